@@ -18,6 +18,7 @@ set(CMAKE_C_FLAGS_RELEASE "-O2")
 add_compile_options(-fPIC)  # executables too, because they share the libraries' precompiled header
 add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  add_compile_options(-Wthread-safety -Werror=thread-safety)  # the annotations of base/mutex.h
   add_compile_options(-Wno-deprecated-declarations)  # std::stable_sort of GCC 12 uses a function that its own header deprecates
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
+#include "base/mutex.h"
 
 namespace backplane {
 namespace {
@@ -102,7 +103,7 @@ std::unique_ptr<Plan> MakePlan(const Computation& computation) {
 }
 
 const Plan& PlanCache::Get(const Computation& computation) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   std::unique_ptr<Plan>& plan = plans_[&computation];
   if (plan == nullptr) plan = MakePlan(computation);
   return *plan;

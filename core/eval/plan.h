@@ -4,10 +4,10 @@
 #define BACKPLANE_CORE_EVAL_PLAN_H_
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/mutex.h"
 #include "core/eval/scalar_compiler.h"
 #include "core/ir/module.h"
 
@@ -48,8 +48,8 @@ class PlanCache {
   const Plan& Get(const Computation& computation);
 
  private:
-  std::mutex mutex_;
-  absl::flat_hash_map<const Computation*, std::unique_ptr<Plan>> plans_;
+  Mutex mutex_;
+  absl::flat_hash_map<const Computation*, std::unique_ptr<Plan>> plans_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace backplane

@@ -1,13 +1,12 @@
 #include "sdk/backend/event.h"
 
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 
 namespace backplane {
 namespace {
@@ -90,11 +89,11 @@ Runner& ThreadRunner() {
 
 struct Event::State {
   std::atomic<bool> ready{false};
-  std::mutex mu;
-  std::condition_variable cv;
-  absl::Status status;             // written once, before `ready`
-  Callbacks callbacks;             // guarded by mu
-  std::shared_ptr<Signal> signal;  // guarded by mu
+  Mutex mu;
+  CondVar cv;
+  absl::Status status;  // written once, before `ready`
+  Callbacks callbacks ABSL_GUARDED_BY(mu);
+  std::shared_ptr<Signal> signal ABSL_GUARDED_BY(mu);
 
   ~State() {
     if (callbacks.empty()) return;
@@ -117,6 +116,7 @@ Event Event::Create() {
 
 Event Event::Create(std::shared_ptr<Signal> signal) {
   Event e = Create();
+  MutexLock lock(e.state_->mu);
   e.state_->signal = std::move(signal);
   return e;
 }
@@ -141,14 +141,14 @@ void Event::Set(absl::Status status) const {
   Callbacks callbacks;
   std::shared_ptr<Signal> signal;  // destroyed after the lock is released
   {
-    std::lock_guard<std::mutex> lock(state->mu);
+    MutexLock lock(state->mu);
     if (state->ready.load(std::memory_order_relaxed)) return;
     signal = std::move(state->signal);
     state->status = std::move(status);
     state->ready.store(true, std::memory_order_release);
     callbacks = std::move(state->callbacks);
     state->callbacks.clear();
-    state->cv.notify_all();
+    state->cv.NotifyAll();
   }
   if (!callbacks.empty()) ThreadRunner().Run(std::move(callbacks), state->status);
 }
@@ -161,8 +161,8 @@ absl::Status Event::Await() const {
     Runner& runner = ThreadRunner();
     while (!state->ready.load(std::memory_order_acquire) && runner.RunQueued()) {
     }
-    std::unique_lock<std::mutex> lock(state->mu);
-    state->cv.wait(lock, [&] { return state->ready.load(std::memory_order_relaxed); });
+    MutexLock lock(state->mu);
+    while (!state->ready.load(std::memory_order_relaxed)) state->cv.Wait(state->mu);
     return state->status;
   }
   return state_->status;
@@ -171,7 +171,7 @@ absl::Status Event::Await() const {
 void Event::OnReady(Callback callback) const {
   std::shared_ptr<State> state = state_;
   if (state != nullptr && !state->ready.load(std::memory_order_acquire)) {
-    std::lock_guard<std::mutex> lock(state->mu);
+    MutexLock lock(state->mu);
     if (!state->ready.load(std::memory_order_relaxed)) {
       state->callbacks.push_back(std::move(callback));
       return;
@@ -184,7 +184,7 @@ void Event::OnReady(Callback callback) const {
 
 std::shared_ptr<Signal> Event::signal() const {
   if (IsReady()) return nullptr;
-  std::lock_guard<std::mutex> lock(state_->mu);
+  MutexLock lock(state_->mu);
   return state_->signal;
 }
 

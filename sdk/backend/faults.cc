@@ -1,8 +1,7 @@
 #include "sdk/backend/faults.h"
 
-#include <mutex>
-
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 
 namespace backplane {
 namespace faults {
@@ -11,11 +10,11 @@ namespace {
 constexpr int kSites = static_cast<int>(FaultSite::kCount);
 
 struct Plan {
-  std::mutex mu;
-  FaultSite site = FaultSite::kCount;  // under mu
-  int64_t nth = 0;                     // under mu
-  int64_t passed[kSites] = {};         // under mu
-  bool failed = false;                 // under mu
+  Mutex mu;
+  FaultSite site ABSL_GUARDED_BY(mu) = FaultSite::kCount;
+  int64_t nth ABSL_GUARDED_BY(mu) = 0;
+  int64_t passed[kSites] ABSL_GUARDED_BY(mu) = {};
+  bool failed ABSL_GUARDED_BY(mu) = false;
 };
 
 Plan& ThePlan() {
@@ -29,7 +28,7 @@ absl::Status Pass(FaultSite site) {
   Plan& plan = ThePlan();
   int64_t number = 0;
   {
-    std::lock_guard<std::mutex> lock(plan.mu);
+    MutexLock lock(plan.mu);
     if (!on.load(std::memory_order_relaxed)) return absl::OkStatus();
     number = ++plan.passed[static_cast<int>(site)];
     if (site != plan.site || number != plan.nth) return absl::OkStatus();
@@ -42,7 +41,7 @@ absl::Status Pass(FaultSite site) {
 
 void Fail(FaultSite site, int64_t nth) {
   Plan& plan = ThePlan();
-  std::lock_guard<std::mutex> lock(plan.mu);
+  MutexLock lock(plan.mu);
   plan.site = site;
   plan.nth = nth;
   plan.failed = false;
@@ -52,19 +51,19 @@ void Fail(FaultSite site, int64_t nth) {
 
 int64_t Passed(FaultSite site) {
   Plan& plan = ThePlan();
-  std::lock_guard<std::mutex> lock(plan.mu);
+  MutexLock lock(plan.mu);
   return plan.passed[static_cast<int>(site)];
 }
 
 void Stop() {
   Plan& plan = ThePlan();
-  std::lock_guard<std::mutex> lock(plan.mu);
+  MutexLock lock(plan.mu);
   on = false;
 }
 
 bool Failed() {
   Plan& plan = ThePlan();
-  std::lock_guard<std::mutex> lock(plan.mu);
+  MutexLock lock(plan.mu);
   return plan.failed;
 }
 

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <new>
 
+#include "base/mutex.h"
+
 namespace backplane {
 namespace {
 
@@ -32,7 +34,7 @@ void OperationTrace::Record(int32_t device, bool is_program, absl::string_view n
 }
 
 uint32_t OperationTrace::GetLine(absl::string_view name) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   for (size_t i = 0; i < line_names_.size(); ++i) {
     if (line_names_[i] == name) return kFirstLine + static_cast<uint32_t>(i);
   }
@@ -41,7 +43,7 @@ uint32_t OperationTrace::GetLine(absl::string_view name) {
 }
 
 std::string OperationTrace::GetLineName(uint32_t line) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   return line < kFirstLine || line - kFirstLine >= line_names_.size() ? "" : line_names_[line - kFirstLine];
 }
 
@@ -49,7 +51,7 @@ void OperationTrace::RecordOnLine(uint32_t line, int32_t device, bool is_program
                                   absl::string_view program, int64_t start_ns, int64_t end_ns) {
   try {
     Event event{device, line, is_program, std::string(name), std::string(program), start_ns, end_ns};
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     if (listeners_.load(std::memory_order_relaxed) == 0) return;
     if (events_.size() < kMaxEvents) {
       events_.push_back(std::move(event));
@@ -58,18 +60,18 @@ void OperationTrace::RecordOnLine(uint32_t line, int32_t device, bool is_program
   } catch (const std::bad_alloc&) {
     // Running out of memory for the trace must not fail the program.
   }
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   ++lost_;
 }
 
 OperationTrace::Listening OperationTrace::Start() {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   listeners_.fetch_add(1, std::memory_order_relaxed);
   return {events_.size(), lost_};
 }
 
 std::vector<OperationTrace::Event> OperationTrace::Stop(const Listening& since, int64_t* lost) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   std::vector<Event> heard(events_.begin() + static_cast<int64_t>(since.first), events_.end());
   *lost = lost_ - since.lost_before;
   if (listeners_.fetch_sub(1, std::memory_order_relaxed) == 1) {

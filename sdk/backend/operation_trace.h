@@ -7,11 +7,11 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "base/mutex.h"
 
 namespace backplane {
 
@@ -58,10 +58,10 @@ class OperationTrace {
 
  private:
   std::atomic<int> listeners_{0};
-  std::mutex mu_;
-  std::vector<Event> events_;            // guarded by mu_
-  int64_t lost_ = 0;                     // guarded by mu_
-  std::vector<std::string> line_names_;  // guarded by mu_
+  Mutex mu_;
+  std::vector<Event> events_ ABSL_GUARDED_BY(mu_);
+  int64_t lost_ ABSL_GUARDED_BY(mu_) = 0;
+  std::vector<std::string> line_names_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace backplane

@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <list>
 #include <map>
-#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/mutex.h"
 #include "sdk/backend/host_limits.h"
 
 #if defined(__x86_64__)
@@ -65,39 +64,43 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
   static thread_local Here here;
 
   Options options;
-  mutable std::mutex mu;
-  std::condition_variable work, changed, idle_changed, watch;
-  // All guarded by mu.
-  TaskList first, programs, host_calls;
-  absl::flat_hash_map<int64_t, OfLaunch> launches;
-  std::map<uint64_t, int64_t> held, complete;  // launches that are not open, by the number of their first task
-  TaskList begun;  // started; for each a thread is idle, about to become idle, or being created
-  uint64_t next_number = 0;
-  int64_t threads = 0, peak_threads = 0, idle = 0, spinning = 0;
-  int64_t computing = 0;  // tasks that have started and not ended, without those that wait
-  int64_t short_of = 0;   // how many of them wait in WaitForChange
-  int64_t in_host = 0, open = 0, unfinished = 0, waiting_for_change = 0;
-  bool watched = false, abandoned = false;
+  mutable Mutex mu;
+  CondVar work, changed, idle_changed, watch;
+  TaskList first ABSL_GUARDED_BY(mu), programs ABSL_GUARDED_BY(mu), host_calls ABSL_GUARDED_BY(mu);
+  absl::flat_hash_map<int64_t, OfLaunch> launches ABSL_GUARDED_BY(mu);
+  // Launches that are not open, by the number of their first task.
+  std::map<uint64_t, int64_t> held ABSL_GUARDED_BY(mu), complete ABSL_GUARDED_BY(mu);
+  TaskList begun ABSL_GUARDED_BY(mu);  // started; for each a thread is idle, about to become idle, or being created
+  uint64_t next_number ABSL_GUARDED_BY(mu) = 0;
+  int64_t threads ABSL_GUARDED_BY(mu) = 0, peak_threads ABSL_GUARDED_BY(mu) = 0;
+  int64_t idle ABSL_GUARDED_BY(mu) = 0, spinning ABSL_GUARDED_BY(mu) = 0;
+  int64_t computing ABSL_GUARDED_BY(mu) = 0;  // tasks that have started and not ended, without those that wait
+  int64_t short_of ABSL_GUARDED_BY(mu) = 0;   // how many of them wait in WaitForChange
+  int64_t in_host ABSL_GUARDED_BY(mu) = 0, open ABSL_GUARDED_BY(mu) = 0, unfinished ABSL_GUARDED_BY(mu) = 0;
+  int64_t waiting_for_change ABSL_GUARDED_BY(mu) = 0;
+  bool watched ABSL_GUARDED_BY(mu) = false, abandoned ABSL_GUARDED_BY(mu) = false;
   // Also read without the lock.
   std::atomic<int64_t> begun_count{0};
   std::atomic<uint64_t> changes{0};
   std::atomic<Clock::rep> no_spin_until{0};
 
-  int64_t HeldTasks() const {
+  int64_t HeldTasks() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     int64_t n = 0;
     for (const auto& [number, launch] : held) n += static_cast<int64_t>(launches.at(launch).held.size());
     return n;
   }
-  bool Backlog() const { return !first.empty() || !programs.empty() || !host_calls.empty() || !held.empty(); }
+  bool Backlog() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    return !first.empty() || !programs.empty() || !host_calls.empty() || !held.empty();
+  }
 
   // Starts the first task of `list`.
-  void Begin(TaskList& list) {
+  void Begin(TaskList& list) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     begun.splice(begun.end(), list, list.begin());
     begun_count.store(static_cast<int64_t>(begun.size()), std::memory_order_release);
     ++computing;
   }
 
-  TaskList TakeBegun() {
+  TaskList TakeBegun() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     TaskList task;
     task.splice(task.begin(), begun, begun.begin());
     begun_count.store(static_cast<int64_t>(begun.size()), std::memory_order_release);
@@ -105,12 +108,12 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
   }
 
   // Opens a launch. Its members start before anything else, one of them now.
-  void Open(int64_t launch) {
+  void Open(int64_t launch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     MakeFirst(launch);
     Begin(first);
   }
 
-  void MakeFirst(int64_t launch) {
+  void MakeFirst(int64_t launch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     OfLaunch& l = launches.at(launch);
     held.erase(l.held.front().number);
     complete.erase(l.held.front().number);
@@ -120,7 +123,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
   }
 
   // Starts the oldest task that the limits on waiting threads allow. Returns false if there is none.
-  bool BeginNext() {
+  bool BeginNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     if (!first.empty()) {
       Begin(first);
       return true;
@@ -147,7 +150,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
 
   // Starts all tasks that may start, and ensures that they have threads. `self`: the caller is about to run a task.
   // Returns false if a task has been started but no thread runs and none can be created.
-  bool Dispatch(bool self) {
+  bool Dispatch(bool self) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     while (computing < options.computing && BeginNext()) {
     }
     const bool served = Serve(self);
@@ -155,21 +158,21 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     return served;
   }
 
-  bool Serve(bool self) {
+  bool Serve(bool self) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     const int64_t wanted = static_cast<int64_t>(begun.size());
     while (wanted > idle) {
       if (!StartThread()) return threads > 0;  // a thread that ends its task will take this one
     }
     const int64_t asleep = wanted - spinning - (self ? 1 : 0);
     if (asleep == 1) {
-      work.notify_one();
+      work.NotifyOne();
     } else if (asleep > 1) {
-      work.notify_all();
+      work.NotifyAll();
     }
     return true;
   }
 
-  bool StartThread() {
+  bool StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     try {
       std::thread([state = shared_from_this()] { state->Run(); }).detach();
     } catch (...) {  // no thread or no memory for one
@@ -180,7 +183,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     return true;
   }
 
-  void StartWatch() {
+  void StartWatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     try {
       std::thread([state = shared_from_this()] { state->Watch(); }).detach();
       watched = true;
@@ -191,7 +194,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
   void Add(Task work, Kind kind, int64_t launch, int64_t members) {
     TaskList task;
     task.push_back({std::move(work), launch, 0});
-    std::unique_lock<std::mutex> lock(mu);
+    MutexLock lock(mu);
     task.front().number = next_number++;
     const bool nested = here.in_host > 0;
     if (launch != kNoLaunch) {
@@ -204,14 +207,14 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     // As long as no thread can be created, this thread runs what has been started, including what starts afterwards.
     while (!Dispatch(false)) {
       TaskList mine = TakeBegun();
-      lock.unlock();
+      lock.Unlock();
       RunTask(mine.front());
-      lock.lock();
+      lock.Lock();
       Ended(mine.front().launch);
     }
   }
 
-  void AddMember(TaskList& task, int64_t members, bool nested) {
+  void AddMember(TaskList& task, int64_t members, bool nested) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     const int64_t launch = task.front().launch;
     OfLaunch& l = launches[launch];
     if (!l.open) {
@@ -238,7 +241,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     task.work = nullptr;
   }
 
-  void Ended(int64_t launch) {
+  void Ended(int64_t launch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     --computing;
     if (launch != kNoLaunch) {
       auto at = launches.find(launch);
@@ -248,38 +251,40 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
         launches.erase(at);
       }
     }
-    if (--unfinished == 0) idle_changed.notify_all();
+    if (--unfinished == 0) idle_changed.NotifyAll();
     Changed();
   }
 
-  void Changed() {
+  void Changed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     changes.fetch_add(1, std::memory_order_release);
     short_of = 0;  // waiting tasks try again, and compute until they wait anew
-    if (waiting_for_change > 0) changed.notify_all();
+    if (waiting_for_change > 0) changed.NotifyAll();
   }
 
   void Run() {
     here.state = this;
-    std::unique_lock<std::mutex> lock(mu);
+    MutexLock lock(mu);
     for (;;) {
       if (begun.empty() && options.spin_microseconds > 0 && spinning == 0 && !abandoned) {
         ++spinning;
-        lock.unlock();
+        lock.Unlock();
         Spin();
-        lock.lock();
+        lock.Lock();
         --spinning;
       }
-      const bool some = work.wait_for(lock, options.idle, [this] { return !begun.empty() || abandoned; });
+      const Clock::time_point limit = Clock::now() + options.idle;
+      while (begun.empty() && !abandoned && work.WaitUntil(mu, limit)) {
+      }
       if (begun.empty()) {
-        if (!some || (abandoned && !Backlog())) break;
-        if (abandoned) work.wait_for(lock, options.stuck);  // the last tasks may wait for one another
+        if (!abandoned || !Backlog()) break;
+        work.WaitFor(mu, options.stuck);  // the last tasks may wait for one another
         continue;
       }
       TaskList task = TakeBegun();
       --idle;
-      lock.unlock();
+      lock.Unlock();
       RunTask(task.front());
-      lock.lock();
+      lock.Lock();
       ++idle;
       Ended(task.front().launch);
       Dispatch(true);
@@ -313,13 +318,13 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
   }
 
   void Watch() {
-    std::unique_lock<std::mutex> lock(mu);
+    MutexLock lock(mu);
     uint64_t seen = changes.load(std::memory_order_relaxed);
     Clock::time_point needed = Clock::now(), quiet = needed;  // when there was a backlog, and when a task last ended
     uint64_t front = kNone;  // the first task that the limits keep from starting, and since when
     Clock::time_point front_since = needed;
     for (;;) {
-      watch.wait_for(lock, options.stuck);
+      watch.WaitFor(mu, options.stuck);
       const Clock::time_point now = Clock::now();
       if (Backlog()) {
         needed = now;
@@ -355,7 +360,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
   }
 
   // Starts the oldest task regardless of the limits.
-  void BeginOldest() {
+  void BeginOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     if (!first.empty()) return Begin(first);
     TaskList* oldest = nullptr;
     for (TaskList* list : {&programs, &host_calls}) {
@@ -368,7 +373,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
   }
 
   void BeginWaiting(Waiting::For what) {
-    std::lock_guard<std::mutex> lock(mu);
+    MutexLock lock(mu);
     --computing;
     if (what == Waiting::For::kHost) ++in_host;
     Changed();
@@ -378,7 +383,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
   // The task computes again at once, even above the limit: the other tasks have been started already, and only the
   // number of waiting tasks may be large.
   void EndWaiting(Waiting::For what) {
-    std::lock_guard<std::mutex> lock(mu);
+    MutexLock lock(mu);
     ++computing;
     if (what == Waiting::For::kHost) --in_host;
   }
@@ -390,9 +395,9 @@ Workers::Workers() : Workers(Options()) {}
 Workers::Workers(const Options& options) : state_(std::make_shared<State>(options)) {}
 
 Workers::~Workers() {
-  std::lock_guard<std::mutex> lock(state_->mu);
+  MutexLock lock(state_->mu);
   state_->abandoned = true;
-  state_->work.notify_all();
+  state_->work.NotifyAll();
 }
 
 void Workers::Schedule(Task task, Kind kind) { state_->Add(std::move(task), kind, kNoLaunch, 0); }
@@ -419,11 +424,11 @@ uint64_t Workers::changes() const { return state_->changes.load(std::memory_orde
 bool Workers::WaitForChange(uint64_t since, std::chrono::milliseconds patience) {
   State& s = *state_;
   const bool computes = State::here.state == &s && State::here.waiting == 0;
-  std::unique_lock<std::mutex> lock(s.mu);
+  MutexLock lock(s.mu);
   if (s.changes.load(std::memory_order_relaxed) != since) return true;
   if (computes) {
     ++s.short_of;
-    s.changed.notify_all();  // one task less for others to wait for
+    s.changed.NotifyAll();  // one task less for others to wait for
   }
   ++s.waiting_for_change;
   const Clock::time_point limit = Clock::now() + patience;
@@ -431,7 +436,7 @@ bool Workers::WaitForChange(uint64_t since, std::chrono::milliseconds patience) 
   for (;;) {
     change = s.changes.load(std::memory_order_relaxed) != since;
     if (change || s.computing <= s.short_of) break;
-    if (s.changed.wait_until(lock, limit) == std::cv_status::timeout) {
+    if (!s.changed.WaitUntil(s.mu, limit)) {
       change = s.changes.load(std::memory_order_relaxed) != since;
       break;
     }
@@ -443,13 +448,16 @@ bool Workers::WaitForChange(uint64_t since, std::chrono::milliseconds patience) 
 
 bool Workers::WaitUntilIdle(std::chrono::milliseconds limit) {
   if (State::here.state == state_.get()) return false;
-  std::unique_lock<std::mutex> lock(state_->mu);
-  return state_->idle_changed.wait_for(lock, limit, [this] { return state_->unfinished == 0; });
+  MutexLock lock(state_->mu);
+  const Clock::time_point end = Clock::now() + limit;
+  while (state_->unfinished > 0 && state_->idle_changed.WaitUntil(state_->mu, end)) {
+  }
+  return state_->unfinished == 0;
 }
 
 Workers::Statistics Workers::GetStatistics() const {
   const State& s = *state_;
-  std::lock_guard<std::mutex> lock(s.mu);
+  MutexLock lock(s.mu);
   Statistics out;
   out.threads = s.threads;
   out.peak_threads = s.peak_threads;

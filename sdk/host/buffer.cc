@@ -1,9 +1,9 @@
 #include "sdk/host/buffer.h"
 
 #include <cstring>
-#include <mutex>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "sdk/host/status.h"
 
 namespace backplane::host {
@@ -235,8 +235,8 @@ absl::StatusOr<Buffer::Dependent> Buffer::DonateWithControlDependency() const {
 namespace {
 // The API says that references may be acquired and released from any thread, but XLA's plugins keep them in a list
 // without a lock. So this is done by one thread at a time, for all buffers.
-std::mutex& ReferenceMutex() {
-  static std::mutex* mutex = new std::mutex;
+Mutex& ReferenceMutex() {
+  static Mutex* mutex = new Mutex;
   return *mutex;
 }
 }  // namespace
@@ -246,7 +246,7 @@ absl::StatusOr<ExternalReference> Buffer::Reference() const {
   BP_PJRT_ARGS(plugin, up, PJRT_Buffer_IncreaseExternalReferenceCount);
   up.buffer = handle_.get();
   {
-    std::lock_guard<std::mutex> lock(ReferenceMutex());
+    MutexLock lock(ReferenceMutex());
     BP_RETURN_IF_ERROR(BP_PJRT_CALL(plugin, PJRT_Buffer_IncreaseExternalReferenceCount, up));
   }
   ExternalReference reference(plugin, handle_.keep(), handle_.get(), nullptr);
@@ -272,7 +272,7 @@ void ExternalReference::reset() {
   if (buffer_ != nullptr) {
     BP_PJRT_ARGS(*plugin_, a, PJRT_Buffer_DecreaseExternalReferenceCount);
     a.buffer = std::exchange(buffer_, nullptr);
-    std::lock_guard<std::mutex> lock(ReferenceMutex());
+    MutexLock lock(ReferenceMutex());
     BP_PJRT_CALL(*plugin_, PJRT_Buffer_DecreaseExternalReferenceCount, a).IgnoreError();
   }
   data_ = nullptr;

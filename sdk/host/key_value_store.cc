@@ -1,9 +1,11 @@
 #include "sdk/host/key_value_store.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 
 namespace backplane::host {
 namespace {
@@ -59,30 +61,29 @@ void SetCallbacks(KeyValueStore* store, PJRT_Client_Create_Args* args) {
 }
 
 absl::StatusOr<std::string> InProcessKeyValueStore::Get(absl::string_view key, absl::Duration timeout) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  std::string found;
-  auto there = [&] {
+  MutexLock lock(mutex_);
+  const auto limit = std::chrono::steady_clock::now() + absl::ToChronoMilliseconds(timeout);
+  for (bool in_time = true;; in_time = changed_.WaitUntil(mutex_, limit)) {
     auto it = values_.find(key);
-    if (it != values_.end()) found = it->second;
-    return it != values_.end();
-  };
-  if (changed_.wait_for(lock, absl::ToChronoMilliseconds(timeout), there)) return found;
+    if (it != values_.end()) return it->second;
+    if (!in_time) break;
+  }
   return absl::DeadlineExceededError(absl::StrCat("key '", key, "': no value after ", absl::FormatDuration(timeout)));
 }
 
 absl::StatusOr<std::string> InProcessKeyValueStore::TryGet(absl::string_view key) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   auto it = values_.find(key);
   if (it == values_.end()) return absl::NotFoundError(absl::StrCat("key '", key, "': no value"));
   return it->second;
 }
 
 absl::Status InProcessKeyValueStore::Put(absl::string_view key, absl::string_view value) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   if (!values_.emplace(std::string(key), std::string(value)).second) {
     return absl::AlreadyExistsError(absl::StrCat("key '", key, "': has a value"));
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   return absl::OkStatus();
 }
 

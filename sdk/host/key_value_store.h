@@ -2,9 +2,7 @@
 #ifndef BACKPLANE_SDK_HOST_KEY_VALUE_STORE_H_
 #define BACKPLANE_SDK_HOST_KEY_VALUE_STORE_H_
 
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <string>
 
 #include "absl/status/status.h"
@@ -12,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "api/pjrt_c_api.h"
+#include "base/mutex.h"
 
 namespace backplane::host {
 
@@ -34,9 +33,9 @@ class InProcessKeyValueStore : public KeyValueStore {
   absl::Status Put(absl::string_view key, absl::string_view value) override;  // a key is set once: ALREADY_EXISTS
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<std::string, std::string, std::less<>> values_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::map<std::string, std::string, std::less<>> values_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Sets the three callbacks of the arguments to functions that use `store`, which must outlive the client.

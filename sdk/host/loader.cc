@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/mutex.h"
 #include "sdk/host/elf_file.h"
 #include "sdk/host/status.h"
 
@@ -56,8 +57,8 @@ constexpr const char* kExtensionNames[] = {"Gpu_Custom_Call",
                                            "XlaTransform"};
 
 struct Registry {
-  std::mutex mutex;
-  std::map<const PJRT_Api*, Plugin*> plugins;
+  Mutex mutex;
+  std::map<const PJRT_Api*, Plugin*> plugins ABSL_GUARDED_BY(mutex);
 };
 Registry& TheRegistry() {
   static Registry* registry = new Registry;  // plugins live until the process ends
@@ -139,7 +140,7 @@ absl::StatusOr<const Plugin*> Plugin::FromApi(const PJRT_Api* api, absl::string_
                   " or newer, or an older one");
   }
   Registry& registry = TheRegistry();
-  std::lock_guard<std::mutex> lock(registry.mutex);
+  MutexLock lock(registry.mutex);
   Plugin*& plugin = registry.plugins[api];
   if (plugin == nullptr) {
     std::unique_ptr<Plugin> opened(new Plugin(api, std::string(name)));

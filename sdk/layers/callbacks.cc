@@ -1,8 +1,8 @@
 // Interception of the target's callbacks.
 #include <atomic>
-#include <mutex>
 #include <utility>
 
+#include "base/mutex.h"
 #include "sdk/layers/frame.h"
 #include "sdk/layers/layer.h"
 
@@ -28,10 +28,10 @@ struct HookCalls {
     if (accepted) return Release(hook);
     // A plugin should not keep a callback that it refused. If it calls it all the same, the host's callback runs, as
     // without layers.
-    static auto* mutex = new std::mutex;
+    static auto* mutex = new Mutex;
     static auto* refused = new std::vector<ReadyHook*>;
     if (!hook->used_.exchange(true)) hook->Dropped();
-    std::lock_guard<std::mutex> lock(*mutex);
+    MutexLock lock(*mutex);
     refused->push_back(hook);
   }
   static void Release(ReadyHook* hook) {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "sdk/layers/error.h"
 #include "sdk/layers/frame.h"
 #include "sdk/layers/layer.h"
@@ -39,7 +39,7 @@ struct Stack::Impl {
 
 namespace {
 
-std::mutex g_stacks_mutex;
+Mutex g_stacks_mutex;
 // Read by every call without a lock. A stack is entered here before its table is returned.
 Stack* g_stacks[Stack::kMaxStacks] = {};
 // The tables of destroyed stacks. They are never freed, so that code that identifies tables by address (as sdk/host
@@ -199,7 +199,7 @@ absl::StatusOr<std::unique_ptr<Stack>> Stack::Create(const PJRT_Api* target, abs
   stack->name_ = std::string(name);
   s.layers = std::move(layers);
   {
-    std::lock_guard<std::mutex> lock(g_stacks_mutex);
+    MutexLock lock(g_stacks_mutex);
     for (int i = 0; i < kMaxStacks && s.index < 0; ++i) {
       if (g_stacks[i] == nullptr) s.index = i;
     }
@@ -278,7 +278,7 @@ absl::StatusOr<std::unique_ptr<Stack>> Stack::Create(const PJRT_Api* target, abs
 Stack::~Stack() {
   if (impl_->index < 0) return;
   End();
-  std::lock_guard<std::mutex> lock(g_stacks_mutex);
+  MutexLock lock(g_stacks_mutex);
   g_stacks[impl_->index] = nullptr;
   for (auto& block : impl_->memory) OldTables().push_back(std::move(block));
 }

@@ -4,6 +4,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "sdk/backend/strided_copy.h"
 #include "sdk/shim/entries.h"
 #include "sdk/shim/objects.h"
@@ -22,8 +23,8 @@ struct PJRT_AsyncHostToDeviceTransferManager {
   PJRT_Device* device = nullptr;
   backplane::shim::MemoryObject* memory = nullptr;
   struct Shared {
-    std::mutex mu;
-    std::vector<Slot> slots;
+    backplane::Mutex mu;
+    std::vector<Slot> slots ABSL_GUARDED_BY(mu);
     backplane::NamedValues metadata;
   };
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
@@ -34,7 +35,7 @@ namespace {
 
 using Manager = PJRT_AsyncHostToDeviceTransferManager;
 
-absl::StatusOr<Manager::Slot*> FindSlot(Manager& manager, int index) {  // the manager must be locked
+absl::StatusOr<Manager::Slot*> FindSlot(Manager& manager, int index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(manager.shared->mu) {
   auto& slots = manager.shared->slots;
   if (index < 0 || index >= static_cast<int>(slots.size())) {
     return absl::InvalidArgumentError(absl::StrCat("transfer: buffer index ", index, " of ", slots.size()));
@@ -50,7 +51,7 @@ absl::StatusOr<Event> Transfer(Manager& manager, int index, bool last, const Hos
     Promise ready;
     absl::Status result;
     {
-      std::lock_guard<std::mutex> lock(shared->mu);
+      MutexLock lock(shared->mu);
       Manager::Slot& slot = shared->slots[index];
       --slot.pending;
       if (slot.error.ok()) slot.error = status;
@@ -63,7 +64,7 @@ absl::StatusOr<Event> Transfer(Manager& manager, int index, bool last, const Hos
     ready.Set(result);
   };
   {
-    std::lock_guard<std::mutex> lock(manager.shared->mu);
+    MutexLock lock(manager.shared->mu);
     ASSIGN_OR_RETURN(Manager::Slot * slot, FindSlot(manager, index));
     if (slot->finished) return absl::FailedPreconditionError(absl::StrCat("transfer: buffer ", index, " has an error"));
     if (slot->last_seen) {
@@ -107,6 +108,7 @@ absl::Status Client_CreateBuffersForAsyncHostToDevice(PJRT_Client_CreateBuffersF
     ASSIGN_OR_RETURN(slot.bytes, manager->client->client->StorageSize(slot.shape, manager->memory->info->id));
     ASSIGN_OR_RETURN(slot.storage, AllocateFor(*manager->client, slot.shape, manager->memory));
     slot.ready = Promise("transfer");
+    MutexLock lock(manager->shared->mu);
     manager->shared->slots.push_back(std::move(slot));
   }
   a.transfer_manager = manager.release();
@@ -118,7 +120,7 @@ absl::Status AsyncHostToDeviceTransferManager_Destroy(PJRT_AsyncHostToDeviceTran
   // Buffers that will never get their last piece become errors. Transfers in progress continue.
   std::vector<Promise> abandoned;
   {
-    std::lock_guard<std::mutex> lock(a.transfer_manager->shared->mu);
+    MutexLock lock(a.transfer_manager->shared->mu);
     for (Manager::Slot& slot : a.transfer_manager->shared->slots) {
       if (slot.finished || slot.last_seen) continue;
       slot.finished = true;
@@ -185,7 +187,7 @@ absl::Status AsyncHostToDeviceTransferManager_RetrieveBuffer(
     PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args& a) {
   BP_REQUIRE(a.transfer_manager);
   Manager& manager = *a.transfer_manager;
-  std::lock_guard<std::mutex> lock(manager.shared->mu);
+  MutexLock lock(manager.shared->mu);
   ASSIGN_OR_RETURN(Manager::Slot * slot, FindSlot(manager, a.buffer_index));
   if (slot->retrieved) {
     return absl::FailedPreconditionError(absl::StrCat("transfer: buffer ", a.buffer_index, " was retrieved before"));
@@ -206,14 +208,14 @@ absl::Status AsyncHostToDeviceTransferManager_Device(PJRT_AsyncHostToDeviceTrans
 
 absl::Status AsyncHostToDeviceTransferManager_BufferCount(PJRT_AsyncHostToDeviceTransferManager_BufferCount_Args& a) {
   BP_REQUIRE(a.transfer_manager);
-  std::lock_guard<std::mutex> lock(a.transfer_manager->shared->mu);
+  MutexLock lock(a.transfer_manager->shared->mu);
   a.buffer_count = a.transfer_manager->shared->slots.size();
   return absl::OkStatus();
 }
 
 absl::Status AsyncHostToDeviceTransferManager_BufferSize(PJRT_AsyncHostToDeviceTransferManager_BufferSize_Args& a) {
   BP_REQUIRE(a.transfer_manager);
-  std::lock_guard<std::mutex> lock(a.transfer_manager->shared->mu);
+  MutexLock lock(a.transfer_manager->shared->mu);
   ASSIGN_OR_RETURN(Manager::Slot * slot, FindSlot(*a.transfer_manager, a.buffer_index));
   a.buffer_size = slot->bytes;
   return absl::OkStatus();
@@ -226,7 +228,7 @@ absl::Status AsyncHostToDeviceTransferManager_SetBufferError(
   if (error.ok()) return absl::InvalidArgumentError("transfer: code OK is no error");
   Promise ready;
   {
-    std::lock_guard<std::mutex> lock(a.transfer_manager->shared->mu);
+    MutexLock lock(a.transfer_manager->shared->mu);
     ASSIGN_OR_RETURN(Manager::Slot * slot, FindSlot(*a.transfer_manager, a.buffer_index));
     if (slot->finished || slot->last_seen) {
       return absl::FailedPreconditionError(absl::StrCat("transfer: buffer ", a.buffer_index, " is complete"));
@@ -242,7 +244,7 @@ absl::Status AsyncHostToDeviceTransferManager_SetBufferError(
 absl::Status AsyncHostToDeviceTransferManager_AddMetadata(PJRT_AsyncHostToDeviceTransferManager_AddMetadata_Args& a) {
   BP_REQUIRE(a.transfer_manager);
   ASSIGN_OR_RETURN(NamedValues metadata, ReadNamedValues(a.transfer_metadata, a.num_metadata));
-  std::lock_guard<std::mutex> lock(a.transfer_manager->shared->mu);
+  MutexLock lock(a.transfer_manager->shared->mu);
   for (auto& [name, value] : metadata) a.transfer_manager->shared->metadata[name] = std::move(value);
   return absl::OkStatus();
 }

@@ -1,5 +1,6 @@
 // PJRT_Buffer: properties, deletion, external references.
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "sdk/shim/entries.h"
 #include "sdk/shim/objects.h"
 
@@ -13,20 +14,20 @@ absl::Status Deleted(const PJRT_Buffer* buffer, const char* what) {
 }  // namespace
 
 absl::StatusOr<backplane::shim::HeldArray> PJRT_Buffer::Read(const char* what) {
-  std::lock_guard<std::mutex> lock(mu);
+  backplane::MutexLock lock(mu);
   if (gone()) return Deleted(this, what);
   return backplane::shim::HeldArray{{shape, memory->info->id, storage, ready}, use};
 }
 
 absl::StatusOr<backplane::shim::HeldArray> PJRT_Buffer::Take(const char* what) {
-  std::lock_guard<std::mutex> lock(mu);
+  backplane::MutexLock lock(mu);
   if (gone()) return Deleted(this, what);
   deleted = true;
   return backplane::shim::HeldArray{{shape, memory->info->id, std::move(storage), std::move(ready)}, std::move(use)};
 }
 
 absl::StatusOr<backplane::shim::HeldArray> PJRT_Buffer::Claim(bool* sole) {
-  std::lock_guard<std::mutex> lock(mu);
+  backplane::MutexLock lock(mu);
   if (gone()) return Deleted(this, "execute");
   backplane::shim::HeldArray array{{shape, memory->info->id, nullptr, backplane::Event()}, nullptr};
   // Nothing throws from here on.
@@ -40,7 +41,7 @@ absl::StatusOr<backplane::shim::HeldArray> PJRT_Buffer::Claim(bool* sole) {
 }
 
 void PJRT_Buffer::PutBack(backplane::shim::HeldArray array) {
-  std::lock_guard<std::mutex> lock(mu);
+  backplane::MutexLock lock(mu);
   claimed = false;
   if (deleted) return;  // deleted by the host meanwhile; `array` is freed after the lock is released
   storage = std::move(array.storage);
@@ -49,7 +50,7 @@ void PJRT_Buffer::PutBack(backplane::shim::HeldArray array) {
 }
 
 void PJRT_Buffer::KeepTaken() {
-  std::lock_guard<std::mutex> lock(mu);
+  backplane::MutexLock lock(mu);
   claimed = false;
   deleted = true;
 }
@@ -124,7 +125,7 @@ absl::Status Buffer_UnpaddedDimensions(PJRT_Buffer_UnpaddedDimensions_Args& a) {
 absl::Status Buffer_DynamicDimensionIndices(PJRT_Buffer_DynamicDimensionIndices_Args& a) {
   BP_REQUIRE(a.buffer);
   PJRT_Buffer& buffer = *a.buffer;
-  std::lock_guard<std::mutex> lock(buffer.mu);
+  MutexLock lock(buffer.mu);
   if (buffer.dynamic_dimensions.empty()) {
     for (int64_t d = 0; d < buffer.shape.rank(); ++d) {
       if (buffer.shape.is_dynamic(d)) buffer.dynamic_dimensions.push_back(static_cast<size_t>(d));
@@ -138,7 +139,7 @@ absl::Status Buffer_DynamicDimensionIndices(PJRT_Buffer_DynamicDimensionIndices_
 absl::Status Buffer_GetMemoryLayout(PJRT_Buffer_GetMemoryLayout_Args& a) {
   BP_REQUIRE(a.buffer);
   PJRT_Buffer& buffer = *a.buffer;
-  std::lock_guard<std::mutex> lock(buffer.mu);
+  MutexLock lock(buffer.mu);
   if (buffer.layout_view == nullptr) {
     buffer.layout_view = std::make_unique<LayoutView>(buffer.shape.has_layout() ? buffer.shape.layout() : Layout());
   }
@@ -169,7 +170,7 @@ absl::Status Buffer_Delete(PJRT_Buffer_Delete_Args& a) {
   BP_REQUIRE(a.buffer);
   HeldArray gone;  // freed after the lock is released
   {
-    std::lock_guard<std::mutex> lock(a.buffer->mu);
+    MutexLock lock(a.buffer->mu);
     a.buffer->deleted = true;
     gone.storage = std::move(a.buffer->storage);
     gone.ready = std::move(a.buffer->ready);
@@ -180,7 +181,7 @@ absl::Status Buffer_Delete(PJRT_Buffer_Delete_Args& a) {
 
 absl::Status Buffer_IsDeleted(PJRT_Buffer_IsDeleted_Args& a) {
   BP_REQUIRE(a.buffer);
-  std::lock_guard<std::mutex> lock(a.buffer->mu);
+  MutexLock lock(a.buffer->mu);
   a.is_deleted = a.buffer->gone();
   return absl::OkStatus();
 }
@@ -208,7 +209,7 @@ absl::Status Buffer_UnsafePointer(PJRT_Buffer_UnsafePointer_Args& a) {
 absl::Status Buffer_IncreaseExternalReferenceCount(PJRT_Buffer_IncreaseExternalReferenceCount_Args& a) {
   BP_REQUIRE(a.buffer);
   ASSIGN_OR_RETURN(HeldArray array, AwaitArray(a.buffer, "external reference"));
-  std::lock_guard<std::mutex> lock(a.buffer->mu);
+  MutexLock lock(a.buffer->mu);
   if (a.buffer->external_references++ == 0) a.buffer->external_hold = std::move(array);
   return absl::OkStatus();
 }
@@ -216,7 +217,7 @@ absl::Status Buffer_IncreaseExternalReferenceCount(PJRT_Buffer_IncreaseExternalR
 absl::Status Buffer_DecreaseExternalReferenceCount(PJRT_Buffer_DecreaseExternalReferenceCount_Args& a) {
   BP_REQUIRE(a.buffer);
   HeldArray hold;  // freed after the lock is released
-  std::lock_guard<std::mutex> lock(a.buffer->mu);
+  MutexLock lock(a.buffer->mu);
   if (a.buffer->external_references == 0) {
     return absl::InvalidArgumentError("external reference: decreased more often than increased");
   }
@@ -228,7 +229,7 @@ absl::Status Buffer_OpaqueDeviceMemoryDataPointer(PJRT_Buffer_OpaqueDeviceMemory
   BP_REQUIRE(a.buffer);
   {
     // Memory with external references stays addressable after deletion and donation.
-    std::lock_guard<std::mutex> lock(a.buffer->mu);
+    MutexLock lock(a.buffer->mu);
     if (a.buffer->external_hold.storage != nullptr) {
       a.device_memory_ptr = a.buffer->external_hold.storage->data();
       return absl::OkStatus();

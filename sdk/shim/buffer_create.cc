@@ -3,13 +3,13 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "sdk/backend/strided_copy.h"
 #include "sdk/shim/entries.h"
 #include "sdk/shim/objects.h"
 
 // The promise of a value for an alias buffer.
 struct PJRT_FulfillAliasBufferCallback {
-  std::mutex mu;
   std::unique_ptr<PJRT_Buffer> alias;  // refers to the same memory as the host's buffer
   backplane::Promise ready{"alias buffer"};
 };
@@ -213,7 +213,7 @@ absl::Status Client_FulfillAliasBuffer(PJRT_Client_FulfillAliasBuffer_Args& a) {
   HeldArray from;
   if (status.ok()) {
     BP_REQUIRE(a.buffer);
-    const PJRT_Buffer* alias = a.fulfill_alias_buffer_cb->alias.get();
+    PJRT_Buffer* alias = a.fulfill_alias_buffer_cb->alias.get();
     if (alias->client != client || a.buffer->client != client)
       return absl::InvalidArgumentError("fulfill alias: the alias or the buffer belongs to another client");
     if (!(a.buffer->shape == alias->shape)) {
@@ -222,6 +222,7 @@ absl::Status Client_FulfillAliasBuffer(PJRT_Client_FulfillAliasBuffer_Args& a) {
     }
     ASSIGN_OR_RETURN(from, a.buffer->Read("fulfill alias"));
     // The value would wait for itself.
+    MutexLock lock(alias->mu);
     if (from.storage != nullptr && from.storage == alias->storage)
       return absl::InvalidArgumentError("fulfill alias: the buffer is the alias itself");
   }

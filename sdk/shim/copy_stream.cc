@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "sdk/shim/entries.h"
 #include "sdk/shim/objects.h"
 
@@ -19,14 +20,14 @@ PJRT_CopyToDeviceStream::~PJRT_CopyToDeviceStream() {
 }
 
 int64_t PJRT_CopyToDeviceStream::current() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  backplane::MutexLock lock(mu_);
   return current_;
 }
 
 absl::Status PJRT_CopyToDeviceStream::Add(const PJRT_Chunk& chunk) {
   bool done = false;
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    backplane::MutexLock lock(mu_);
     const int64_t left = total_ - current_;
     if (chunk.size > static_cast<uint64_t>(left)) {
       return absl::InvalidArgumentError(

@@ -3,9 +3,9 @@
 #define BACKPLANE_SDK_SHIM_COPY_STREAM_H_
 
 #include <cstdint>
-#include <mutex>
 
 #include "api/pjrt_c_api.h"
+#include "base/mutex.h"
 #include "sdk/backend/event.h"
 
 struct PJRT_CopyToDeviceStream {
@@ -20,10 +20,10 @@ struct PJRT_CopyToDeviceStream {
   int64_t granule() const { return granule_; }
 
  private:
-  mutable std::mutex mu_;
+  mutable backplane::Mutex mu_;
   char* const destination_;
   const int64_t total_, granule_;
-  int64_t current_ = 0;  // guarded by mu_
+  int64_t current_ ABSL_GUARDED_BY(mu_) = 0;
   const backplane::Event complete_;
 };
 

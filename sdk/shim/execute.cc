@@ -5,6 +5,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "sdk/shim/entries.h"
 #include "sdk/shim/objects.h"
 
@@ -145,7 +146,7 @@ class Row {
       if (i < donated.size() && donated[i]) continue;
       PJRT_Buffer* b = arguments[i];
       {
-        std::lock_guard<std::mutex> lock(b->mu);
+        MutexLock lock(b->mu);
         if (b->gone()) [[unlikely]]
           return Gone(e, i, b);
         request.arguments[i] = DeviceArray{b->shape, b->memory->info->id, b->storage, b->ready};
@@ -293,7 +294,7 @@ absl::StatusOr<std::vector<LaunchDevice>> FindLaunchDevices(PJRT_LoadedExecutabl
 int64_t RunId(PJRT_LoadedExecutable& e, const LaunchDevice& target, bool alone) {
   if (!alone || e.devices.size() < 2) return next_run_id.fetch_add(1, std::memory_order_relaxed);
   const size_t d = static_cast<size_t>(std::find(e.devices.begin(), e.devices.end(), target.device) - e.devices.begin());
-  std::lock_guard<std::mutex> lock(e.mu);
+  MutexLock lock(e.mu);
   e.lone_launches.resize(e.devices.size());
   // Each executable has its own range, above the ids of all other launches.
   if (e.lone_runs == 0) e.lone_runs = kFirstLoneRun + next_lone_range.fetch_add(kLoneRange, std::memory_order_relaxed);
@@ -403,7 +404,7 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
   if (num_outputs > 0) BP_REQUIRE(a.output_lists);
   std::shared_ptr<LoadedExecutable> loaded;
   {
-    std::lock_guard<std::mutex> lock(e.mu);
+    MutexLock lock(e.mu);
     loaded = e.loaded;
   }
   if (loaded == nullptr) {
@@ -417,7 +418,7 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
   absl::InlinedVector<Row, 1> rows(devices);
   std::shared_ptr<const ContextData> context;
   if (options.context != nullptr) {
-    std::lock_guard<std::mutex> lock(options.context->mu);
+    MutexLock lock(options.context->mu);
     context = options.context->data;
   }
   std::shared_ptr<const NamedValues> custom_options;

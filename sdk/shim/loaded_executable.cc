@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/mutex.h"
 #include "base/wire.h"
 #include "sdk/shim/entries.h"
 #include "sdk/shim/objects.h"
@@ -92,7 +93,11 @@ absl::StatusOr<PJRT_LoadedExecutable*> LoadExecutable(std::shared_ptr<ClientStat
   for (size_t i = 0; i < signature.parameters.size(); ++i) {
     if (signature.parameters[i].donated) out->donated_arguments.push_back(static_cast<int64_t>(i));
   }
-  ASSIGN_OR_RETURN(out->loaded, client->client->Load(executable, load));
+  ASSIGN_OR_RETURN(std::shared_ptr<LoadedExecutable> loaded, client->client->Load(executable, load));
+  {
+    MutexLock lock(out->mu);
+    out->loaded = std::move(loaded);
+  }
   out->fingerprint = executable->fingerprint();
   out->client = std::move(client);
   out->executable = std::move(executable);
@@ -152,14 +157,14 @@ absl::Status LoadedExecutable_GetDeviceAssignment(PJRT_LoadedExecutable_GetDevic
 absl::Status LoadedExecutable_Delete(PJRT_LoadedExecutable_Delete_Args& a) {
   BP_REQUIRE(a.executable);
   std::shared_ptr<LoadedExecutable> loaded;  // freed after the lock is released, after the last execution
-  std::lock_guard<std::mutex> lock(a.executable->mu);
+  MutexLock lock(a.executable->mu);
   loaded = std::move(a.executable->loaded);
   return absl::OkStatus();
 }
 
 absl::Status LoadedExecutable_IsDeleted(PJRT_LoadedExecutable_IsDeleted_Args& a) {
   BP_REQUIRE(a.executable);
-  std::lock_guard<std::mutex> lock(a.executable->mu);
+  MutexLock lock(a.executable->mu);
   a.is_deleted = a.executable->loaded == nullptr;
   return absl::OkStatus();
 }

@@ -1,3 +1,4 @@
+#include "base/mutex.h"
 #include "sdk/shim/entries.h"
 #include "sdk/shim/objects.h"
 
@@ -6,7 +7,7 @@ namespace {
 
 void* GetUserData(PJRT_Memory* memory, const void* key) {
   MemoryObject* m = ToMemory(memory);
-  std::lock_guard<std::mutex> lock(m->mu);
+  MutexLock lock(m->mu);
   auto it = m->user_data.find(key);
   return it == m->user_data.end() ? nullptr : it->second.data;
 }
@@ -15,7 +16,7 @@ void SetUserData(PJRT_Memory* memory, const void* key, void* data, void (*dtor)(
   MemoryObject* m = ToMemory(memory);
   MemoryObject::UserData old{nullptr, nullptr};
   {
-    std::lock_guard<std::mutex> lock(m->mu);
+    MutexLock lock(m->mu);
     std::swap(old, m->user_data[key]);
     m->user_data[key] = {data, dtor};
   }

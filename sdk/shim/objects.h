@@ -9,7 +9,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,6 +16,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "api/pjrt_c_api.h"
+#include "base/mutex.h"
 #include "sdk/backend/backend.h"
 #include "sdk/backend/exceptions.h"
 #include "sdk/shim/convert.h"
@@ -79,8 +79,8 @@ struct MemoryObject : PJRT_Memory {
     void* data;
     void (*dtor)(void*);
   };
-  std::mutex mu;
-  std::map<const void*, UserData> user_data;  // guarded by mu
+  Mutex mu;
+  std::map<const void*, UserData> user_data ABSL_GUARDED_BY(mu);
 };
 const PJRT_Memory_FunctionTable* MemoryTable();
 inline MemoryObject* ToMemory(PJRT_Memory* memory) { return static_cast<MemoryObject*>(memory); }
@@ -164,16 +164,17 @@ struct PJRT_Buffer {
   backplane::shim::MemoryObject* const memory;
   const backplane::Shape shape;  // with layout; stays after deletion
 
-  std::mutex mu;
-  std::shared_ptr<backplane::Storage> storage;  // guarded by mu; null once deleted or donated, or if there is no value
-  backplane::Event ready;                       // guarded by mu
-  backplane::shim::UseMark use;                 // guarded by mu; reset with the storage
-  bool deleted = false;                         // guarded by mu
-  bool claimed = false;                         // guarded by mu; a launch has taken the array and may put it back
-  int64_t external_references = 0;              // guarded by mu
-  backplane::shim::HeldArray external_hold;     // guarded by mu; keeps the memory while there are references
-  std::unique_ptr<backplane::shim::LayoutView> layout_view;  // guarded by mu; created on demand
-  std::vector<size_t> dynamic_dimensions;                    // guarded by mu; created on demand
+  backplane::Mutex mu;
+  std::shared_ptr<backplane::Storage> storage
+      ABSL_GUARDED_BY(mu);  // null once deleted or donated, or if there is no value
+  backplane::Event ready ABSL_GUARDED_BY(mu);
+  backplane::shim::UseMark use ABSL_GUARDED_BY(mu);  // reset with the storage
+  bool deleted ABSL_GUARDED_BY(mu) = false;
+  bool claimed ABSL_GUARDED_BY(mu) = false;  // a launch has taken the array and may put it back
+  int64_t external_references ABSL_GUARDED_BY(mu) = 0;
+  backplane::shim::HeldArray external_hold ABSL_GUARDED_BY(mu);  // keeps the memory while there are references
+  std::unique_ptr<backplane::shim::LayoutView> layout_view ABSL_GUARDED_BY(mu);  // created on demand
+  std::vector<size_t> dynamic_dimensions ABSL_GUARDED_BY(mu);                    // created on demand
 
   // Returns the array for reading. Returns InvalidArgument after deletion or donation.
   absl::StatusOr<backplane::shim::HeldArray> Read(const char* what);
@@ -184,7 +185,7 @@ struct PJRT_Buffer {
   absl::StatusOr<backplane::shim::HeldArray> Claim(bool* sole);
   void PutBack(backplane::shim::HeldArray array);
   void KeepTaken();
-  bool gone() const { return deleted || claimed; }  // mu must be held
+  bool gone() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return deleted || claimed; }
 };
 
 namespace backplane::shim {
@@ -229,18 +230,18 @@ struct PJRT_LoadedExecutable {
   std::vector<backplane::shim::MemoryObject*> output_memories;  // [device * outputs + output]
   std::string fingerprint;
 
-  std::mutex mu;
-  std::shared_ptr<backplane::LoadedExecutable> loaded;  // guarded by mu; null once deleted
-  std::optional<std::string> compile_log;               // guarded by mu; created on demand
+  backplane::Mutex mu;
+  std::shared_ptr<backplane::LoadedExecutable> loaded ABSL_GUARDED_BY(mu);  // null once deleted
+  std::optional<std::string> compile_log ABSL_GUARDED_BY(mu);               // created on demand
   // If the executable is launched separately on each device (execute_device), the n-th launches of all devices form one
   // run.
-  std::vector<int64_t> lone_launches;  // guarded by mu; by index in `devices`
-  int64_t lone_runs = 0;  // guarded by mu; the run id of the first launches, the next ones follow; 0: none yet
+  std::vector<int64_t> lone_launches ABSL_GUARDED_BY(mu);  // by index in `devices`
+  int64_t lone_runs ABSL_GUARDED_BY(mu) = 0;  // the run id of the first launches, the next ones follow; 0: none yet
 };
 
 struct PJRT_ExecuteContext {
-  std::mutex mu;
-  std::shared_ptr<const backplane::shim::ContextData> data;  // guarded by mu; replaced as a whole
+  backplane::Mutex mu;
+  std::shared_ptr<const backplane::shim::ContextData> data ABSL_GUARDED_BY(mu);  // replaced as a whole
 };
 
 namespace backplane::shim {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/mutex.h"
 #include "core/passes/calls.h"
 #include "core/passes/partition/partitioner.h"
 #include "core/passes/passes.h"
@@ -17,8 +17,8 @@ namespace backplane {
 namespace {
 
 struct Registry {
-  std::mutex mu;
-  std::map<std::string, std::shared_ptr<const CustomPartitioning>, std::less<>> functions;
+  Mutex mu;
+  std::map<std::string, std::shared_ptr<const CustomPartitioning>, std::less<>> functions ABSL_GUARDED_BY(mu);
 };
 Registry& GetRegistry() {
   static auto* registry = new Registry;
@@ -29,14 +29,14 @@ Registry& GetRegistry() {
 
 void RegisterCustomPartitioning(absl::string_view target, std::shared_ptr<const CustomPartitioning> functions) {
   {
-    std::lock_guard<std::mutex> lock(GetRegistry().mu);
+    MutexLock lock(GetRegistry().mu);
     std::swap(GetRegistry().functions[std::string(target)], functions);
   }
   // Destroys the replaced functions here, without the lock: their destructors may run code of the host.
 }
 
 std::shared_ptr<const CustomPartitioning> FindCustomPartitioning(absl::string_view target) {
-  std::lock_guard<std::mutex> lock(GetRegistry().mu);
+  MutexLock lock(GetRegistry().mu);
   auto at = GetRegistry().functions.find(std::string(target));
   return at == GetRegistry().functions.end() ? nullptr : at->second;
 }

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <mutex>
 #include <numeric>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "core/types/status_macros.h"
 
 namespace backplane {
@@ -34,14 +34,17 @@ class FirstError {
  public:
   void Add(absl::Status s) {
     if (s.ok()) return;
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     if (status_.ok()) status_ = std::move(s);
   }
-  absl::Status Take() { return std::move(status_); }
+  absl::Status Take() {
+    MutexLock lock(mu_);
+    return std::move(status_);
+  }
 
  private:
-  std::mutex mu_;
-  absl::Status status_;
+  Mutex mu_;
+  absl::Status status_ ABSL_GUARDED_BY(mu_);
 };
 
 int64_t ReadInteger(const void* data, PrimitiveType type, int64_t index) {

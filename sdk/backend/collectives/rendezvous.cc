@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "core/analysis/process_groups.h"
 #include "sdk/backend/exceptions.h"
 #include "sdk/backend/workers.h"
@@ -28,12 +29,12 @@ std::string Launch::FormatMissing(const Rendezvous& rendezvous) const {
 void Launch::FailLocked(const absl::Status& status) {
   if (status.ok() || !failure_.ok()) return;
   failure_ = status;
-  for (auto& [key, rendezvous] : rendezvous_) rendezvous->cv.notify_all();
-  message_posted_.notify_all();
+  for (auto& [key, rendezvous] : rendezvous_) rendezvous->cv.NotifyAll();
+  message_posted_.NotifyAll();
 }
 
 void Launch::Fail(const absl::Status& status) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   FailLocked(status);
 }
 
@@ -48,7 +49,7 @@ absl::Status Launch::CheckMissingMembersStillRun(const Rendezvous& rendezvous) c
 
 absl::Status Launch::EnterRendezvous(const Key& key, absl::string_view what, absl::Span<const int64_t> group,
                                      size_t position, void* contribution, Operation operation) {
-  std::unique_lock<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   if (!failure_.ok()) return failure_;
   auto at = rendezvous_.find(key);
   if (at == rendezvous_.end()) {
@@ -70,24 +71,25 @@ absl::Status Launch::EnterRendezvous(const Key& key, absl::string_view what, abs
   rendezvous->contributions[position] = contribution;
   rendezvous->has_arrived[position] = true;
   if (++rendezvous->arrived == group.size()) {
-    lock.unlock();
+    lock.Unlock();
     // An exception must not escape: the other members wait for `done`.
     absl::Status result = CatchExceptions([&] { return operation(rendezvous->contributions); });
-    lock.lock();
+    lock.Lock();
     rendezvous->result = std::move(result);
     rendezvous->done = true;
-    rendezvous->cv.notify_all();
+    rendezvous->cv.NotifyAll();
   } else {
     FailLocked(CheckMissingMembersStillRun(*rendezvous));
     const Workers::Waiting waiting(Workers::Waiting::For::kDevices);
     const auto limit = std::chrono::steady_clock::now() + options_.time_limit;
     // Once all have arrived the operation runs and reads the contribution of this member, so the member must stay.
-    auto is_over = [&] { return rendezvous->done || (!failure_.ok() && rendezvous->arrived < group.size()); };
+    auto is_over = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+      return rendezvous->done || (!failure_.ok() && rendezvous->arrived < group.size());
+    };
     while (!is_over()) {
       if (rendezvous->arrived == group.size()) {
-        rendezvous->cv.wait(lock);
-      } else if (rendezvous->cv.wait_until(lock, limit) == std::cv_status::timeout && !is_over() &&
-                 rendezvous->arrived < group.size()) {
+        rendezvous->cv.Wait(mu_);
+      } else if (!rendezvous->cv.WaitUntil(mu_, limit) && !is_over() && rendezvous->arrived < group.size()) {
         FailLocked(absl::DeadlineExceededError(absl::StrCat(
             what, ": ", rendezvous->arrived, " of ", group.size(), " arrived within ",
             static_cast<double>(options_.time_limit.count()) / 1000, " s; missing: ", FormatMissing(*rendezvous))));
@@ -104,16 +106,16 @@ absl::Status Launch::EnterRendezvous(const Key& key, absl::string_view what, abs
 }
 
 absl::Status Launch::PostMessage(int64_t channel, int64_t iteration, int64_t from, int64_t to, std::string bytes) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   if (!failure_.ok()) return failure_;
   messages_[MessageKey(channel, iteration, from, to)] = std::move(bytes);
-  message_posted_.notify_all();
+  message_posted_.NotifyAll();
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> Launch::FetchMessage(int64_t channel, int64_t iteration, int64_t from, int64_t to,
                                                  absl::string_view what) {
-  std::unique_lock<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   const MessageKey key(channel, iteration, from, to);
   const auto limit = std::chrono::steady_clock::now() + options_.time_limit;
   const Workers::Waiting waiting(Workers::Waiting::For::kDevices);
@@ -127,7 +129,7 @@ absl::StatusOr<std::string> Launch::FetchMessage(int64_t channel, int64_t iterat
     if (!failure_.ok()) return failure_;
     if (ended_[static_cast<size_t>(from)]) {
       FailLocked(absl::InternalError(absl::StrCat(what, ": ", FormatProcess(from), " has ended without sending")));
-    } else if (message_posted_.wait_until(lock, limit) == std::cv_status::timeout && messages_.count(key) == 0) {
+    } else if (!message_posted_.WaitUntil(mu_, limit) && messages_.count(key) == 0) {
       FailLocked(absl::DeadlineExceededError(absl::StrCat(what, ": nothing arrived within ",
                                                           static_cast<double>(options_.time_limit.count()) / 1000,
                                                           " s; missing: ", FormatProcess(from))));
@@ -136,7 +138,7 @@ absl::StatusOr<std::string> Launch::FetchMessage(int64_t channel, int64_t iterat
 }
 
 void Launch::End(int64_t process, const absl::Status& status) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   if (process < 0 || process >= process_count()) return;
   ended_[static_cast<size_t>(process)] = true;
   if (!status.ok()) {
@@ -146,11 +148,11 @@ void Launch::End(int64_t process, const absl::Status& status) {
   for (auto& [key, rendezvous] : rendezvous_) {
     if (rendezvous->arrived < rendezvous->group.size()) FailLocked(CheckMissingMembersStillRun(*rendezvous));
   }
-  message_posted_.notify_all();
+  message_posted_.NotifyAll();
 }
 
 size_t Launch::CountPending() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   return rendezvous_.size() + messages_.size();
 }
 
@@ -181,7 +183,7 @@ std::shared_ptr<Launch> LaunchRegistry::Join(int64_t run_id, const LaunchOptions
   if (options.replicas * options.partitions == 1) return std::make_shared<Launch>(options);
   std::vector<std::shared_ptr<Launch>> expired;  // destroyed after the lock is released
   const auto now = std::chrono::steady_clock::now();
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   for (auto at = entries_.begin(); at != entries_.end();) {
     if (at->first != run_id && at->second.limit < now) {
       expired.push_back(std::move(at->second.launch));
@@ -204,7 +206,7 @@ std::shared_ptr<Launch> LaunchRegistry::Join(int64_t run_id, const LaunchOptions
 void LaunchRegistry::Abandon(int64_t run_id, const absl::Status& why) {
   std::shared_ptr<Launch> launch;
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     auto at = entries_.find(run_id);
     if (at == entries_.end()) return;
     launch = std::move(at->second.launch);
@@ -215,7 +217,7 @@ void LaunchRegistry::Abandon(int64_t run_id, const absl::Status& why) {
 }
 
 size_t LaunchRegistry::size() const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   return entries_.size();
 }
 

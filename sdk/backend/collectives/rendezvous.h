@@ -17,11 +17,9 @@
 #define BACKPLANE_SDK_BACKEND_COLLECTIVES_RENDEZVOUS_H_
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -31,6 +29,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "base/mutex.h"
 
 namespace backplane {
 
@@ -81,21 +80,21 @@ class Launch {
     size_t arrived = 0, left = 0;
     bool done = false;
     absl::Status result;
-    std::condition_variable cv;
+    CondVar cv;
   };
   using MessageKey = std::tuple<int64_t, int64_t, int64_t, int64_t>;  // channel, iteration, source, target
-  void FailLocked(const absl::Status& status);
-  absl::Status CheckMissingMembersStillRun(const Rendezvous& rendezvous) const;
+  void FailLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckMissingMembersStillRun(const Rendezvous& rendezvous) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::string FormatProcess(int64_t process) const;
   std::string FormatMissing(const Rendezvous& rendezvous) const;
 
   const LaunchOptions options_;
-  mutable std::mutex mu_;
-  absl::Status failure_;                                   // guarded by mu_
-  std::vector<bool> ended_;                                // guarded by mu_
-  std::map<Key, std::shared_ptr<Rendezvous>> rendezvous_;  // guarded by mu_
-  std::map<MessageKey, std::string> messages_;             // guarded by mu_
-  std::condition_variable message_posted_;
+  mutable Mutex mu_;
+  absl::Status failure_ ABSL_GUARDED_BY(mu_);
+  std::vector<bool> ended_ ABSL_GUARDED_BY(mu_);
+  std::map<Key, std::shared_ptr<Rendezvous>> rendezvous_ ABSL_GUARDED_BY(mu_);
+  std::map<MessageKey, std::string> messages_ ABSL_GUARDED_BY(mu_);
+  CondVar message_posted_;
 };
 
 // The side of one device in a launch. Counts how often the device executed each operation, so that members match the
@@ -138,8 +137,8 @@ class LaunchRegistry {
     int64_t missing = 0;  // devices that have not joined
     std::chrono::steady_clock::time_point limit;
   };
-  mutable std::mutex mu_;
-  std::map<int64_t, Entry> entries_;  // guarded by mu_
+  mutable Mutex mu_;
+  std::map<int64_t, Entry> entries_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace backplane

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "core/types/status_macros.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/TargetSelect.h"
@@ -86,7 +86,7 @@ absl::StatusOr<std::vector<ObjectCode>> CompileModules(int num_modules, ModuleEm
   InitializeLlvm();
   const HostInfo& host = options.host != nullptr ? *options.host : Host();
   std::vector<ObjectCode> objects(std::max(num_modules, 0));
-  std::mutex mutex;
+  Mutex mutex;
   absl::Status first_error;
   int first_error_index = num_modules;
   std::atomic<bool> failed{false};
@@ -97,7 +97,7 @@ absl::StatusOr<std::vector<ObjectCode>> CompileModules(int num_modules, ModuleEm
       objects[index] = *std::move(object);
       return;
     }
-    std::lock_guard<std::mutex> lock(mutex);
+    MutexLock lock(mutex);
     failed.store(true, std::memory_order_relaxed);
     if (index < first_error_index) {
       first_error = object.status();
@@ -127,9 +127,9 @@ std::string HostFingerprint() {
 
 absl::StatusOr<const CodeLibrary*> ExactMath() {
   // Kept for ever: linked code of any client may call it. An error is not kept; the next caller tries again.
-  static std::mutex mutex;
+  static Mutex mutex;
   static const CodeLibrary* library = nullptr;
-  std::lock_guard<std::mutex> lock(mutex);
+  MutexLock lock(mutex);
   if (library != nullptr) return library;
   auto emit = [](int, llvm::Module& module) -> absl::Status {
     backplane::codegen::EmitExactMath(module, Host().target);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <numeric>
 #include <string>
 #include <tuple>
@@ -14,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "sdk/engine/kernels/convolution_internal.h"
 #include "sdk/engine/kernels/onednn_op.h"
 #include "sdk/engine/kernels/simd_level.h"
@@ -63,12 +63,12 @@ absl::Status ForEach(ThreadPool* pool, int64_t count, Fn fn) {
     }
     return absl::OkStatus();
   }
-  std::mutex mutex;
+  Mutex mutex;
   absl::Status error;
   pool->ParallelFor(count, [&](int64_t i, int slot) {
     absl::Status s = fn(i, slot);
     if (s.ok()) return;
-    std::lock_guard<std::mutex> lock(mutex);
+    MutexLock lock(mutex);
     if (error.ok()) error = s;
   });
   return error;

@@ -2,12 +2,12 @@
 // and column pieces that our pool hands out.
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "sdk/engine/kernels/matmul_internal.h"
 #include "sdk/engine/kernels/onednn_op.h"
 #include "sdk/engine/kernels/simd_level.h"
@@ -54,13 +54,13 @@ absl::Status ForEach(ThreadPool* pool, bool parallel, int64_t count, Fn fn) {
     return absl::OkStatus();
   }
   std::atomic<bool> failed{false};
-  std::mutex mutex;
+  Mutex mutex;
   absl::Status error;
   pool->ParallelFor(count, [&](int64_t i, int slot) {
     if (failed.load(std::memory_order_relaxed)) return;
     absl::Status s = fn(i, slot);
     if (s.ok()) return;
-    std::lock_guard<std::mutex> lock(mutex);
+    MutexLock lock(mutex);
     if (!failed.exchange(true)) error = s;
   });
   return error;

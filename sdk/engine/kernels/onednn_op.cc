@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 
 // Of the OpenMP standard. <omp.h> comes with each compiler's own runtime, which need not be the one that oneDNN uses.
 extern "C" int omp_get_max_threads(void);
@@ -161,7 +162,7 @@ OneDnnRunner::~OneDnnRunner() = default;
 
 OneDnnRunner::Session::Session(const OneDnnRunner* runner) : runner_(runner) {
   {
-    std::lock_guard<std::mutex> lock(runner->mutex_);
+    MutexLock lock(runner->mutex_);
     if (!runner->kept_.empty()) {
       state_ = std::move(runner->kept_.back());
       runner->kept_.pop_back();
@@ -190,7 +191,7 @@ OneDnnRunner::Session::Session(const OneDnnRunner* runner) : runner_(runner) {
 }
 
 OneDnnRunner::Session::~Session() {
-  std::lock_guard<std::mutex> lock(runner_->mutex_);
+  MutexLock lock(runner_->mutex_);
   runner_->kept_.push_back(std::move(state_));
 }
 

@@ -7,13 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
 #include "oneapi/dnnl/dnnl.h"
 #include "sdk/engine/kernels/element_type.h"
 
@@ -149,8 +149,8 @@ class OneDnnRunner {
   std::vector<std::shared_ptr<const OneDnnOp>> ops_;
   const int num_slots_;
   size_t scratch_bytes_ = 0;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Session::State>> kept_;
+  mutable Mutex mutex_;
+  mutable std::vector<std::unique_ptr<Session::State>> kept_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace backplane::engine

@@ -4,9 +4,9 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
-#include <mutex>
 #include <type_traits>
 
+#include "base/mutex.h"
 #include "sdk/engine/library/parallel.h"
 #include "sdk/engine/library/targets.h"
 
@@ -374,9 +374,9 @@ RandomState NextRandomState() {
 }
 
 std::array<uint64_t, 2> AdvanceGeneratorState(uint64_t delta) {
-  static std::mutex* const mutex = new std::mutex;
+  static Mutex* const mutex = new Mutex;
   static uint64_t low = 0x853c49e6748fea9b, high = 0xda3e39cb94b95bdb;
-  std::lock_guard<std::mutex> lock(*mutex);
+  MutexLock lock(*mutex);
   const std::array<uint64_t, 2> now = {low, high};
   low += delta;
   if (low < delta) ++high;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 
 namespace backplane::engine {
 namespace {
@@ -47,20 +48,20 @@ void MemoryBudget::GiveBack(int64_t bytes, Use use) {
 
 int64_t MemoryBudget::LargestExpected() {
   if (limit_ <= 0) return 0;
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return expected_.empty() ? 0 : expected_.rbegin()->first;
 }
 
 MemoryBudget::Expected::Expected(std::shared_ptr<MemoryBudget> budget, int64_t bytes)
     : budget_(bytes > 0 ? std::move(budget) : nullptr), bytes_(bytes) {
   if (budget_ == nullptr) return;
-  std::lock_guard<std::mutex> lock(budget_->mutex_);
+  MutexLock lock(budget_->mutex_);
   ++budget_->expected_[bytes_];
 }
 
 MemoryBudget::Expected::~Expected() {
   if (budget_ == nullptr) return;
-  std::lock_guard<std::mutex> lock(budget_->mutex_);
+  MutexLock lock(budget_->mutex_);
   auto at = budget_->expected_.find(bytes_);
   if (--at->second == 0) budget_->expected_.erase(at);
 }

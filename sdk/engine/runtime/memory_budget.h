@@ -17,11 +17,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/mutex.h"
 #include "sdk/backend/workers.h"
 #include "sdk/engine/runtime/memory_pool.h"
 
@@ -75,9 +75,9 @@ class MemoryBudget {
   const int64_t limit_;
   MemoryPool* const pool_;
   Workers* const workers_;
-  std::mutex mutex_;
-  std::map<int64_t, int64_t> expected_;  // bytes to programs; under mutex_
-  std::atomic<int64_t> temporary_{0};    // of in_use_
+  Mutex mutex_;
+  std::map<int64_t, int64_t> expected_ ABSL_GUARDED_BY(mutex_);  // bytes to programs
+  std::atomic<int64_t> temporary_{0};                            // of in_use_
   std::atomic<int64_t> in_use_{0}, peak_{0}, largest_{0}, allocations_{0};
 };
 

@@ -6,12 +6,13 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <mutex>
 
 #include "absl/base/optimization.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+
+#include "base/mutex.h"
 #endif
 
 namespace backplane::engine {
@@ -133,7 +134,7 @@ struct MemoryPool::Impl {
 
   Header* NewFromSlab(int size_class) {
     const size_t block = sizeof(Header) + ClassPayload(size_class) + kTailPadding;
-    std::lock_guard<std::mutex> lock(slab_mutex);
+    MutexLock lock(slab_mutex);
     if (slab_left < block) {
       Slab* slab = static_cast<Slab*>(Map(kSlabBytes));
       if (slab == nullptr) return nullptr;
@@ -241,10 +242,10 @@ struct MemoryPool::Impl {
 
   const Options options;
   SizeClass classes[kNumClasses];
-  std::mutex slab_mutex;
-  Slab* slabs = nullptr;
-  char* slab_cursor = nullptr;
-  size_t slab_left = 0;
+  Mutex slab_mutex;
+  Slab* slabs ABSL_GUARDED_BY(slab_mutex) = nullptr;
+  char* slab_cursor ABSL_GUARDED_BY(slab_mutex) = nullptr;
+  size_t slab_left ABSL_GUARDED_BY(slab_mutex) = 0;
   alignas(64) std::atomic<int64_t> in_use{0};
   std::atomic<int64_t> peak{0};
   std::atomic<int64_t> largest{0};

@@ -2,12 +2,12 @@
 #ifndef BACKPLANE_SDK_LAYERS_FAULT_TIMER_H_
 #define BACKPLANE_SDK_LAYERS_FAULT_TIMER_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <thread>
+
+#include "base/mutex.h"
 
 namespace backplane::layers {
 
@@ -24,10 +24,10 @@ class Timer {
 
  private:
   void Loop();
-  std::mutex mutex_;
-  std::condition_variable changed_, idle_;
-  std::multimap<int64_t, std::function<void()>> work_;
-  bool busy_ = false, ending_ = false;
+  Mutex mutex_;
+  CondVar changed_, idle_;
+  std::multimap<int64_t, std::function<void()>> work_ ABSL_GUARDED_BY(mutex_);
+  bool busy_ ABSL_GUARDED_BY(mutex_) = false, ending_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // started with the first function
 };
 

@@ -8,6 +8,7 @@
 #include <ctime>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "sdk/host/device.h"
 #include "sdk/host/executable.h"
 #include "sdk/host/status.h"
@@ -250,7 +251,7 @@ void Recorder::BeforeEvent(Call& call) {
   if (state == nullptr) return;
   if (call.fn == Fn::PJRT_Event_OnReady) {
     {
-      std::lock_guard<std::mutex> lock(state->mutex);
+      MutexLock lock(state->mutex);
       if (state->observed) return;
       ++state->callbacks;
     }
@@ -259,7 +260,7 @@ void Recorder::BeforeEvent(Call& call) {
       return error;
     });
     if (!hooked) {
-      std::lock_guard<std::mutex> lock(state->mutex);
+      MutexLock lock(state->mutex);
       --state->callbacks;
     }
     return;
@@ -294,7 +295,7 @@ void Recorder::Observe(const EventPtr& event, const PJRT_Error* error, WaitKind 
     op.message = layers::ErrorMessage(*stack_, error);
   }
   // Another thread that learns of the same event waits here until the memory has been read.
-  std::lock_guard<std::mutex> lock(event->mutex);
+  MutexLock lock(event->mutex);
   if (event->observed) return;
   event->observed = true;
   if (event->read.has_value() && event->read->memory != nullptr && error == nullptr) {
@@ -322,7 +323,7 @@ bool Recorder::Begin(PJRT_Event_Destroy_Args& args, Pending& call) {
 
 void Recorder::End(PJRT_Event_Destroy_Args&, Pending& call) {
   // A replay needs the event for a callback that has not run yet, so its destruction is recorded after the wait.
-  std::lock_guard<std::mutex> lock(call.event->mutex);
+  MutexLock lock(call.event->mutex);
   call.event->destroyed = true;
   call.write = call.event->observed || call.event->callbacks == 0;
   call.event->destroy_written = call.write;
@@ -459,7 +460,7 @@ bool Recorder::Ready(PJRT_Buffer* buffer) {
 void Recorder::AddPlace(PJRT_Device* device, PJRT_Memory* memory, Operation& op) {
   auto id_of = [this](const auto& map, auto* object) -> int64_t {
     if (object == nullptr) return -1;
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     const auto found = map.find(object);
     return found == map.end() ? -1 : found->second;
   };

@@ -4,13 +4,13 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/mutex.h"
 #include "sdk/host/loader.h"
 #include "sdk/layers/extensions.h"
 #include "sdk/layers/layer.h"
@@ -85,7 +85,7 @@ class Recorder final : public layers::Layer {
   struct EventState {
     uint64_t id = 0;
     std::optional<Read> read;
-    std::mutex mutex;  // held while the host's memory is read, so that nothing reports the event meanwhile
+    Mutex mutex;  // held while the host's memory is read, so that nothing reports the event meanwhile
     bool observed = false, destroyed = false, destroy_written = false;
     int callbacks = 0;
   };
@@ -122,13 +122,13 @@ class Recorder final : public layers::Layer {
   uint64_t NewId() { return next_id_.fetch_add(1, std::memory_order_relaxed); }
   template <typename Map, typename Key>
   auto Find(const Map& map, Key key) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     const auto found = map.find(key);
     return found == map.end() ? typename Map::mapped_type{} : found->second;
   }
   template <typename Map, typename Key>
   auto Take(Map& map, Key key) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     const auto found = map.find(key);
     typename Map::mapped_type value{};
     if (found == map.end()) return value;
@@ -138,13 +138,13 @@ class Recorder final : public layers::Layer {
   }
   template <typename Map, typename Key, typename Value>
   void DropIfSame(Map& map, Key key, const Value& value) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     auto at = map.find(key);
     if (at != map.end() && at->second == value) map.erase(at);
   }
   template <typename Map, typename Key, typename Value>
   void Put(Map& map, Key key, Value value) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     map[key] = std::move(value);
   }
   // Adds a new object with a new id.
@@ -174,7 +174,7 @@ class Recorder final : public layers::Layer {
   std::atomic<uint64_t> next_id_{1};
   std::atomic<uint64_t> finished_at_{0};
 
-  std::mutex mutex_;  // guards the following
+  Mutex mutex_;  // guards the following
   absl::flat_hash_map<PJRT_Client*, uint64_t> clients_;
   absl::flat_hash_map<const PJRT_Executable*, Executable> executables_;
   absl::flat_hash_map<PJRT_LoadedExecutable*, Executable> loaded_;

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "sdk/host/executable.h"
 #include "sdk/host/status.h"
 #include "sdk/layers/record/recorder.h"
@@ -155,7 +156,7 @@ bool Recorder::Begin(PJRT_LoadedExecutable_Execute_Args& args, Pending& call) {
   op.numbers[kNumOutputs] = static_cast<int64_t>(executable.num_outputs);
   op.numbers[kNumEvents] = args.device_complete_events != nullptr ? op.numbers[kNumDevices] : 0;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     for (size_t d = 0; d < args.num_devices && args.num_args > 0; ++d) {
       for (size_t i = 0; i < args.num_args; ++i) {
         const auto found = buffers_.find(args.argument_lists[d][i]);
@@ -185,7 +186,7 @@ void Recorder::End(PJRT_LoadedExecutable_Execute_Args& args, Pending& call) {
   const auto outputs = static_cast<size_t>(op.numbers[kNumOutputs]);
   op.makes.reserve(args.num_devices * outputs + static_cast<size_t>(op.numbers[kNumEvents]));
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     for (size_t d = 0; d < args.num_devices; ++d) {
       for (size_t i = 0; i < outputs; ++i) {
         const uint64_t id = NewId();
@@ -470,7 +471,7 @@ void Recorder::End(PJRT_Buffer_ReadyEvent_Args& args, Pending& call) {
   // A host that has the address may read the contents once it knows that they are available.
   std::optional<Read> read;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (const auto found = exposed_.find(args.buffer); found != exposed_.end()) read = found->second;
   }
   call.op.makes = {MakeEvent(args.event, std::move(read))};
@@ -585,7 +586,7 @@ void Recorder::End(PJRT_Buffer_CopyRawToHostFuture_Args& args, Pending& call) {
   args.future_ready_callback = [](Callback* host) {
     const std::unique_ptr<Between> owned(static_cast<Between*>(host->callback_data));
     if (owned->event != nullptr && host->error_code == PJRT_Error_Code_OK) {
-      std::lock_guard<std::mutex> lock(owned->event->mutex);
+      MutexLock lock(owned->event->mutex);
       if (owned->event->read.has_value()) owned->event->read->memory = host->dst;
     }
     Callback inner = *host;

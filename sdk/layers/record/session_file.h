@@ -24,7 +24,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -32,6 +31,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "base/mutex.h"
 #include "sdk/layers/record/operation.h"
 
 namespace backplane::record {
@@ -117,17 +117,19 @@ class SessionWriter {
  private:
   SessionWriter(std::string path, int fd, const Settings& settings)
       : path_(std::move(path)), settings_(settings), fd_(fd) {}
-  void WriteFrame(absl::string_view kind, absl::string_view head, absl::string_view body);
+  void WriteFrame(absl::string_view kind, absl::string_view head, absl::string_view body)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WritePiece(const BlobRef& blob, uint64_t offset, absl::Span<const std::byte> piece);
 
   const std::string path_;
   const Settings settings_;
   int fd_;
-  mutable std::mutex mutex_;
-  absl::Status status_;
-  bool at_limit_ = false;
-  uint64_t bytes_ = 0, operations_ = 0, last_number_ = 0;
-  std::set<Digest> known_;
+  mutable Mutex mutex_;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  bool at_limit_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0, operations_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t last_number_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::set<Digest> known_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Immutable after Open; thread-safe.

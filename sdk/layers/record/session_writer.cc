@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "sdk/layers/record/session_file.h"
 
 namespace backplane::record {
@@ -101,12 +102,13 @@ absl::StatusOr<std::unique_ptr<SessionWriter>> SessionWriter::Create(const std::
   AppendNumber<uint32_t>(&magic, 0);
   if (write(fd, magic.data(), magic.size()) != static_cast<ssize_t>(magic.size()))
     return absl::FailedPreconditionError(absl::StrCat("session: ", path, ": ", std::strerror(errno)));
+  MutexLock lock(writer->mutex_);
   writer->bytes_ = magic.size();
   return writer;
 }
 
 void SessionWriter::Describe(const SessionInfo& info) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   WriteFrame("INFO", EncodeInfo(info), "");
 }
 
@@ -114,7 +116,7 @@ SessionWriter::~SessionWriter() {
   if (fd_ >= 0) close(fd_);
 }
 
-// The mutex must be locked, unless no other thread has the writer yet. A frame is written with one call, so a host that
+// A frame is written with one call, so a host that
 // crashes leaves no incomplete frame unless the system stops.
 void SessionWriter::WriteFrame(absl::string_view kind, absl::string_view head, absl::string_view body) {
   if (!status_.ok() || fd_ < 0) return;
@@ -188,7 +190,7 @@ void SessionWriter::WritePiece(const BlobRef& blob, uint64_t offset, absl::Span<
   const absl::string_view body = codec == 1
                                      ? absl::string_view(packed)
                                      : absl::string_view(reinterpret_cast<const char*>(piece.data()), piece.size());
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   WriteFrame("BLOB", head, body);
 }
 
@@ -203,7 +205,7 @@ BlobRef SessionWriter::AddBlob(ByteSource& source, bool keep) {
   if (!keep) return blob;
   {
     // Another thread may refer to the blob before all of it is written; the index does not depend on the order.
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (!status_.ok() || fd_ < 0 || !known_.insert(blob.digest).second) return blob;
   }
   source.Rewind();
@@ -217,7 +219,7 @@ BlobRef SessionWriter::AddBlob(ByteSource& source, bool keep) {
 }
 
 uint64_t SessionWriter::Add(Operation& operation) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   if (operation.number == 0) operation.number = last_number_ + 1;
   last_number_ = std::max(last_number_, operation.number);
   WriteFrame("OPER", EncodeOperation(operation), "");
@@ -226,22 +228,22 @@ uint64_t SessionWriter::Add(Operation& operation) {
 }
 
 void SessionWriter::Finish() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   std::string count;
   AppendNumber<uint64_t>(&count, operations_);
   WriteFrame("LAST", count, "");
 }
 
 absl::Status SessionWriter::status() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return status_;
 }
 uint64_t SessionWriter::num_operations() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return operations_;
 }
 uint64_t SessionWriter::bytes_written() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return bytes_;
 }
 

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "base/mutex.h"
+
 namespace backplane::layers {
 namespace {
 
@@ -82,7 +84,7 @@ EventLog::Buffer* EventLog::OwnBuffer() {
 // Returns the thread's buffer. It may exist already, because the thread may have written to another log in between.
 EventLog::Buffer* EventLog::NewBuffer() {
   const int64_t id = syscall(SYS_gettid);
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   // Searches from the end: the id of a thread that has ended may have been given to this thread. Either buffer will do
   // then.
   for (auto it = buffers_.rbegin(); it != buffers_.rend(); ++it) {
@@ -122,7 +124,7 @@ void EventLog::Add(const Event& event) {
     }
     auto* next = new Chunk(granted * kShortWords);
     if (c == nullptr) {
-      std::lock_guard<std::mutex> lock(mutex_);  // the reader may access `first`
+      MutexLock lock(mutex_);  // the reader may access `first`
       b.first = next;
     } else {
       c->next.store(next, std::memory_order_release);
@@ -165,19 +167,19 @@ Event EventLog::Unpack(const uint64_t* w, size_t* words) {
 }
 
 uint32_t EventLog::Intern(absl::string_view text) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   auto [it, added] = names_.try_emplace(std::string(text), static_cast<uint32_t>(texts_.size()));
   if (added) texts_.emplace_back(text);
   return it->second;
 }
 
 std::string EventLog::Text(uint32_t name) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return name < texts_.size() ? texts_[name] : "";
 }
 
 std::vector<std::string> EventLog::Texts() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return texts_;
 }
 
@@ -185,7 +187,7 @@ void EventLog::ForEachThread(const std::function<void(const Thread&)>& begin,
                              const std::function<void(const Event&)>& event) const {
   std::vector<std::pair<Thread, const Chunk*>> all;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     for (const auto& b : buffers_) all.emplace_back(b->thread, b->first);
   }
   for (const auto& [thread, first] : all) {

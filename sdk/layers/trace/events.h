@@ -8,11 +8,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "base/mutex.h"
 #include "sdk/layers/clock.h"
 #include "sdk/layers/functions.h"
 
@@ -75,10 +75,10 @@ class EventLog {
   const size_t limit_;
   std::atomic<size_t> events_reserved_{0};
   std::atomic<uint64_t> dropped_{0};
-  mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<Buffer>> buffers_;
-  std::map<std::string, uint32_t, std::less<>> names_;
-  std::vector<std::string> texts_{""};
+  mutable Mutex mutex_;
+  std::vector<std::unique_ptr<Buffer>> buffers_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, uint32_t, std::less<>> names_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> texts_ ABSL_GUARDED_BY(mutex_){""};
 };
 
 }  // namespace backplane::layers

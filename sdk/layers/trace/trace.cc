@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/mutex.h"
 #include "sdk/host/element_type.h"
 #include "sdk/host/status.h"
 #include "sdk/layers/raw.h"
@@ -68,7 +69,7 @@ class TraceLayer : public Layer {
   uint8_t object_word_[kNumFunctions];
   std::shared_mutex programs_mutex_;
   absl::flat_hash_map<const void*, std::shared_ptr<const Program>> programs_;
-  std::mutex flush_mutex_;
+  Mutex flush_mutex_;
 };
 
 // Queries the name and the devices of a new program from the target, without the layers.
@@ -304,7 +305,7 @@ void TraceLayer::After(Call& call) {
 }
 
 void TraceLayer::Flush() {
-  std::lock_guard<std::mutex> lock(flush_mutex_);
+  MutexLock lock(flush_mutex_);
   const TraceHead head{title_, start_ns_, getpid()};
   // An error cannot be reported, because the host is ending; the file is missing then.
   if (!json_.empty()) WriteWhole(json_, TraceJson(log_->events, head)).IgnoreError();

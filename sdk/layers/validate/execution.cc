@@ -1,4 +1,5 @@
 // The checks of an execution: its lists of arguments, which of them it consumes, and its lists of results.
+#include "base/mutex.h"
 #include "sdk/layers/validate/layer_impl.h"
 
 namespace backplane::layers {
@@ -30,7 +31,7 @@ bool HasArguments(const Args* a) { return Has(a, &Args::num_args) && a->argument
 }  // namespace
 
 void Program::Watched(size_t num_arguments, const std::vector<uint64_t>& may_take) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   if (Learned()) return;
   if (takes_.empty()) {
     num_arguments_ = num_arguments;

@@ -6,8 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace backplane::layers {
 
@@ -36,7 +37,7 @@ class Program {
  private:
   static constexpr uint32_t kWatched = 8, kAllAskedOneIn = 64;
   std::atomic<uint32_t> executions_{0}, watched_{0};
-  std::mutex mutex_;  // guards the following two until learning ends; then they are constant
+  Mutex mutex_;  // guards the following two until learning ends; then they are constant
   size_t num_arguments_ = 0;
   std::vector<uint64_t> takes_;
 };
@@ -45,13 +46,13 @@ class Program {
 class Programs {
  public:
   Program* Add(size_t num_outputs) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     return &programs_.emplace_back(num_outputs);
   }
 
  private:
-  std::mutex mutex_;
-  std::deque<Program> programs_;
+  Mutex mutex_;
+  std::deque<Program> programs_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace backplane::layers

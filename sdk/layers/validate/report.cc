@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/mutex.h"
 #include "sdk/host/json.h"
 #include "sdk/layers/trace/write.h"
 
@@ -29,7 +30,7 @@ std::string Report::Text(const Finding& f, const Stacks& stacks) {
 
 void Report::Add(Finding finding, const Stacks& stacks) {
   const uint32_t site = finding.fn == Fn::kCount && !finding.others.empty() ? finding.others[0].second : finding.stack;
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   auto [it, added] = seen_.try_emplace(Key(finding.kind, Index(finding.fn), finding.key, site), findings_.size());
   if (!added) {
     ++findings_[it->second].count;
@@ -44,19 +45,19 @@ void Report::Add(Finding finding, const Stacks& stacks) {
 }
 
 size_t Report::size() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   return findings_.size();
 }
 
 uint64_t Report::CountOf(absl::string_view kind) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   uint64_t count = 0;
   for (const Finding& f : findings_) count += f.kind == kind ? f.count : 0;
   return count;
 }
 
 void Report::Finish(const Stacks& stacks, bool always) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   uint64_t times = 0;
   for (const Finding& f : findings_) times += f.count;
   if (out_ != nullptr && (always || !findings_.empty())) {

@@ -4,11 +4,11 @@
 
 #include <cstdio>
 #include <map>
-#include <mutex>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "base/mutex.h"
 #include "sdk/layers/validate/arguments.h"
 #include "sdk/layers/validate/stacks.h"
 
@@ -43,9 +43,9 @@ class Report {
   static std::string Text(const Finding& f, const Stacks& stacks);
   FILE* const out_;
   const std::string json_;
-  mutable std::mutex mutex_;
-  std::map<Key, size_t> seen_;
-  std::vector<Finding> findings_;
+  mutable Mutex mutex_;
+  std::map<Key, size_t> seen_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Finding> findings_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace backplane::layers

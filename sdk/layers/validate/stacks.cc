@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/mutex.h"
 #include "sdk/layers/clock.h"
 
 namespace backplane::layers {
@@ -186,7 +187,7 @@ uint32_t Stacks::Remember(const void* from, const void* cfa, int depth) {
 
 uint32_t Stacks::Intern(uint64_t hash, void* const* frames, int count) {
   if (count <= 0) return 0;
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(mutex_);
   auto it = by_hash_.find(hash);
   if (it != by_hash_.end()) return it->second;
   if (stacks_.size() >= kMostStacks) return 0;
@@ -199,7 +200,7 @@ uint32_t Stacks::Intern(uint64_t hash, void* const* frames, int count) {
 std::string Stacks::Text(uint32_t stack) const {
   std::vector<void*> frames;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    MutexLock lock(mutex_);
     if (stack < stacks_.size()) frames = stacks_[stack];
   }
   std::string out;

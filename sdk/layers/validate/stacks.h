@@ -4,11 +4,11 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/mutex.h"
 
 namespace backplane::layers {
 
@@ -44,9 +44,9 @@ class Stacks {
   const int64_t percent_, start_ns_;
   std::atomic<int64_t> spent_ns_{0};
   std::atomic<uint64_t> unwound_{0};
-  mutable std::mutex mutex_;
-  absl::flat_hash_map<uint64_t, uint32_t> by_hash_;
-  std::vector<std::vector<void*>> stacks_{{}};
+  mutable Mutex mutex_;
+  absl::flat_hash_map<uint64_t, uint32_t> by_hash_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::vector<void*>> stacks_ ABSL_GUARDED_BY(mutex_){{}};
 };
 
 }  // namespace backplane::layers

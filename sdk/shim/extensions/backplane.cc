@@ -1,5 +1,6 @@
 // The extension of Backplane: callbacks into Python, handlers with several stages, and the compile log.
 #include "api/backplane_c_api.h"
+#include "base/mutex.h"
 
 #include "sdk/shim/executable_views.h"
 #include "sdk/shim/extensions/extensions.h"
@@ -17,7 +18,7 @@ absl::Status SetTrampoline(Backplane_SetCallbackTrampoline_Args& a) {
 absl::Status CompileLog(Backplane_LoadedExecutable_CompileLog_Args& a) {
   BP_REQUIRE(a.executable);
   PJRT_LoadedExecutable& e = *a.executable;
-  std::lock_guard<std::mutex> lock(e.mu);
+  MutexLock lock(e.mu);
   if (!e.compile_log.has_value()) e.compile_log = e.executable->compile_log();
   a.log = e.compile_log->data();
   a.log_size = e.compile_log->size();

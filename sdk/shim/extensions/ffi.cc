@@ -1,5 +1,6 @@
 // Handlers, types and user data of custom calls.
 #include "api/extensions/ffi.h"
+#include "base/mutex.h"
 
 #include "absl/strings/str_cat.h"
 #include "sdk/shim/extensions/extensions.h"
@@ -17,7 +18,7 @@ absl::Status TypeRegister(PJRT_FFI_Type_Register_Args& a) {
 
 absl::Status UserDataAdd(PJRT_FFI_UserData_Add_Args& a) {
   BP_REQUIRE(a.context);
-  std::lock_guard<std::mutex> lock(a.context->mu);
+  MutexLock lock(a.context->mu);
   auto data =
       a.context->data == nullptr ? std::make_shared<ContextData>() : std::make_shared<ContextData>(*a.context->data);
   for (const auto& [id, unused] : data->entries) {

@@ -6,6 +6,7 @@
 // collect_data: hosts up to JAX 0.10 compare its size with their own, for equality, and record no trace of the devices
 // if it differs. Hosts from 0.11 on know three more functions and accept a table without them.
 #include "api/extensions/profiler.h"
+#include "base/mutex.h"
 #include "base/wire.h"
 
 #include <algorithm>
@@ -24,10 +25,10 @@ struct PLUGIN_Profiler_Error {
 };
 
 struct PLUGIN_Profiler {
-  std::mutex mu;
-  bool listening = false;  // guarded by mu, like the others
-  backplane::OperationTrace::Listening since;
-  std::string space;  // a serialized XSpace of the last Stop
+  backplane::Mutex mu;
+  bool listening ABSL_GUARDED_BY(mu) = false;
+  backplane::OperationTrace::Listening since ABSL_GUARDED_BY(mu);
+  std::string space ABSL_GUARDED_BY(mu);  // a serialized XSpace of the last Stop
 };
 
 namespace backplane::shim {
@@ -154,7 +155,7 @@ absl::Status Create(PLUGIN_Profiler_Create_Args& a) {
 }
 
 absl::Status StopListening(PLUGIN_Profiler& p) {
-  std::lock_guard<std::mutex> lock(p.mu);
+  MutexLock lock(p.mu);
   if (!p.listening) return absl::OkStatus();
   p.listening = false;
   int64_t lost = 0;
@@ -173,7 +174,7 @@ absl::Status Destroy(PLUGIN_Profiler_Destroy_Args& a) {
 
 absl::Status Start(PLUGIN_Profiler_Start_Args& a) {
   BP_REQUIRE(a.profiler);
-  std::lock_guard<std::mutex> lock(a.profiler->mu);
+  MutexLock lock(a.profiler->mu);
   if (a.profiler->listening) return absl::FailedPreconditionError("profiler: started twice");
   a.profiler->since = OperationTrace::Get().Start();
   a.profiler->listening = true;
@@ -188,7 +189,7 @@ absl::Status Stop(PLUGIN_Profiler_Stop_Args& a) {
 
 absl::Status CollectData(PLUGIN_Profiler_CollectData_Args& a) {
   BP_REQUIRE(a.profiler);
-  std::lock_guard<std::mutex> lock(a.profiler->mu);
+  MutexLock lock(a.profiler->mu);
   std::string& space = a.profiler->space;
   // Without memory of the caller ours is lent. XLA's hosts read it at once and do not call again.
   if (a.buffer == nullptr) {

@@ -1,10 +1,10 @@
 // Transformations of programs by hosts. We apply them at one point, to the imported program before the backend gets it.
 // Transformations of both stages run there, those of the earlier stage first.
 #include "api/extensions/xla_transform.h"
+#include "base/mutex.h"
 
 #include <algorithm>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -22,8 +22,8 @@ struct Transformation {
   std::shared_ptr<PJRT_XlaTransform_Callbacks> callbacks;
 };
 struct Transformations {
-  std::mutex mu;
-  std::vector<Transformation> list;  // by stage, then in order of registration
+  Mutex mu;
+  std::vector<Transformation> list ABSL_GUARDED_BY(mu);  // by stage, then in order of registration
 };
 Transformations& All() {
   static auto* all = new Transformations;
@@ -45,7 +45,7 @@ absl::Status Register(PJRT_Register_Xla_Transform_Args& a) {
                    std::shared_ptr<PJRT_XlaTransform_Callbacks>(a.callbacks, [](PJRT_XlaTransform_Callbacks* c) {
                      if (c->dtor != nullptr) c->dtor(c);
                    })};
-  std::lock_guard<std::mutex> lock(All().mu);
+  MutexLock lock(All().mu);
   std::vector<Transformation>& list = All().list;
   auto after = std::upper_bound(list.begin(), list.end(), t.stage,
                                 [](auto stage, const Transformation& other) { return stage < other.stage; });
@@ -58,7 +58,7 @@ absl::Status Clear(PJRT_Clear_Xla_Transform_Args& a) {
   const absl::string_view name(a.name, a.name_size);
   std::vector<Transformation> gone;  // freed after the lock is released, because this runs code of the host
   {
-    std::lock_guard<std::mutex> lock(All().mu);
+    MutexLock lock(All().mu);
     std::vector<Transformation>& list = All().list;
     auto rest = std::stable_partition(list.begin(), list.end(), [&](const Transformation& t) {
       return t.name != name || t.stage != a.stage || (a.callbacks != nullptr && t.callbacks.get() != a.callbacks);
@@ -110,7 +110,7 @@ bool SameProgramShape(const Module& a, const Module& b) {
 absl::Status TransformProgram(std::unique_ptr<Module>* module) {
   std::vector<Transformation> list;
   {
-    std::lock_guard<std::mutex> lock(All().mu);
+    MutexLock lock(All().mu);
     list = All().list;
   }
   for (const Transformation& t : list) {

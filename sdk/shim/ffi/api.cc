@@ -3,13 +3,14 @@
 #include <exception>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "sdk/shim/ffi/frame.h"
 
 namespace backplane::shim::ffi {
 
 absl::Status StateSlot::Set(Registry& registry, int64_t type_id, void* state) {
   ASSIGN_OR_RETURN(Deleter deleter, registry.FindType(type_id));
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   if (state_ != nullptr) return absl::FailedPreconditionError("ffi state: set a second time in one stage");
   type_id_ = type_id;
   state_ = state;
@@ -18,7 +19,7 @@ absl::Status StateSlot::Set(Registry& registry, int64_t type_id, void* state) {
 }
 
 absl::StatusOr<void*> StateSlot::Get(int64_t type_id) const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   if (state_ == nullptr) return absl::NotFoundError("ffi state: was never set");
   if (type_id_ != type_id) {
     return absl::InvalidArgumentError(absl::StrCat("ffi state: has type ", type_id_, ", asked for ", type_id));

@@ -322,7 +322,11 @@ TEST_F(FfiTest, TheWholeTableAnswers) {
   auto* ext = Extension<PJRT_FFI_Extension>(PJRT_Extension_Type_FFI);
   ASSERT_TRUE(testing::Take(ext->user_data_add(&u)).ok());
   EXPECT_EQ(testing::Take(ext->user_data_add(&u)).code(), absl::StatusCode::kAlreadyExists);
-  std::shared_ptr<const ContextData> data = c.context->data;
+  std::shared_ptr<const ContextData> data;
+  {
+    MutexLock lock(c.context->mu);
+    data = c.context->data;
+  }
   BP_ARGS(d, PJRT_ExecuteContext_Destroy);
   d.context = c.context;
   ASSERT_TRUE(BP_CALL(PJRT_ExecuteContext_Destroy, d).ok());

@@ -7,11 +7,11 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "api/ffi_c_api.h"
+#include "base/mutex.h"
 #include "core/ops/attribute_values.h"
 #include "sdk/backend/event.h"
 #include "sdk/shim/ffi/registry.h"
@@ -49,10 +49,10 @@ class StateSlot {
   absl::StatusOr<void*> Get(int64_t type_id) const;
 
  private:
-  mutable std::mutex mu_;
-  int64_t type_id_ = 0;
-  void* state_ = nullptr;
-  Deleter deleter_ = nullptr;
+  mutable Mutex mu_;
+  int64_t type_id_ ABSL_GUARDED_BY(mu_) = 0;
+  void* state_ ABSL_GUARDED_BY(mu_) = nullptr;
+  Deleter deleter_ ABSL_GUARDED_BY(mu_) = nullptr;
 };
 
 }  // namespace backplane::shim::ffi

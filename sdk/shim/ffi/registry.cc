@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/mutex.h"
 #include "core/types/status_macros.h"
 
 namespace backplane::shim::ffi {
@@ -43,7 +44,7 @@ int EditDistance(absl::string_view a, absl::string_view b) {
 }  // namespace
 
 void Registry::SetPlatform(absl::string_view platform) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   platform_ = Canonical(platform);
 }
 
@@ -52,7 +53,7 @@ absl::Status Registry::Register(absl::string_view target, absl::string_view plat
   if (handler.bundle.execute == nullptr && handler.untyped == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat("custom call '", target, "': no function to execute"));
   }
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   auto [it, inserted] = handlers_.try_emplace({Canonical(platform), std::string(target)}, handler);
   // The published call can register only the last stage, so a caller that knows more stages completes the handler
   // later.
@@ -67,7 +68,7 @@ absl::Status Registry::Register(absl::string_view target, absl::string_view plat
 absl::Status Registry::RegisterForThisPlatform(absl::string_view target, const Handler& handler) {
   std::string platform;
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     platform = platform_;
   }
   return Register(target, platform, handler);
@@ -75,7 +76,7 @@ absl::Status Registry::RegisterForThisPlatform(absl::string_view target, const H
 
 absl::Status Registry::RegisterType(absl::string_view name, int64_t* id, Deleter deleter) {
   if (name.empty()) return absl::InvalidArgumentError("ffi type: no name");
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   auto named = type_ids_.find(std::string(name));
   if (*id == 0) {
     if (named != type_ids_.end()) {
@@ -95,7 +96,7 @@ absl::Status Registry::RegisterType(absl::string_view name, int64_t* id, Deleter
 }
 
 absl::StatusOr<Deleter> Registry::FindType(int64_t id) const {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   auto it = deleters_.find(id);
   if (it == deleters_.end()) return absl::NotFoundError(absl::StrCat("ffi type: id ", id, " is not registered"));
   return it->second;
@@ -108,7 +109,7 @@ void Registry::SetTrampoline(Backplane_Callback_Trampoline trampoline, int64_t t
 
 bool Registry::Has(const std::string& target) const {
   if (IsPythonTarget(target)) return true;
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   return handlers_.count({platform_, target}) != 0;
 }
 
@@ -116,7 +117,7 @@ absl::StatusOr<std::unique_ptr<CustomCallSite>> Registry::Instantiate(const Cust
   if (IsPythonTarget(spec.target)) return MakePythonSite(*this, spec);
   Handler handler;
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     auto it = handlers_.find({platform_, spec.target});
     if (it == handlers_.end()) {
       std::vector<std::pair<int, std::string>> near;

@@ -8,12 +8,12 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "api/backplane_c_api.h"
 #include "api/ffi_c_api.h"
+#include "base/mutex.h"
 #include "sdk/backend/custom_call.h"
 
 namespace backplane::shim::ffi {
@@ -55,12 +55,12 @@ class Registry : public CustomCallRegistry {
   absl::StatusOr<std::unique_ptr<CustomCallSite>> Instantiate(const CustomCallSpec& spec) override;
 
  private:
-  mutable std::mutex mu_;
-  std::string platform_;
-  std::map<std::pair<std::string, std::string>, Handler> handlers_;  // by platform, target
-  std::map<std::string, int64_t> type_ids_;
-  std::map<int64_t, Deleter> deleters_;
-  int64_t next_type_ = 1;
+  mutable Mutex mu_;
+  std::string platform_ ABSL_GUARDED_BY(mu_);
+  std::map<std::pair<std::string, std::string>, Handler> handlers_ ABSL_GUARDED_BY(mu_);  // by platform, target
+  std::map<std::string, int64_t> type_ids_ ABSL_GUARDED_BY(mu_);
+  std::map<int64_t, Deleter> deleters_ ABSL_GUARDED_BY(mu_);
+  int64_t next_type_ ABSL_GUARDED_BY(mu_) = 1;
   std::atomic<Backplane_Callback_Trampoline> trampoline_{nullptr};
   std::atomic<int64_t> callback_type_id_{0};
 };
