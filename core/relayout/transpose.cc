@@ -7,6 +7,7 @@
 #include <memory>
 #include <numeric>
 
+#include "base/cpu_features.h"
 #include "core/relayout/transpose_levels.h"
 #include "core/types/integer_division.h"
 
@@ -56,16 +57,8 @@ int64_t PadToOddLines(int64_t bytes) {
 }  // namespace
 
 int TransposeVectorBytes() {
-#ifdef __x86_64__
-  static const int bytes = [] {
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")) return 64;
-    return __builtin_cpu_supports("avx2") ? 32 : 16;
-  }();
+  static const int bytes = CpuVectorBytes();
   return bytes;
-#else
-  return 16;
-#endif
 }
 
 TransposePlan PlanTranspose(int64_t width, int64_t rows, int64_t columns, int64_t source_pitch, int64_t target_pitch,

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/cpu_features.h"
 #include "plugins/tpu_emulator/array/pack.h"
 
 #if defined(__x86_64__)
@@ -459,8 +460,7 @@ const ArrayKernels* VectorKernels() {
       HostFewRows,
       {nullptr, VectorTile<1>, VectorTile<2>, VectorTile<3>, VectorTile<4>, VectorTile<5>, VectorTile<6>},
       VectorNarrow};
-  const bool here = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-  return here ? &kVector : nullptr;
+  return CpuVectorBytes() >= 32 ? &kVector : nullptr;
 }
 
 }  // namespace backplane::tpu

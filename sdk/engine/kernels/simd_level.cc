@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/cpu_features.h"
+
 namespace backplane::engine {
 namespace {
 
@@ -12,14 +14,9 @@ SimdLevel Detect() {
     const int value = std::atoi(text);
     if (value == 16 || value == 32) cap = value;
   }
-  __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  if (cap == 64 && avx512) {
-    return __builtin_cpu_supports("avx512bf16") ? SimdLevel::kAvx512Bf16 : SimdLevel::kAvx512;
-  }
-  return cap >= 32 && avx2 ? SimdLevel::kAvx2 : SimdLevel::kBase;
+  const int bytes = std::min(cap, CpuVectorBytes());
+  if (bytes == 64) return __builtin_cpu_supports("avx512bf16") ? SimdLevel::kAvx512Bf16 : SimdLevel::kAvx512;
+  return bytes == 32 ? SimdLevel::kAvx2 : SimdLevel::kBase;
 }
 
 SimdLevel& Level() {
