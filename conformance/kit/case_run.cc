@@ -7,8 +7,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/synchronization/mutex.h"
 #include "api/backplane_c_api.h"
+#include "base/mutex.h"
 #include "sdk/host/loader.h"
 
 namespace backplane::conformance {
@@ -68,7 +68,7 @@ class Transfers {
       }
       if (transfers_[i].kind == HostTransfer::kSend) {
         send.push_back({channel, [this, i](absl::Span<const std::byte> chunk, size_t, bool last) {
-                          absl::MutexLock lock(&mu_);
+                          MutexLock lock(mu_);
                           got_[i].append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
                           done_[i] = done_[i] || last;
                           return absl::OkStatus();
@@ -80,7 +80,7 @@ class Transfers {
     if (feeds) {
       // In the order in which the case lists them.
       send.push_back({feed, [this](absl::Span<const std::byte> chunk, size_t, bool last) {
-                        absl::MutexLock lock(&mu_);
+                        MutexLock lock(mu_);
                         const size_t i = NextFeed(HostTransfer::kOutfeed);
                         if (i == transfers_.size()) return absl::OutOfRangeError("outfeed: more than the case lists");
                         got_[i].append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
@@ -90,7 +90,7 @@ class Transfers {
       recv.push_back({feed, [this](host::DeviceStream stream) {
                         size_t i;
                         {
-                          absl::MutexLock lock(&mu_);
+                          MutexLock lock(mu_);
                           i = NextFeed(HostTransfer::kInfeed);
                           if (i == transfers_.size()) return;  // ends the stream without data, so the program fails
                           done_[i] = true;
@@ -107,7 +107,7 @@ class Transfers {
 
   // Compares what the program sent, after it has finished.
   absl::Status Check() {
-    absl::MutexLock lock(&mu_);
+    MutexLock lock(mu_);
     for (size_t i = 0; i < transfers_.size(); ++i) {
       const HostTransfer::Kind kind = transfers_[i].kind;
       const std::string channel = kind == HostTransfer::kInfeed    ? "infeed"
@@ -135,15 +135,15 @@ class Transfers {
     const absl::StatusOr<host::Event> event =
         stream.AddChunk({reinterpret_cast<const std::byte*>(data.data()), data.size()});
     const absl::Status s = event.ok() ? event->Await() : event.status();
-    absl::MutexLock lock(&mu_);
+    MutexLock lock(mu_);
     done_[i] = s.ok();
   }
 
   const std::vector<HostTransfer>& transfers_;
   host::ExecuteOptions options_;
-  absl::Mutex mu_;
-  std::vector<std::string> got_;  // under mu_
-  std::vector<bool> done_;        // under mu_
+  Mutex mu_;
+  std::vector<std::string> got_ ABSL_GUARDED_BY(mu_);
+  std::vector<bool> done_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace

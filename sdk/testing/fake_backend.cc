@@ -1,14 +1,13 @@
 #include "sdk/testing/fake_backend.h"
 
-#include <condition_variable>
 #include <cstring>
 #include <deque>
-#include <mutex>
 #include <new>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "core/analysis/leaves.h"
 #include "core/eval/evaluator.h"
 #include "core/import/import.h"
@@ -28,7 +27,7 @@ void FakeControl::ReleaseAll() {
   hold_ = false;
   std::vector<std::function<void()>> work;
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     work = std::move(held_);
     held_.clear();
   }
@@ -41,13 +40,13 @@ void FakeControl::ReleaseAll() {
 void FakeControl::DropAll() {
   hold_ = false;
   std::vector<std::function<void()>> work;  // destroyed after the lock
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   work = std::move(held_);
   held_.clear();
 }
 
 void FakeControl::FailNext(absl::Status status, bool at_launch, int later) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   failure_ = std::move(status);
   failure_at_launch_ = at_launch;
   failure_later_ = later;
@@ -55,29 +54,29 @@ void FakeControl::FailNext(absl::Status status, bool at_launch, int later) {
 
 void FakeControl::Run(std::function<void()> work) {
   if (!hold_) return work();
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   held_.push_back(std::move(work));
 }
 
 absl::Status FakeControl::TakeFailure(bool at_launch) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   if (failure_.ok() || failure_at_launch_ != at_launch || failure_later_-- > 0) return absl::OkStatus();
   return std::exchange(failure_, absl::OkStatus());
 }
 
 size_t FakeControl::Queue(QueuedCopy copy) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   copies_.push_back(std::move(copy));
   return copies_.size() - 1;
 }
 
 FakeControl::QueuedCopy FakeControl::TakeCopy(size_t number) {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   return std::exchange(copies_.at(number), QueuedCopy());
 }
 
 size_t FakeControl::queued_copies() {
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   return copies_.size();
 }
 
@@ -98,7 +97,7 @@ void FakeControl::FinishCopy(size_t number) {
 void FakeControl::ReleaseHost(size_t number) {
   Promise released;
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     released = copies_.at(number).host_released;
   }
   released.Set();
@@ -115,7 +114,7 @@ void FakeControl::DropCopy(size_t number) { TakeCopy(number); }
 
 void FakeControl::ForgetCopies() {
   queues_copies = false;
-  std::lock_guard<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   copies_.clear();
 }
 
@@ -214,9 +213,9 @@ class FakeLoaded : public LoadedExecutable {
 
   absl::StatusOr<ExecuteResult> Execute(ExecuteRequest request) override {
     FakeControl& control = FakeControl::Get();
-    static std::mutex mu;  // programs are launched from any thread
+    static Mutex mu;  // programs are launched from any thread
     {
-      std::lock_guard<std::mutex> lock(mu);
+      MutexLock lock(mu);
       control.run_ids.push_back(request.run_id);
     }
     RETURN_IF_ERROR(control.TakeFailure(/*at_launch=*/true));
@@ -227,7 +226,7 @@ class FakeLoaded : public LoadedExecutable {
       addresses.push_back(a.storage == nullptr ? nullptr : a.storage->data());
     }
     {
-      std::lock_guard<std::mutex> lock(mu);
+      MutexLock lock(mu);
       control.last_donated = request.donated;
       control.last_options = request.options == nullptr ? NamedValues() : *request.options;
       control.last_arguments = std::move(addresses);
@@ -322,38 +321,38 @@ class Worker {
   Worker() : thread_([this] { Loop(); }) {}
   ~Worker() {
     {
-      std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(mu_);
       ending_ = true;
     }
-    changed_.notify_all();
+    changed_.NotifyAll();
     thread_.join();
   }
   void Schedule(std::function<void()> task) {
     {
-      std::lock_guard<std::mutex> lock(mu_);
+      MutexLock lock(mu_);
       tasks_.push_back(std::move(task));
     }
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 
  private:
   void Loop() {
-    std::unique_lock<std::mutex> lock(mu_);
+    MutexLock lock(mu_);
     while (true) {
-      changed_.wait(lock, [&] { return ending_ || !tasks_.empty(); });
+      while (!ending_ && tasks_.empty()) changed_.Wait(mu_);
       if (tasks_.empty()) return;
       std::function<void()> task = std::move(tasks_.front());
       tasks_.pop_front();
-      lock.unlock();
+      lock.Unlock();
       task();
       task = nullptr;
-      lock.lock();
+      lock.Lock();
     }
   }
-  std::mutex mu_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;  // under mu_
-  bool ending_ = false;                      // under mu_
+  Mutex mu_;
+  CondVar changed_;
+  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mu_);
+  bool ending_ ABSL_GUARDED_BY(mu_) = false;
   std::thread thread_;
 };
 

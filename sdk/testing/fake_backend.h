@@ -10,10 +10,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "sdk/backend/backend.h"
 
 namespace backplane::testing {
@@ -84,13 +84,13 @@ class FakeControl {
   absl::Status TakeFailure(bool at_launch);
 
  private:
-  std::mutex mu_;
+  Mutex mu_;
   std::atomic<bool> hold_{false};
   std::vector<std::function<void()>> held_;
-  absl::Status failure_;            // under mu_
-  bool failure_at_launch_ = false;  // under mu_
-  int failure_later_ = 0;           // under mu_
-  std::vector<QueuedCopy> copies_;  // under mu_; completed ones become empty and keep their index
+  absl::Status failure_ ABSL_GUARDED_BY(mu_);
+  bool failure_at_launch_ ABSL_GUARDED_BY(mu_) = false;
+  int failure_later_ ABSL_GUARDED_BY(mu_) = 0;
+  std::vector<QueuedCopy> copies_ ABSL_GUARDED_BY(mu_);  // completed ones become empty and keep their index
 };
 
 }  // namespace backplane::testing
