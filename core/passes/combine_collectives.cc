@@ -13,25 +13,25 @@ bool MayCombine(const Instruction* i) {
 }
 
 // Compares all attributes except the channel id, which only identifies the rendezvous.
-Attributes Kind(const Instruction* i) {
+Attributes AttributesToCompare(const Instruction* i) {
   Attributes attrs = i->attrs();
   if (attrs.Has(AttrId::kChannelId)) attrs.Set(AttrId::kChannelId, int64_t{1});
   return attrs;
 }
 
-bool SameKind(const Instruction* a, const Instruction* b) {
+bool HaveSameAttributes(const Instruction* a, const Instruction* b) {
   return a->operand(0)->shape().element_type() == b->operand(0)->shape().element_type() &&
-         AsBinaryOp(*a->called(0)) == AsBinaryOp(*b->called(0)) && Kind(a) == Kind(b);
+         AsBinaryOp(*a->called(0)) == AsBinaryOp(*b->called(0)) && AttributesToCompare(a) == AttributesToCompare(b);
 }
 
-bool OfOneType(const Instruction* i) {
+bool HasOneElementType(const Instruction* i) {
   for (const Instruction* o : i->operands()) {
     if (o->shape().element_type() != i->operand(0)->shape().element_type()) return false;
   }
   return true;
 }
 
-int64_t Bytes(const Instruction* i) {
+int64_t CountOperandBytes(const Instruction* i) {
   int64_t bytes = 0;
   for (const Instruction* o : i->operands()) bytes += o->shape().byte_size();
   return bytes;
@@ -41,26 +41,28 @@ int64_t Bytes(const Instruction* i) {
 constexpr size_t kMaxDistance = 4096;
 
 // Collects the all-reduces from `first` on that can be combined with it. Instructions are in topological order.
-std::vector<Instruction*> TogetherWith(Instruction* first, const std::vector<Instruction*>& order, size_t at,
-                                       int64_t max_bytes) {
+std::vector<Instruction*> CollectCombinable(Instruction* first, const std::vector<Instruction*>& order, size_t at,
+                                            int64_t max_bytes) {
   std::vector<Instruction*> members = {first};
-  absl::flat_hash_set<const Instruction*> behind = {first};  // the members, and instructions that depend on one
-  int64_t bytes = Bytes(first);
+  absl::flat_hash_set<const Instruction*> dependents = {first};  // the members, and instructions that depend on one
+  int64_t bytes = CountOperandBytes(first);
   size_t latest = at;
   for (size_t k = at + 1; k < order.size() && k - latest <= kMaxDistance; ++k) {
     Instruction* i = order[k];
     bool waits = false;
-    for (const Instruction* o : i->operands()) waits |= behind.contains(o);
-    for (const Instruction* p : i->control_predecessors()) waits |= behind.contains(p);
+    for (const Instruction* o : i->operands()) waits |= dependents.contains(o);
+    for (const Instruction* p : i->control_predecessors()) waits |= dependents.contains(p);
     if (waits) {
-      behind.insert(i);
+      dependents.insert(i);
       continue;
     }
-    if (!MayCombine(i) || !OfOneType(i) || !SameKind(first, i) || bytes + Bytes(i) > max_bytes) continue;
-    bytes += Bytes(i);
+    if (!MayCombine(i) || !HasOneElementType(i) || !HaveSameAttributes(first, i) ||
+        bytes + CountOperandBytes(i) > max_bytes)
+      continue;
+    bytes += CountOperandBytes(i);
     latest = k;
     members.push_back(i);
-    behind.insert(i);
+    dependents.insert(i);
   }
   return members;
 }
@@ -95,8 +97,8 @@ absl::StatusOr<bool> CombineAllReduces::Run(Module* module) {
     std::vector<Instruction*> order = c->Snapshot();
     for (size_t at = 0; at < order.size(); ++at) {
       Instruction* first = order[at];
-      if (!MayCombine(first) || !OfOneType(first)) continue;
-      const std::vector<Instruction*> members = TogetherWith(first, order, at, max_bytes_);
+      if (!MayCombine(first) || !HasOneElementType(first)) continue;
+      const std::vector<Instruction*> members = CollectCombinable(first, order, at, max_bytes_);
       if (members.size() < 2) continue;
       Combine(c, members);
       order = c->Snapshot();

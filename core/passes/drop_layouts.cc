@@ -19,11 +19,11 @@ bool IsOrdered(const Layout& layout) {
 bool IsPlain(const Shape& s) { return !s.has_layout() || (IsOrdered(s.layout()) && s.layout().tiles.empty()); }
 
 // Whether dropping the layouts changes the shape.
-bool DropFrom(Shape* shape) {
+bool DropLayout(Shape* shape) {
   if (shape->IsTuple()) {
     bool changed = false;
     for (int64_t k = 0; k < shape->tuple_size(); ++k) {
-      changed |= DropFrom(&shape->mutable_tuple_shapes()[static_cast<size_t>(k)]);
+      changed |= DropLayout(&shape->mutable_tuple_shapes()[static_cast<size_t>(k)]);
     }
     return changed;
   }
@@ -58,7 +58,7 @@ Instruction* TransposeBy(Computation* c, Instruction* x, const Ints& permutation
 
 // Transposes the operand to the order of its bytes, reshapes it to the byte order of the result, and transposes to the
 // result's dimensions. Returns null if no transpose describes the byte order (a change of element type, or tilings).
-Instruction* WithoutBitcast(Computation* c, Instruction* bitcast) {
+Instruction* ExpandBitcast(Computation* c, Instruction* bitcast) {
   Instruction* x = bitcast->operand(0);
   const Shape& to = bitcast->shape();
   if (x->shape().element_type() != to.element_type()) return nullptr;
@@ -85,7 +85,7 @@ absl::StatusOr<bool> DropLayouts::Run(Module* module) {
     Computation* c = owned.get();
     bool rewritten = false;
     // Bitcasts that cannot be expressed otherwise, and their operands: these keep their layouts.
-    absl::flat_hash_set<const Instruction*> kept;
+    absl::flat_hash_set<const Instruction*> with_layout;
     // Visits users first: once a bitcast is rewritten it has no layout for the next one to refer to. Removes only
     // bitcasts, because the partitioner may need other dead instructions.
     std::vector<Instruction*> order = c->Snapshot();
@@ -93,10 +93,10 @@ absl::StatusOr<bool> DropLayouts::Run(Module* module) {
     for (Instruction* i : order) {
       if (!i->Is(Opcode::kBitcast)) continue;
       if (!i->users().empty() || i->IsRoot()) {
-        Instruction* r = kept.contains(i) ? nullptr : WithoutBitcast(c, i);
+        Instruction* r = with_layout.contains(i) ? nullptr : ExpandBitcast(c, i);
         if (r == nullptr) {
-          kept.insert(i);
-          kept.insert(i->operand(0));
+          with_layout.insert(i);
+          with_layout.insert(i->operand(0));
           continue;
         }
         Replace(i, r);
@@ -108,8 +108,8 @@ absl::StatusOr<bool> DropLayouts::Run(Module* module) {
     changed |= rewritten;
     for (const auto& i : c->instructions()) {
       const bool asks = i->Is(Opcode::kCustomCall) && i->attrs().Has(AttrId::kOperandLayouts);
-      if (asks || kept.contains(i.get())) continue;
-      changed |= DropFrom(&i->mutable_shape());
+      if (asks || with_layout.contains(i.get())) continue;
+      changed |= DropLayout(&i->mutable_shape());
     }
   }
   return changed;

@@ -8,37 +8,40 @@ namespace backplane {
 namespace {
 
 // Returns the start of a done, or null if anything else uses an intermediate value.
-Instruction* StartOf(const Instruction* done) {
+Instruction* FindStart(const Instruction* done) {
   if (done->operand_count() == 0) return nullptr;
   Instruction* x = done->operand(0);
   while (x->Is(Opcode::kAsyncUpdate) && x->users().size() == 1) x = x->operand(0);
   return x->users().size() == 1 ? x : nullptr;
 }
 
-Instruction* Whole(Computation* c, Instruction* start, Opcode opcode, const Shape& shape) {
+Instruction* MakeSynchronous(Computation* c, Instruction* start, Opcode opcode, const Shape& shape) {
   std::vector<Computation*> called(start->called().begin(), start->called().end());
   std::vector<Instruction*> operands(start->operands().begin(), start->operands().end());
   return Make(c, start, opcode, shape, std::move(operands), start->attrs(), std::move(called));
 }
 
 Instruction* Expand(Computation* c, Instruction* done) {
-  Instruction* start = StartOf(done);
+  Instruction* start = FindStart(done);
   if (start == nullptr) return nullptr;
   switch (done->opcode()) {
     case Opcode::kAllReduceDone:
-      return start->Is(Opcode::kAllReduceStart) ? Whole(c, start, Opcode::kAllReduce, done->shape()) : nullptr;
+      return start->Is(Opcode::kAllReduceStart) ? MakeSynchronous(c, start, Opcode::kAllReduce, done->shape())
+                                                : nullptr;
     case Opcode::kAllGatherDone:
-      return start->Is(Opcode::kAllGatherStart) ? Whole(c, start, Opcode::kAllGather, done->shape()) : nullptr;
+      return start->Is(Opcode::kAllGatherStart) ? MakeSynchronous(c, start, Opcode::kAllGather, done->shape())
+                                                : nullptr;
     case Opcode::kCollectivePermuteDone:
-      return start->Is(Opcode::kCollectivePermuteStart) ? Whole(c, start, Opcode::kCollectivePermute, done->shape())
-                                                        : nullptr;
+      return start->Is(Opcode::kCollectivePermuteStart)
+                 ? MakeSynchronous(c, start, Opcode::kCollectivePermute, done->shape())
+                 : nullptr;
     case Opcode::kCopyDone:
       return start->Is(Opcode::kCopyStart) ? Make(c, start, Opcode::kCopy, done->shape(), {start->operand(0)})
                                            : nullptr;
     case Opcode::kAsyncDone: {
       if (!start->Is(Opcode::kAsyncStart)) return nullptr;
       const int64_t had = c->instruction_count();
-      Instruction* whole = Inline(c, start->called(0), start->operands());
+      Instruction* synchronous = Inline(c, start->called(0), start->operands());
       // The new instruction inherits the order of effects of both halves.
       std::vector<Instruction*> effects;
       int64_t number = 0;
@@ -49,7 +52,7 @@ Instruction* Expand(Computation* c, Instruction* done) {
         MoveControlDependencies(start, i);
         MoveControlDependencies(done, i);
       }
-      return whole;
+      return synchronous;
     }
     default:
       return nullptr;
@@ -67,9 +70,9 @@ absl::StatusOr<bool> ExpandAsync::Run(Module* module) {
       again = false;
       for (Instruction* i : c->Snapshot()) {
         if (i->users().empty() && i != c->root()) continue;
-        Instruction* whole = Expand(c, i);
-        if (whole == nullptr) continue;
-        Replace(i, whole);
+        Instruction* synchronous = Expand(c, i);
+        if (synchronous == nullptr) continue;
+        Replace(i, synchronous);
         again = true;
       }
       if (!again) break;

@@ -365,7 +365,7 @@ absl::Status WrongCall(const Instruction* i, absl::string_view what) {
 }
 
 // Flattens the batch dimensions of an operand: [..., m, n] to [count, m, n].
-Instruction* AsList(Computation* c, Instruction* x, int64_t rank, PrimitiveType type) {
+Instruction* FlattenBatch(Computation* c, Instruction* x, int64_t rank, PrimitiveType type) {
   const Shape& s = x->shape();
   int64_t count = 1;
   std::vector<int64_t> dims = {0};
@@ -587,7 +587,7 @@ absl::StatusOr<Instruction*> ExpandFactorization(Computation* c, Instruction* i)
     Computation* one = c->parent()->CloneComputation(program->entry());
     std::vector<Instruction*> lists;
     for (int64_t k = 0; k < i->operand_count(); ++k) {
-      lists.push_back(AsList(c, i->operand(k), method.operand_ranks[static_cast<size_t>(k)], compute));
+      lists.push_back(FlattenBatch(c, i->operand(k), method.operand_ranks[static_cast<size_t>(k)], compute));
     }
     Instruction* results = nullptr;
     if (lists[0]->shape().dimensions(0) == 1) {

@@ -15,7 +15,7 @@ std::vector<Value> StartsOf(const Shape& shape, int64_t d, Value zero, Value ste
   return starts;
 }
 
-absl::StatusOr<const Computation*> LoopOf(Instruction* scan) {
+absl::StatusOr<const Computation*> ExpandScan(Instruction* scan) {
   const int64_t carries = scan->attrs().GetInt(AttrId::kNumCarries), d = scan->dimensions()[0];
   const bool reverse = scan->attrs().GetBool(AttrId::kIsReverse);
   const size_t inputs = static_cast<size_t>(scan->operand_count() - carries);
@@ -94,7 +94,7 @@ absl::StatusOr<bool> ExpandScans::Run(Module* module) {
     for (Computation* c : ControlFlowComputations(module)) {
       for (Instruction* i : c->Snapshot()) {
         if (!i->Is(Opcode::kScan)) continue;
-        ASSIGN_OR_RETURN(const Computation* loop, LoopOf(i));
+        ASSIGN_OR_RETURN(const Computation* loop, ExpandScan(i));
         ReplaceByBody(i, loop);
         if (i == c->root()) return absl::InternalError("expand-scans: the root was not replaced");
         RETURN_IF_ERROR(c->Remove(i));

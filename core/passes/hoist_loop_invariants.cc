@@ -24,7 +24,7 @@ namespace {
 constexpr int64_t kMaxGrownBytes = int64_t{16} << 20;
 
 // Whether the operation is worth hoisting if its result is large enough.
-bool IsWork(const Instruction* i) {
+bool IsExpensive(const Instruction* i) {
   switch (i->opcode()) {
     case Opcode::kSort:
     case Opcode::kTopK:
@@ -50,7 +50,7 @@ bool IsWork(const Instruction* i) {
 }
 
 // Operations without cost: they are fused into their users.
-bool IsMovement(const Instruction* i) {
+bool IsFusedForFree(const Instruction* i) {
   switch (i->opcode()) {
     case Opcode::kConstant:
     case Opcode::kIota:
@@ -80,7 +80,7 @@ bool IsStatic(const Shape& shape) {
 }
 
 bool IsTotal(const Instruction* i) {
-  if (i->HasSideEffect() || !IsStatic(i->shape()) || !(IsWork(i) || IsMovement(i))) return false;
+  if (i->HasSideEffect() || !IsStatic(i->shape()) || !(IsExpensive(i) || IsFusedForFree(i))) return false;
   for (const Computation* called : i->called()) {
     for (const auto& inner : called->instructions()) {
       if (!inner->Is(Opcode::kParameter) && !IsTotal(inner.get())) return false;
@@ -109,7 +109,7 @@ class LoopInvariants {
   }
 
   // Returns the values to hoist in the order of the computation.
-  std::vector<Instruction*> ToCarry() {
+  std::vector<Instruction*> ChooseValues() {
     for (const auto& i : body_->instructions()) {
       if (invariant_.contains(i.get())) continue;
       for (Instruction* o : i->operands()) Choose(o);
@@ -145,7 +145,7 @@ class LoopInvariants {
     if (!IsTotal(i)) return;
     int64_t bytes = 0;
     ForEachLeaf(i->shape(), [&](const Shape& leaf, const std::vector<int64_t>&) { bytes += leaf.byte_size(); });
-    if (elements >= min_elements_ && IsWork(i) && bytes <= std::max(2 * all.largest_input, kMaxGrownBytes))
+    if (elements >= min_elements_ && IsExpensive(i) && bytes <= std::max(2 * all.largest_input, kMaxGrownBytes))
       all.work = bytes;
     invariant_[i] = all;
   }
@@ -173,7 +173,7 @@ class LoopInvariants {
   absl::flat_hash_set<const Instruction*> chosen_, carried_;
 };
 
-bool OnlyElementsAreRead(const Instruction* tuple) {
+bool HasOnlyElementUsers(const Instruction* tuple) {
   for (const Instruction* u : tuple->users()) {
     if (!u->Is(Opcode::kGetTupleElement)) return false;
   }
@@ -181,20 +181,20 @@ bool OnlyElementsAreRead(const Instruction* tuple) {
 }
 
 // Whether the pass can rewrite a loop of this form.
-bool CanCarryMore(const Instruction* loop) {
+bool CanRewrite(const Instruction* loop) {
   if (!loop->Is(Opcode::kWhile) || !loop->shape().IsTuple()) return false;
   const Computation *condition = loop->called(0), *body = loop->called(1);
   if (!body->root()->Is(Opcode::kTuple) || condition->root() == condition->parameter(0)) return false;
-  return OnlyElementsAreRead(condition->parameter(0)) && OnlyElementsAreRead(body->parameter(0)) &&
-         OnlyElementsAreRead(body->root());
+  return HasOnlyElementUsers(condition->parameter(0)) && HasOnlyElementUsers(body->parameter(0)) &&
+         HasOnlyElementUsers(body->root());
 }
 
 // Clones values of a loop body in front of the loop.
-class CopiesInFront {
+class LoopCloner {
  public:
-  CopiesInFront(Instruction* loop, const Computation* body) : loop_(loop), body_(body) {}
+  LoopCloner(Instruction* loop, const Computation* body) : loop_(loop), body_(body) {}
 
-  Instruction* CopyOf(Instruction* value) {
+  Instruction* CloneValue(Instruction* value) {
     std::vector<Instruction*> stack = {value};
     while (!stack.empty()) {
       Instruction* i = stack.back();
@@ -278,13 +278,13 @@ InstructionSpec ElementOf(Instruction* tuple, int64_t k) {
 }
 
 // Rebuilds the loop with the clones of `carried`, values of its body, as further elements of its state.
-absl::Status CarryInto(Instruction* loop, const std::vector<Instruction*>& carried) {
+absl::Status AddToState(Instruction* loop, const std::vector<Instruction*>& carried) {
   Computation *c = loop->parent(), *condition = loop->called(0), *body = loop->called(1);
   const int64_t before = loop->shape().tuple_size();
-  CopiesInFront copies(loop, body);
+  LoopCloner copies(loop, body);
   std::vector<Instruction*> first, next(body->root()->operands().begin(), body->root()->operands().end());
   for (int64_t k = 0; k < before; ++k) first.push_back(copies.Element(k));
-  for (Instruction* v : carried) first.push_back(copies.CopyOf(v));
+  for (Instruction* v : carried) first.push_back(copies.CloneValue(v));
   Instruction* init = c->AddBefore(loop, TupleOf(std::move(first)));
   const Shape state = init->shape();
   for (Computation* called : {condition, body}) called->parameter(0)->mutable_shape() = state;
@@ -311,7 +311,7 @@ absl::Status CarryInto(Instruction* loop, const std::vector<Instruction*>& carri
   Instruction* now = c->AddBefore(loop, std::move(spec));
   now->mutable_frontend_attributes() = loop->frontend_attributes();
   now->set_backend_config(loop->backend_config());
-  if (loop->IsRoot() || !OnlyElementsAreRead(loop)) {
+  if (loop->IsRoot() || !HasOnlyElementUsers(loop)) {
     std::vector<Instruction*> elements;
     for (int64_t k = 0; k < before; ++k) elements.push_back(c->AddBefore(loop, ElementOf(now, k)));
     loop->ReplaceAllUsesWith(c->AddBefore(loop, TupleOf(std::move(elements))));
@@ -337,14 +337,14 @@ absl::StatusOr<bool> HoistLoopInvariants::Run(Module* module) {
     }
     bool here = false;
     for (Instruction* loop : c->Snapshot()) {
-      if (!CanCarryMore(loop) || ordered.contains(loop)) continue;
-      if (LoopInvariants(loop->called(1), min_elements_).ToCarry().empty()) continue;
+      if (!CanRewrite(loop) || ordered.contains(loop)) continue;
+      if (LoopInvariants(loop->called(1), min_elements_).ChooseValues().empty()) continue;
       if (ComputeTripCount(*loop).value_or(2) < 2) continue;  // a single iteration repeats nothing
       called.Own(loop, 0);
       Computation* body = called.Own(loop, 1);
-      const std::vector<Instruction*> carried = LoopInvariants(body, min_elements_).ToCarry();
+      const std::vector<Instruction*> carried = LoopInvariants(body, min_elements_).ChooseValues();
       hoisted_ += static_cast<int64_t>(carried.size());
-      if (absl::Status s = CarryInto(loop, carried); !s.ok()) return s;
+      if (absl::Status s = AddToState(loop, carried); !s.ok()) return s;
       here = true;
     }
     if (here) c->RemoveDead();

@@ -13,29 +13,29 @@ namespace {
 
 using Members = absl::flat_hash_set<const Instruction*>;
 
-bool HandlesDynamic(const Instruction* i) {
+bool UsesDynamicSize(const Instruction* i) {
   return HasDynamic(i->shape()) || i->Is(Opcode::kDynamicReshape) || i->Is(Opcode::kSetDimensionSize) ||
          std::any_of(i->operands().begin(), i->operands().end(),
                      [](const Instruction* o) { return HasDynamic(o->shape()); });
 }
 
-bool ReachesOutside(const Instruction* i) {
+bool HasExternalEffect(const Instruction* i) {
   if (i->HasSideEffect() || i->info().Has(kCollective) || i->Is(Opcode::kCustomCall) || i->Is(Opcode::kPartitionId) ||
       i->Is(Opcode::kReplicaId)) {
     return true;
   }
   return std::any_of(i->called().begin(), i->called().end(), [](const Computation* c) {
     return std::any_of(c->instructions().begin(), c->instructions().end(),
-                       [](const auto& inner) { return ReachesOutside(inner.get()); });
+                       [](const auto& inner) { return HasExternalEffect(inner.get()); });
   });
 }
 
 // The instructions that handle dynamic sizes, and those on paths between them. Instructions are in topological order.
-Members MembersOf(const Computation& c) {
+Members CollectMembers(const Computation& c) {
   const auto& all = c.instructions();
   Members seeds, below, above, members;  // `below` depends on a seed; a seed depends on `above`
   for (const auto& i : all) {
-    if (HandlesDynamic(i.get())) seeds.insert(i.get());
+    if (UsesDynamicSize(i.get())) seeds.insert(i.get());
   }
   for (const auto& i : all) {
     if (seeds.contains(i.get()) || std::any_of(i->operands().begin(), i->operands().end(),
@@ -55,7 +55,7 @@ Members MembersOf(const Computation& c) {
 }
 
 absl::StatusOr<bool> IsolateIn(Computation* c) {
-  const Members members = MembersOf(*c);
+  const Members members = CollectMembers(*c);
   if (members.empty()) return false;
   Computation* body = c->parent()->AddComputation("dynamic_sizes");
   body->set_is_fusion(true);
@@ -64,7 +64,7 @@ absl::StatusOr<bool> IsolateIn(Computation* c) {
   const std::vector<Instruction*> all = c->Snapshot();
   for (Instruction* i : all) {
     if (!members.contains(i)) continue;
-    if (ReachesOutside(i)) return absl::UnimplementedError(absl::StrCat(i->name(), ": among dynamic sizes"));
+    if (HasExternalEffect(i)) return absl::UnimplementedError(absl::StrCat(i->name(), ": among dynamic sizes"));
     std::vector<Instruction*> inside;
     for (Instruction* o : i->operands()) {
       auto [at, fresh] = copy.try_emplace(o, nullptr);

@@ -20,7 +20,7 @@ void Add(std::vector<Instruction*>* list, const std::vector<Instruction*>& more)
   }
 }
 
-bool Settled(const Computation& c) {
+bool IsAlreadyOrdered(const Computation& c) {
   for (const auto& i : c.instructions()) {
     if (i->control_predecessors().empty() || i->Is(Opcode::kParameter)) continue;
     if (!i->HasSideEffect()) return false;
@@ -51,14 +51,14 @@ absl::Status Order(Computation* c) {
   }
   // Control predecessors cannot be removed from an instruction, so an instruction that has some is replaced by a clone.
   absl::flat_hash_map<const Instruction*, Instruction*> now;
-  std::vector<Instruction*> gone;
+  std::vector<Instruction*> removed;
   for (Instruction* i : all) {
     const bool effect = i->HasSideEffect();
     const std::vector<Instruction*>& waits_for = before.at(i).by_order;
     if (i->Is(Opcode::kParameter) || (i->control_predecessors().empty() && (!effect || waits_for.empty()))) continue;
     Instruction* made = c->AddClone(i, i->shape(), i->operands());
     Replace(i, made);
-    gone.push_back(i);
+    removed.push_back(i);
     if (!effect) continue;
     now.emplace(i, made);
     for (Instruction* p : waits_for) {
@@ -66,7 +66,7 @@ absl::Status Order(Computation* c) {
       made->AddControlPredecessor(at == now.end() ? p : at->second);
     }
   }
-  for (auto i = gone.rbegin(); i != gone.rend(); ++i) {
+  for (auto i = removed.rbegin(); i != removed.rend(); ++i) {
     if (absl::Status s = c->Remove(*i); !s.ok()) return s;
   }
   c->SortTopologically();
@@ -78,7 +78,7 @@ absl::Status Order(Computation* c) {
 absl::StatusOr<bool> OrderEffects::Run(Module* module) {
   bool changed = false;
   for (Computation* c : ControlFlowComputations(module)) {
-    if (Settled(*c)) continue;
+    if (IsAlreadyOrdered(*c)) continue;
     if (absl::Status s = Order(c); !s.ok()) return s;
     changed = true;
   }

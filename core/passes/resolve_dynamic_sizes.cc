@@ -22,7 +22,7 @@ Shape Full(const Shape& shape) { return Shape(shape.element_type(), shape.dimens
 using Sizes = std::vector<Instruction*>;  // s32[] for each dimension, or null if it is static
 
 // Returns a value of type t that is neutral for the reduction with initial value `init`, or null if none is known.
-absl::StatusOr<Value> Neutral(Builder& b, const Computation& body, Value init, PrimitiveType t) {
+absl::StatusOr<Value> MakeNeutral(Builder& b, const Computation& body, Value init, PrimitiveType t) {
   const Instruction* root = body.root();
   if (body.parameters().size() != 2 || root->operand_count() != 2) return nullptr;
   const Instruction *a = root->operand(0), *c = root->operand(1);
@@ -70,11 +70,11 @@ class Resolver {
   }
 
  private:
-  absl::Status No(const Instruction* i, absl::string_view why) {
+  absl::Status RefuseError(const Instruction* i, absl::string_view why) {
     return absl::UnimplementedError(absl::StrCat(i->name(), ": ", OpName(i->opcode()), " ", why));
   }
 
-  Instruction* Now(Instruction* i) const {
+  Instruction* Replacement(Instruction* i) const {
     auto at = now_.find(i);
     return at == now_.end() ? i : at->second;
   }
@@ -87,19 +87,19 @@ class Resolver {
     return std::any_of(sizes.begin(), sizes.end(), [](const Instruction* s) { return s != nullptr; });
   }
 
-  Instruction* Rebuilt(Instruction* i, std::vector<Instruction*> operands) {
+  Instruction* Rebuild(Instruction* i, std::vector<Instruction*> operands) {
     return Make(c_, i, i->opcode(), Full(i->shape()), std::move(operands), i->attrs(),
                 {i->called().begin(), i->called().end()});
   }
   std::vector<Instruction*> Operands(const Instruction* i) const {
     std::vector<Instruction*> now;
-    for (Instruction* o : i->operands()) now.push_back(Now(o));
+    for (Instruction* o : i->operands()) now.push_back(Replacement(o));
     return now;
   }
 
   // Returns x with elements past the sizes replaced by the neutral value of the reduction, or null if none is known.
-  absl::StatusOr<Instruction*> Masked(Instruction* x, Instruction* init, const Computation& body, const Sizes& sizes,
-                                      absl::Span<const int64_t> dims) {
+  absl::StatusOr<Instruction*> MaskPastSizes(Instruction* x, Instruction* init, const Computation& body,
+                                             const Sizes& sizes, absl::Span<const int64_t> dims) {
     for (int64_t d : dims) {
       if (sizes[static_cast<size_t>(d)] == nullptr) continue;
       Builder b(c_->parent(), "masked");
@@ -109,7 +109,7 @@ class Resolver {
       ASSIGN_OR_RETURN(Value at, b.Iota(Shape(PrimitiveType::kS32, x->shape().dimensions()), d));
       ASSIGN_OR_RETURN(n, b.BroadcastInDim(n, x->shape().dimensions(), {}));
       ASSIGN_OR_RETURN(Value used, b.Compare(at, n, ComparisonDirection::kLt));
-      ASSIGN_OR_RETURN(Value nothing, Neutral(b, body, start, x->shape().element_type()));
+      ASSIGN_OR_RETURN(Value nothing, MakeNeutral(b, body, start, x->shape().element_type()));
       if (nothing == nullptr) return nullptr;
       ASSIGN_OR_RETURN(nothing, b.BroadcastInDim(nothing, x->shape().dimensions(), {}));
       ASSIGN_OR_RETURN(Value r, b.Select(used, p, nothing));
@@ -129,7 +129,8 @@ class Resolver {
         sizes = SizesOf(i->operand(0));
         const size_t d = static_cast<size_t>(i->dimensions()[0]);
         const int64_t whole = i->shape().dimensions(static_cast<int64_t>(d));
-        if (whole > std::numeric_limits<int32_t>::max()) return No(i, "of a size that does not fit in 32 bits");
+        if (whole > std::numeric_limits<int32_t>::max())
+          return RefuseError(i, "of a size that does not fit in 32 bits");
         const Literal* n = UniformConstant(x[1]);
         sizes[d] = n != nullptr && n->GetAsInt(0) == whole ? nullptr : x[1];
         r = x[0];
@@ -142,31 +143,31 @@ class Resolver {
         const int64_t d = i->dimensions()[0];
         r = SizesOf(i->operand(0))[static_cast<size_t>(d)];
         if (i->operand(0)->shape().dimensions(d) > std::numeric_limits<int32_t>::max())
-          return No(i, "of a size that does not fit in 32 bits");
+          return RefuseError(i, "of a size that does not fit in 32 bits");
         if (r == nullptr)
           r = MakeConstant(c_, i, Literal::ScalarInt(PrimitiveType::kS32, i->operand(0)->shape().dimensions(d)));
         return r;
       }
       case Opcode::kDynamicReshape:
         for (const Instruction* o : i->operands()) {
-          if (Any(SizesOf(o))) return No(i, "of a dynamic size");
+          if (Any(SizesOf(o))) return RefuseError(i, "of a dynamic size");
         }
-        if (HasDynamic(i->shape())) return No(i, "to a dynamic size");
+        if (HasDynamic(i->shape())) return RefuseError(i, "to a dynamic size");
         return Make(c_, i, Opcode::kReshape, i->shape(), {x[0]});
       case Opcode::kBroadcast: {
         const Sizes from = SizesOf(i->operand(0));
         for (size_t k = 0; k < from.size(); ++k) sizes[static_cast<size_t>(i->dimensions()[k])] = from[k];
-        r = Rebuilt(i, x);
+        r = Rebuild(i, x);
         break;
       }
       case Opcode::kTranspose: {
         const Sizes from = SizesOf(i->operand(0));
         for (size_t k = 0; k < sizes.size(); ++k) sizes[k] = from[static_cast<size_t>(i->dimensions()[k])];
-        r = Rebuilt(i, x);
+        r = Rebuild(i, x);
         break;
       }
       case Opcode::kReduce: {
-        if (i->operand_count() != 2) return No(i, "of several values over a dynamic size");
+        if (i->operand_count() != 2) return RefuseError(i, "of several values over a dynamic size");
         const Sizes from = SizesOf(i->operand(0));
         Ints masked;
         size_t kept = 0;
@@ -179,10 +180,10 @@ class Resolver {
             masked.push_back(static_cast<int64_t>(d));
         }
         if (!masked.empty()) {
-          ASSIGN_OR_RETURN(x[0], Masked(x[0], x[1], *i->called(0), from, masked));
-          if (x[0] == nullptr) return No(i, "by this computation over a dynamic size");
+          ASSIGN_OR_RETURN(x[0], MaskPastSizes(x[0], x[1], *i->called(0), from, masked));
+          if (x[0] == nullptr) return RefuseError(i, "by this computation over a dynamic size");
         }
-        r = Rebuilt(i, x);
+        r = Rebuild(i, x);
         break;
       }
       case Opcode::kDot: {
@@ -203,14 +204,14 @@ class Resolver {
         for (size_t k = 0; k < d.lhs_contracting.size(); ++k) {
           if (SizesOf(i->operand(0))[static_cast<size_t>(d.lhs_contracting[k])] != nullptr ||
               SizesOf(i->operand(1))[static_cast<size_t>(d.rhs_contracting[k])] != nullptr) {
-            return No(i, "over a dynamic size");
+            return RefuseError(i, "over a dynamic size");
           }
         }
-        r = Rebuilt(i, x);
+        r = Rebuild(i, x);
         break;
       }
       default: {
-        if (!i->info().Has(kElementwise) || !i->shape().IsArray()) return No(i, "of a dynamic size");
+        if (!i->info().Has(kElementwise) || !i->shape().IsArray()) return RefuseError(i, "of a dynamic size");
         for (const Instruction* o : i->operands()) {
           if (o->shape().rank() != i->shape().rank()) continue;  // a scalar operand of an operation on arrays
           const Sizes from = SizesOf(o);
@@ -218,7 +219,7 @@ class Resolver {
             if (sizes[d] == nullptr) sizes[d] = from[d];
           }
         }
-        r = Rebuilt(i, x);
+        r = Rebuild(i, x);
       }
     }
     if (Any(sizes)) sizes_[i] = std::move(sizes);

@@ -5,7 +5,7 @@ namespace backplane {
 namespace {
 
 // Whether element k of the loop state is invariant: the body returns its parameter's element k.
-bool PassesThrough(const Computation* body, int64_t k) {
+bool IsInvariant(const Computation* body, int64_t k) {
   const Instruction* root = body->root();
   if (!root->Is(Opcode::kTuple) || k >= root->operand_count()) return false;
   const Instruction* e = root->operand(k);
@@ -13,7 +13,7 @@ bool PassesThrough(const Computation* body, int64_t k) {
 }
 
 // Whether element k of the loop state is used only to carry it to the next iteration.
-bool OnlyCarried(const Instruction* loop, int64_t k) {
+bool IsOnlyCarried(const Instruction* loop, int64_t k) {
   for (const Instruction* u : loop->users()) {
     if (!u->Is(Opcode::kGetTupleElement)) return false;
     if (u->tuple_index() == k && (!u->users().empty() || u->IsRoot())) return false;
@@ -35,7 +35,7 @@ bool OnlyCarried(const Instruction* loop, int64_t k) {
 }
 
 // Returns the users of state element k in `c`, apart from those that only carry it on.
-std::vector<Instruction*> Readers(const Computation* c, int64_t k) {
+std::vector<Instruction*> CollectUsers(const Computation* c, int64_t k) {
   std::vector<Instruction*> readers;
   for (Instruction* u : c->parameter(0)->users()) {
     if (!u->Is(Opcode::kGetTupleElement) || u->tuple_index() != k) continue;
@@ -56,11 +56,11 @@ bool SinkConstants(Instruction* loop, CalledComputations& called) {
   bool changed = false;
   for (int64_t k = 0; k < init->operand_count(); ++k) {
     Instruction* value = init->operand(k);
-    if (!value->Is(Opcode::kConstant) || !value->shape().IsScalar() || !PassesThrough(loop->called(1), k)) continue;
+    if (!value->Is(Opcode::kConstant) || !value->shape().IsScalar() || !IsInvariant(loop->called(1), k)) continue;
     for (int64_t which : {0, 1}) {
-      if (Readers(loop->called(which), k).empty()) continue;
+      if (CollectUsers(loop->called(which), k).empty()) continue;
       Computation* c = called.Own(loop, which);  // another loop may start with another value
-      for (Instruction* u : Readers(c, k)) {
+      for (Instruction* u : CollectUsers(c, k)) {
         Instruction* constant = MakeConstant(c, u, value->literal());
         const std::vector<Instruction*> users(u->users().begin(), u->users().end());
         for (Instruction* v : users) {
@@ -84,7 +84,7 @@ bool ForwardInvariants(Instruction* loop) {
   bool changed = false;
   std::vector<Instruction*> users(loop->users().begin(), loop->users().end());
   for (Instruction* u : users) {
-    if (!u->Is(Opcode::kGetTupleElement) || !PassesThrough(loop->called(1), u->tuple_index())) continue;
+    if (!u->Is(Opcode::kGetTupleElement) || !IsInvariant(loop->called(1), u->tuple_index())) continue;
     if (u->users().empty() && !u->IsRoot()) continue;
     Replace(u, init->operand(u->tuple_index()));
     changed = true;
@@ -99,7 +99,7 @@ bool DropDeadState(Instruction* loop, CalledComputations& called) {
   for (Computation* c : loop->called()) c->RemoveDead();  // dead users would keep an element alive
   std::vector<int64_t> keep, position(static_cast<size_t>(init->operand_count()), -1);
   for (int64_t k = 0; k < init->operand_count(); ++k) {
-    if (OnlyCarried(loop, k)) continue;
+    if (IsOnlyCarried(loop, k)) continue;
     position[static_cast<size_t>(k)] = static_cast<int64_t>(keep.size());
     keep.push_back(k);
   }
@@ -136,7 +136,7 @@ bool DropDeadState(Instruction* loop, CalledComputations& called) {
   return true;
 }
 
-Instruction* KnownBranch(Instruction* i) {
+Instruction* FindSelectedBranch(Instruction* i) {
   const Instruction* selector = i->operand(0);
   if (!selector->Is(Opcode::kConstant)) return nullptr;
   size_t branch;
@@ -160,7 +160,7 @@ absl::StatusOr<bool> SimplifyControlFlow::Run(Module* module) {
     for (Instruction* i : c->Snapshot()) {
       if (i->users().empty() && i != c->root()) continue;
       if (i->Is(Opcode::kConditional) && !i->HasSideEffect()) {
-        if (Instruction* r = KnownBranch(i); r != nullptr) {
+        if (Instruction* r = FindSelectedBranch(i); r != nullptr) {
           Replace(i, r);
           here = true;
         }

@@ -11,7 +11,7 @@ constexpr int64_t kMaxTrips = 8;
 constexpr int64_t kMaxInstructions = 1000;  // over all copies
 constexpr int64_t kFewElements = 64;        // small enough to slice and move
 
-bool MayBeCopied(const Instruction* i) {
+bool MayUnroll(const Instruction* i) {
   switch (i->opcode()) {
     case Opcode::kParameter:
     case Opcode::kConstant:
@@ -41,7 +41,7 @@ bool Unroll(Instruction* loop) {
   const std::optional<int64_t> trips = ComputeTripCount(*loop);
   if (!trips || *trips > kMaxTrips || *trips * body->instruction_count() > kMaxInstructions) return false;
   for (const auto& i : body->instructions()) {
-    if (!MayBeCopied(i.get())) return false;
+    if (!MayUnroll(i.get())) return false;
   }
   Instruction* state = loop->operand(0);
   for (int64_t t = 0; t < *trips; ++t) state = Inline(loop->parent(), body, {state});

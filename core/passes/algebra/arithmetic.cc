@@ -90,7 +90,7 @@ Instruction* EqualOperands(Instruction* i, Rewriter&) {
   return i->operand(0) == i->operand(1) ? i->operand(0) : nullptr;
 }
 
-Instruction* DoneTwice(Instruction* i, Rewriter&) {
+Instruction* CancelTwice(Instruction* i, Rewriter&) {
   Instruction* x;
   return Matches(i, Op(i->opcode(), Op(i->opcode(), Any(&x)))) ? x : nullptr;
 }
@@ -131,7 +131,7 @@ Instruction* SelectOfBooleans(Instruction* i, Rewriter& to) {
   return nullptr;
 }
 
-Instruction* KnownPredicate(Instruction* i, bool value, Rewriter& to) {
+Instruction* MakePredicate(Instruction* i, bool value, Rewriter& to) {
   return to.Fill(Literal::ScalarInt(PrimitiveType::kPred, value ? 1 : 0), i->shape());
 }
 
@@ -140,7 +140,7 @@ Instruction* CompareItself(Instruction* i, Rewriter& to) {
   const PrimitiveType type = i->operand(0)->shape().element_type();
   if (i->operand(0) != i->operand(1) || (!IsIntegral(type) && type != PrimitiveType::kPred)) return nullptr;
   const ComparisonDirection d = i->direction();
-  return KnownPredicate(
+  return MakePredicate(
       i, d == ComparisonDirection::kEq || d == ComparisonDirection::kLe || d == ComparisonDirection::kGe, to);
 }
 
@@ -150,9 +150,9 @@ Instruction* CompareUnsignedZero(Instruction* i, Rewriter& to) {
   const ComparisonDirection d = i->direction();
   const bool zero_right = Matches(i->operand(1), UniformValue(0)), zero_left = Matches(i->operand(0), UniformValue(0));
   if ((zero_right && d == ComparisonDirection::kGe) || (zero_left && d == ComparisonDirection::kLe))
-    return KnownPredicate(i, true, to);
+    return MakePredicate(i, true, to);
   if ((zero_right && d == ComparisonDirection::kLt) || (zero_left && d == ComparisonDirection::kGt))
-    return KnownPredicate(i, false, to);
+    return MakePredicate(i, false, to);
   return nullptr;
 }
 
@@ -191,7 +191,7 @@ Instruction* NotOfCompare(Instruction* i, Rewriter& to) {
 Instruction* CopyNothing(Instruction* i, Rewriter&) { return i->operand(0); }
 
 // Replaces get-dimension-size by an s32 constant, unless the size does not fit.
-Instruction* KnownSize(Instruction* i, Rewriter& to) {
+Instruction* ReplaceDimensionSize(Instruction* i, Rewriter& to) {
   const int64_t size = i->operand(0)->shape().dimensions(i->dimensions().empty() ? 0 : i->dimensions()[0]);
   if (size > std::numeric_limits<int32_t>::max()) return nullptr;
   return to.Constant(Literal::ScalarInt(PrimitiveType::kS32, size));
@@ -214,7 +214,7 @@ void AddArithmeticRules(RuleSet* r) {
           "equal-operands",
           "x and x, x or x, maximum and minimum of x and x are x",
           &EqualOperands});
-  r->Add({{Opcode::kNegate, Opcode::kNot}, "negate-twice", "negating twice has no effect", &DoneTwice});
+  r->Add({{Opcode::kNegate, Opcode::kNot}, "negate-twice", "negating twice has no effect", &CancelTwice});
   r->Add({{Opcode::kAbs}, "abs-twice", "the absolute value of an absolute value", &AbsoluteTwice});
   r->Add({{Opcode::kSelect}, "select-known", "select by a constant, or of two equal values", &SelectKnown});
   r->Add({{Opcode::kSelect}, "select-of-not", "select by not p is select by p of the values swapped", &SelectOfNot});
@@ -224,7 +224,10 @@ void AddArithmeticRules(RuleSet* r) {
   r->Add({{Opcode::kCompare}, "compare-unsigned-zero", "no unsigned number is below zero", &CompareUnsignedZero});
   r->Add({{Opcode::kNot}, "not-of-compare", "not x = y is x != y; of integers each comparison", &NotOfCompare});
   r->Add({{Opcode::kCopy}, "copy", "a copy is its operand", &CopyNothing});
-  r->Add({{Opcode::kGetDimensionSize}, "known-size", "the size of a dimension that is not dynamic", &KnownSize});
+  r->Add({{Opcode::kGetDimensionSize},
+          "known-size",
+          "the size of a dimension that is not dynamic",
+          &ReplaceDimensionSize});
 }
 
 }  // namespace backplane::algebra

@@ -7,7 +7,7 @@ namespace {
 using namespace match;
 
 // Returns the number of significand bits of a float type, or 0 for a type that the rules do not handle.
-int Digits(PrimitiveType t) {
+int SignificandBits(PrimitiveType t) {
   switch (t) {
     case PrimitiveType::kF16:
       return 11;
@@ -22,18 +22,18 @@ int Digits(PrimitiveType t) {
   }
 }
 
-bool IsWhole(PrimitiveType t) { return (IsIntegral(t) && BitWidth(t) >= 8) || t == PrimitiveType::kPred; }
+bool IsIntegerOrPred(PrimitiveType t) { return (IsIntegral(t) && BitWidth(t) >= 8) || t == PrimitiveType::kPred; }
 
 // Whether `to` represents every value of `from` exactly.
-bool HoldsAll(PrimitiveType from, PrimitiveType to) {
+bool RepresentsAll(PrimitiveType from, PrimitiveType to) {
   if (from == to) return true;
-  if (from == PrimitiveType::kPred) return IsWhole(to) || Digits(to) > 0;
+  if (from == PrimitiveType::kPred) return IsIntegerOrPred(to) || SignificandBits(to) > 0;
   if (to == PrimitiveType::kPred) return false;
-  if (IsWhole(from) && IsWhole(to)) {
+  if (IsIntegerOrPred(from) && IsIntegerOrPred(to)) {
     if (IsSigned(from) == IsSigned(to)) return BitWidth(from) <= BitWidth(to);
     return IsUnsigned(from) && BitWidth(from) < BitWidth(to);
   }
-  if (IsWhole(from)) return BitWidth(from) - (IsSigned(from) ? 1 : 0) <= Digits(to);
+  if (IsIntegerOrPred(from)) return BitWidth(from) - (IsSigned(from) ? 1 : 0) <= SignificandBits(to);
   if (from == PrimitiveType::kF16 || from == PrimitiveType::kBF16)
     return to == PrimitiveType::kF32 || to == PrimitiveType::kF64;
   return from == PrimitiveType::kF32 && to == PrimitiveType::kF64;
@@ -49,8 +49,9 @@ Instruction* ConvertChain(Instruction* i, Rewriter& to) {
   if (!Matches(i, Op(Opcode::kConvert, Op(Opcode::kConvert, Any(&x))))) return nullptr;
   const PrimitiveType first = x->shape().element_type(), between = i->operand(0)->shape().element_type(),
                       last = i->shape().element_type();
-  if (!HoldsAll(first, between) || (!IsWhole(last) && Digits(last) == 0)) return nullptr;
-  if (IsWhole(first) && !IsWhole(between) && IsWhole(last) && !HoldsAll(first, last)) return nullptr;
+  if (!RepresentsAll(first, between) || (!IsIntegerOrPred(last) && SignificandBits(last) == 0)) return nullptr;
+  if (IsIntegerOrPred(first) && !IsIntegerOrPred(between) && IsIntegerOrPred(last) && !RepresentsAll(first, last))
+    return nullptr;
   return first == last ? x : to.Make(Opcode::kConvert, i->shape(), {x});
 }
 

@@ -193,7 +193,7 @@ Instruction* ConcatenateOfConcatenate(Instruction* i, Rewriter& to) {
 }
 
 // Whether slice `next` starts along dimension d where slice `part` of the same operand ends.
-bool GoesOn(const Instruction* part, const Instruction* next, int64_t d) {
+bool AreAdjacent(const Instruction* part, const Instruction* next, int64_t d) {
   if (!part->Is(Opcode::kSlice) || !next->Is(Opcode::kSlice) || part->operand(0) != next->operand(0)) return false;
   for (int64_t k = 0; k < part->shape().rank(); ++k) {
     const SliceDimension &a = part->slices()[static_cast<size_t>(k)], &b = next->slices()[static_cast<size_t>(k)];
@@ -208,7 +208,7 @@ Instruction* ConcatenateOfAdjacentSlices(Instruction* i, Rewriter& to) {
   bool joined = false;
   for (int64_t first = 0, next; first < i->operand_count(); first = next) {
     next = first + 1;
-    while (next < i->operand_count() && GoesOn(i->operand(next - 1), i->operand(next), d)) ++next;
+    while (next < i->operand_count() && AreAdjacent(i->operand(next - 1), i->operand(next), d)) ++next;
     if (next == first + 1) {
       parts.push_back(i->operand(first));
       continue;

@@ -224,7 +224,7 @@ Instruction* DynamicSliceAtConstants(Instruction* i, Rewriter& to) {
   return to.Slice(x, std::move(slices));
 }
 
-Instruction* UpdateWhole(Instruction* i, Rewriter&) {
+Instruction* UpdateEverything(Instruction* i, Rewriter&) {
   return i->operand(1)->shape() == i->shape() ? i->operand(1) : nullptr;
 }
 
@@ -252,7 +252,7 @@ void AddSliceRules(RuleSet* r) {
   r->Add({dynamic, "dynamic-slice-nothing", "a slice of everything", &DynamicSliceNothing});
   r->Add({dynamic, "dynamic-slice-of-splat", "a broadcast scalar", &DynamicSliceOfSplat});
   r->Add({dynamic, "dynamic-slice-at-constants", "a slice, where all starts are known", &DynamicSliceAtConstants});
-  r->Add({update, "update-whole", "an update of everything", &UpdateWhole});
+  r->Add({update, "update-whole", "an update of everything", &UpdateEverything});
   r->Add({update, "update-nothing", "an update without elements", &UpdateNothing});
 }
 
