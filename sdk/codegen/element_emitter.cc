@@ -293,7 +293,8 @@ Val ElementEmitter::Emit(const Instruction& op, absl::Span<const Val> operands, 
 }
 
 Val ElementEmitter::Binary(Opcode op, PrimitiveType t, Val x, Val y, bool rounded) {
-  // An operation of a scalar and a vector: the splat is one instruction, often folded into a memory operand.
+  // An operation of a scalar and a vector: the splat is one instruction, which the code generator often merges into a
+  // memory operand.
   int lanes = std::max(LanesOf(x), LanesOf(y));
   x = Splat(x, lanes);
   y = Splat(y, lanes);

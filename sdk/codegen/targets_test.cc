@@ -144,8 +144,8 @@ class KernelEmitter {
  private:
   llvm::Type* WithLanes(llvm::Type* t) { return lanes_ == 0 ? t : llvm::FixedVectorType::get(t, lanes_); }
 
-  // Parts of complex numbers lie beside one another, those of vectors one vector after the other.
-  llvm::Value* Place(llvm::Type* element, llvm::Value* base, llvm::Value* index, int parts, int part) {
+  // The parts of a complex number are adjacent; those of vectors are two adjacent vectors.
+  llvm::Value* ElementAddress(llvm::Type* element, llvm::Value* base, llvm::Value* index, int parts, int part) {
     index = b_.CreateMul(index, llvm::ConstantInt::get(index->getType(), parts * std::max(lanes_, 1)));
     index = b_.CreateAdd(index, llvm::ConstantInt::get(index->getType(), part * std::max(lanes_, 1)));
     return b_.CreateGEP(element, base, index);
@@ -153,24 +153,25 @@ class KernelEmitter {
   Val Load(PrimitiveType t, llvm::Value* base, llvm::Value* index) {
     if (!IsComplex(t)) {
       llvm::Type* element = elements_.StorageType(t);
-      return elements_.FromStorage(t, Raw(element, Place(element, base, index, 1, 0)));
+      return elements_.FromStorage(t, Raw(element, ElementAddress(element, base, index, 1, 0)));
     }
     llvm::Type* element = elements_.ComputeType(t);
-    return {Raw(element, Place(element, base, index, 2, 0)), Raw(element, Place(element, base, index, 2, 1))};
+    return {Raw(element, ElementAddress(element, base, index, 2, 0)),
+            Raw(element, ElementAddress(element, base, index, 2, 1))};
   }
-  llvm::Value* Raw(llvm::Type* element, llvm::Value* place) {
-    return b_.CreateAlignedLoad(WithLanes(element), place, llvm::Align(element->getScalarSizeInBits() / 8));
+  llvm::Value* Raw(llvm::Type* element, llvm::Value* address) {
+    return b_.CreateAlignedLoad(WithLanes(element), address, llvm::Align(element->getScalarSizeInBits() / 8));
   }
   void Store(PrimitiveType t, const Val& v, llvm::Value* base, llvm::Value* index) {
     llvm::Type* element = IsComplex(t) ? elements_.ComputeType(t) : elements_.StorageType(t);
     const llvm::Align align(element->getScalarSizeInBits() / 8);
     if (!IsComplex(t)) {
-      b_.CreateAlignedStore(elements_.Splat(elements_.ToStorage(t, v), lanes_), Place(element, base, index, 1, 0),
-                            align);
+      b_.CreateAlignedStore(elements_.Splat(elements_.ToStorage(t, v), lanes_),
+                            ElementAddress(element, base, index, 1, 0), align);
       return;
     }
-    b_.CreateAlignedStore(elements_.Splat(v.v, lanes_), Place(element, base, index, 2, 0), align);
-    b_.CreateAlignedStore(elements_.Splat(v.im, lanes_), Place(element, base, index, 2, 1), align);
+    b_.CreateAlignedStore(elements_.Splat(v.v, lanes_), ElementAddress(element, base, index, 2, 0), align);
+    b_.CreateAlignedStore(elements_.Splat(v.im, lanes_), ElementAddress(element, base, index, 2, 1), align);
   }
 
   llvm::Module& module_;

@@ -73,7 +73,7 @@ class Assigner {
     }
     for (const LoopLeaf& l : loop_leaves_) TryMerge(values_[l.init].cls, values_[l.state].cls);
     MergeInPlace();
-    RETURN_IF_ERROR(Place());
+    RETURN_IF_ERROR(AssignSlots());
     MakeCopies();
     return std::move(result_);
   }
@@ -434,9 +434,9 @@ class Assigner {
     }
   }
 
-  // ---- places
+  // ---- slots
 
-  absl::Status Place() {
+  absl::Status AssignSlots() {
     std::vector<int32_t> temporaries;
     for (size_t c = 0; c < classes_.size(); ++c) {
       Class& k = classes_[c];

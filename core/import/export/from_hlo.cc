@@ -52,7 +52,7 @@ absl::Status Exporter::ExportModuleAttributes() {
   return absl::OkStatus();
 }
 
-NamedAttrs Exporter::ArgumentAttributes(int64_t i, bool spread_results) const {
+NamedAttrs Exporter::ArgumentAttributes(int64_t i, bool unpack_results) const {
   const ModuleConfig& config = hlo_.config();
   Exporter* self = const_cast<Exporter*>(this);
   NamedAttrs out;
@@ -60,8 +60,8 @@ NamedAttrs Exporter::ArgumentAttributes(int64_t i, bool spread_results) const {
   (void)self->AddAnnotations(parameter, &out);
   for (const InputOutputAlias& alias : config.input_output_aliases) {
     if (alias.parameter != i || !alias.parameter_index.empty()) continue;
-    if (alias.output_index.size() != (spread_results ? 1u : 0u)) continue;
-    out.push_back({"tf.aliasing_output", self->Int32(spread_results ? alias.output_index[0] : 0)});
+    if (alias.output_index.size() != (unpack_results ? 1u : 0u)) continue;
+    out.push_back({"tf.aliasing_output", self->Int32(unpack_results ? alias.output_index[0] : 0)});
     break;
   }
   for (const BufferDonor& donor : config.buffer_donors) {
@@ -78,15 +78,15 @@ NamedAttrs Exporter::ArgumentAttributes(int64_t i, bool spread_results) const {
   return out;
 }
 
-NamedAttrs Exporter::ResultAttributes(int64_t i, bool spread_results) const {
+NamedAttrs Exporter::ResultAttributes(int64_t i, bool unpack_results) const {
   const ModuleConfig& config = hlo_.config();
   Exporter* self = const_cast<Exporter*>(this);
   NamedAttrs out;
   const Shape& layouts = config.result_layout;
   const bool known = layouts.element_type() != PrimitiveType::kInvalid;
   const Shape* layout = nullptr;
-  if (known && !spread_results) layout = &layouts;
-  if (known && spread_results && layouts.IsTuple() && i < layouts.tuple_size()) layout = &layouts.tuple_shapes(i);
+  if (known && !unpack_results) layout = &layouts;
+  if (known && unpack_results && layouts.IsTuple() && i < layouts.tuple_size()) layout = &layouts.tuple_shapes(i);
   if (layout != nullptr && layout->IsArray() && !IsDefaultLayout(*layout)) {
     out.push_back({"mhlo.layout_mode", self->String(layout->layout().ToString())});
   }
@@ -94,7 +94,7 @@ NamedAttrs Exporter::ResultAttributes(int64_t i, bool spread_results) const {
     out.push_back({"mhlo.memory_kind", self->String(config.result_memory_kinds[i])});
   }
   const Instruction& root = *hlo_.entry()->root();
-  if (root.sharding() && spread_results) {
+  if (root.sharding() && unpack_results) {
     const Sharding& s = *root.sharding();
     const bool each = s.type == Sharding::Type::kTuple;
     if (!each || i < static_cast<int64_t>(s.tuple.size())) {

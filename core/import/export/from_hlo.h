@@ -69,8 +69,8 @@ class Exporter {
   absl::StatusOr<absl::string_view> FunctionOf(
       const Computation& computation);  // its symbol; exported when first asked
   absl::Status ExportModuleAttributes();
-  NamedAttrs ArgumentAttributes(int64_t i, bool spread_results) const;
-  NamedAttrs ResultAttributes(int64_t i, bool spread_results) const;
+  NamedAttrs ArgumentAttributes(int64_t i, bool unpack_results) const;
+  NamedAttrs ResultAttributes(int64_t i, bool unpack_results) const;
   SourceOp* AddFunction(absl::string_view name, bool open, const std::vector<const SourceType*>& arguments,
                         const std::vector<const SourceType*>& results,
                         std::vector<const SourceAttr*> argument_attributes,

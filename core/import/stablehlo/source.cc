@@ -337,7 +337,7 @@ class Dumper {
     AppendQuoted(&out_, module_.name);
     absl::StrAppend(&out_, " ");
     AppendEntries(&out_, module_.attributes, options_);
-    Place(module_.location);
+    AppendLocation(module_.location);
     absl::StrAppend(&out_, "\n");
     for (const SourceOp* op : module_.ops) Op(*op, 1);
     return std::move(out_);
@@ -350,7 +350,7 @@ class Dumper {
     return absl::StrCat("%", n);
   }
 
-  void Place(LocationId id) {
+  void AppendLocation(LocationId id) {
     if (!options_.locations) return;
     SourceLocation at = module_.Location(id);
     if (at.name.empty() && at.file.empty()) return;
@@ -378,7 +378,7 @@ class Dumper {
       absl::StrAppend(&out_, i ? ", " : "", TypeToString(op.results[i].type));
     }
     absl::StrAppend(&out_, ")");
-    Place(op.location);
+    AppendLocation(op.location);
     absl::StrAppend(&out_, "\n");
     for (const SourceRegion& region : op.regions) {
       out_.append(2 * depth, ' ');
@@ -387,7 +387,7 @@ class Dumper {
         absl::StrAppend(&out_, " (");
         for (size_t i = 0; i < block.arguments.size(); ++i) {
           absl::StrAppend(&out_, i ? ", " : "", Name(block.arguments[i]), ": ", TypeToString(block.arguments[i].type));
-          Place(block.arguments[i].location);
+          AppendLocation(block.arguments[i].location);
         }
         absl::StrAppend(&out_, ")\n");
         for (const SourceOp* inner : block.ops) Op(*inner, depth + 1);

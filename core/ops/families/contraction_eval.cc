@@ -63,7 +63,7 @@ absl::StatusOr<Literal> DotGeneral(const OpContext& op, const Literal& lhs, cons
 }
 
 // An algorithm of one component and one product rounds the operands to its types first. Several components or products
-// keep the whole value: the later products add what the first one loses.
+// keep the full value: the later products add what the first one loses.
 absl::StatusOr<Literal> RoundedOperand(const Literal& x, const DotAlgorithm& a, PrimitiveType type,
                                        int64_t components) {
   const PrimitiveType from = x.shape().element_type();

@@ -133,7 +133,7 @@ class ComplexLine {
 
   // Times w; in the forward transform times its conjugate.
   template <bool kForward>
-  static C Turn(C a, Number<S> w) {
+  static C TimesTwiddle(C a, Number<S> w) {
     if (kForward) return {a.r * w.r + a.i * w.i, a.i * w.r - a.r * w.i};
     return {a.r * w.r - a.i * w.i, a.r * w.i + a.i * w.r};
   }
@@ -180,7 +180,7 @@ class ComplexLine {
         for (int64_t j = 1; j < radix; ++j) {
           const C y = results[j];
           to[i + ido * (k + p.l1 * j)] =
-              i == 0 ? y : Turn<kForward>(y, p.twiddles[static_cast<size_t>((j - 1) * (ido - 1) + i - 1)]);
+              i == 0 ? y : TimesTwiddle<kForward>(y, p.twiddles[static_cast<size_t>((j - 1) * (ido - 1) + i - 1)]);
         }
       }
     }

@@ -47,12 +47,12 @@ Literal Cut(const Literal& x, const DimVector& sizes) {
   return cut;
 }
 
-// A result for the dynamic sizes as one of the shape that is declared for the bounds.
-Literal Spread(const Literal& used, const Shape& bound) {
+// Pads a result of the dynamic sizes to the shape that is declared for the bounds.
+Literal PadToBound(const Literal& used, const Shape& bound) {
   if (bound.IsTuple()) {
     std::vector<Literal> elements;
     for (size_t i = 0; i < used.elements().size(); ++i) {
-      elements.push_back(Spread(used.elements()[i], bound.tuple_shapes(static_cast<int>(i))));
+      elements.push_back(PadToBound(used.elements()[i], bound.tuple_shapes(static_cast<int>(i))));
     }
     return Literal::Tuple(std::move(elements));
   }
@@ -137,7 +137,7 @@ absl::StatusOr<Literal> EvaluateOverUsedSizes(const OpContext& op, Args operands
   RETURN_IF_ERROR(InferShape(used).status());
   SameOperands same(env);
   ASSIGN_OR_RETURN(Literal result, Info(op.opcode).evaluate(used, pointers, same));
-  return Spread(result, bound);
+  return PadToBound(result, bound);
 }
 
 }  // namespace backplane
