@@ -154,11 +154,11 @@ const Caller kCallers[] = {
     {"in_a_loop",
      "until { s = (s32[], $T[4]) parameter(0) n = s32[] get-tuple-element(s), index=0 h = s32[] constant(5) ROOT r = "
      "pred[] compare(n, h), direction=LT }\n"
-     "step { s = (s32[], $T[4]) parameter(0) n = s32[] get-tuple-element(s), index=0 a = $T[4] get-tuple-element(s), "
+     "next { s = (s32[], $T[4]) parameter(0) n = s32[] get-tuple-element(s), index=0 a = $T[4] get-tuple-element(s), "
      "index=1 o = s32[] constant(1) m = s32[] add(n, o) b = $T[4,3] broadcast(a), dimensions={0} z = $T[] constant(1) "
      "v = $T[4] reduce(b, z), dimensions={1}, to_apply=f ROOT r = (s32[], $T[4]) tuple(m, v) }",
      "a = $T[4] parameter(0) n = s32[] constant(0) s = (s32[], $T[4]) tuple(n, a) ROOT r = (s32[], $T[4]) while(s), "
-     "condition=until, body=step"},
+     "condition=until, body=next"},
 };
 
 }  // namespace
