@@ -35,7 +35,7 @@ struct Class {
   SlotId slot = kNoSlot;
 };
 
-// One place where a value must end up: a loop's state, a branch's result, the program's output.
+// A buffer that a value must end up in: a loop's state, a branch's result, the program's output.
 struct Sink {
   const Computation* computation;  // whose end it is
   ValueId source;
@@ -73,7 +73,7 @@ class Assigner {
     }
     for (const LoopLeaf& l : loop_leaves_) TryMerge(values_[l.init].cls, values_[l.state].cls);
     MergeInPlace();
-    RETURN_IF_ERROR(Place());
+    RETURN_IF_ERROR(AssignSlots());
     MakeCopies();
     return std::move(result_);
   }
@@ -209,7 +209,7 @@ class Assigner {
     return absl::OkStatus();
   }
 
-  // A call is its body's steps in its place: the body reads the caller's values, and its results are the caller's.
+  // A call runs the steps of its body: the body reads the caller's values, and its results are the caller's.
   absl::Status VisitCall(const Instruction* call, std::vector<ValueId>& leaves) {
     const Computation* body = call->called(0);
     if (!visited_.insert({body, true}).second) {
@@ -434,9 +434,9 @@ class Assigner {
     }
   }
 
-  // ---- places
+  // ---- Slots.
 
-  absl::Status Place() {
+  absl::Status AssignSlots() {
     std::vector<int32_t> temporaries;
     for (size_t c = 0; c < classes_.size(); ++c) {
       Class& k = classes_[c];
