@@ -80,13 +80,13 @@ namespace {
 
 int64_t FloorDivInt(int64_t a, int64_t c) { return a >= 0 ? a / c : -((-a + c - 1) / c); }
 
-// e = c * whole + rest, where rest keeps the terms that c does not divide.
-void SplitByDivisor(const Affine& e, int64_t c, Affine& whole, Affine& rest) {
-  whole.constant = FloorDivInt(e.constant, c);
-  rest.constant = e.constant - whole.constant * c;
+// e = c * quotient + rest, where rest keeps the terms that c does not divide.
+void SplitByDivisor(const Affine& e, int64_t c, Affine& quotient, Affine& rest) {
+  quotient.constant = FloorDivInt(e.constant, c);
+  rest.constant = e.constant - quotient.constant * c;
   for (const Term& t : e.terms) {
     if (t.coef % c == 0) {
-      whole.terms.push_back({t.var, t.coef / c});
+      quotient.terms.push_back({t.var, t.coef / c});
     } else {
       rest.terms.push_back(t);
     }
@@ -106,10 +106,10 @@ void VarTable::NoteSplit(const Affine& rest, int64_t c) {
 
 Affine VarTable::FloorDiv(const Affine& e, int64_t c) {
   if (c == 1) return e;
-  Affine whole, rest;
-  SplitByDivisor(e, c, whole, rest);
+  Affine quotient, rest;
+  SplitByDivisor(e, c, quotient, rest);
   auto [lo, hi] = Range(rest);
-  if (lo >= 0 && hi < c) return whole;
+  if (lo >= 0 && hi < c) return quotient;
   NoteSplit(rest, c);
   // A factor common to all terms and the divisor goes out: floor((g x + k) / (g c)) = floor(x / c) for 0 <= k < g.
   int64_t g = c;
@@ -119,15 +119,15 @@ Affine VarTable::FloorDiv(const Affine& e, int64_t c) {
     rest.constant = FloorDivInt(rest.constant, g);
     c /= g;
     std::tie(lo, hi) = Range(rest);
-    if (lo >= 0 && hi < c) return whole;
+    if (lo >= 0 && hi < c) return quotient;
   }
-  return whole.Plus(Affine::Var(Derived(VarKind::kFloorDiv, rest, c, FloorDivInt(lo, c), FloorDivInt(hi, c))));
+  return quotient.Plus(Affine::Var(Derived(VarKind::kFloorDiv, rest, c, FloorDivInt(lo, c), FloorDivInt(hi, c))));
 }
 
 Affine VarTable::Mod(const Affine& e, int64_t c) {
   if (c == 1) return Affine::Const(0);
-  Affine whole, rest;
-  SplitByDivisor(e, c, whole, rest);
+  Affine quotient, rest;
+  SplitByDivisor(e, c, quotient, rest);
   auto [lo, hi] = Range(rest);
   if (lo >= 0 && hi < c) return rest;
   NoteSplit(rest, c);
@@ -175,7 +175,7 @@ Index Delinearize(VarTable& vars, const Affine& position, absl::Span<const int64
   for (size_t i = dims.size(); i-- > 0;) {
     bool first = true;
     for (size_t j = 0; j < i; ++j) first = first && dims[j] == 1;
-    if (dims[i] <= 1) {  // an array without elements has no place that could be asked for
+    if (dims[i] <= 1) {  // an array without elements has no index
       r[i] = Affine::Const(0);
       continue;
     }

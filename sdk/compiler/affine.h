@@ -1,9 +1,9 @@
 // Index arithmetic: sums of variables with constant coefficients, and the variables themselves.
 //
-// An element of an array is named by one Affine for each dimension. Variables are loop counters, whole quotients and
-// remainders of other sums, clamped sums, and values that exist at run time only (the start of a dynamic slice). Every
-// variable has a known range, so that splitting a sum (which a reshape needs) mostly ends in another plain sum. No
-// LLVM.
+// The index of an array element is one Affine for each dimension. Variables are loop counters, integer quotients and
+// remainders of other sums, clamped sums, and values that are known at run time only (the start of a dynamic slice).
+// Every variable has a known range. Therefore most quotients and remainders of a sum, which a reshape needs, are plain
+// sums again. Needs no LLVM. A VarTable is not thread-safe.
 #ifndef BACKPLANE_SDK_COMPILER_AFFINE_H_
 #define BACKPLANE_SDK_COMPILER_AFFINE_H_
 

@@ -35,7 +35,7 @@ struct Class {
   SlotId slot = kNoSlot;
 };
 
-// One place where a value must end up: a loop's state, a branch's result, the program's output.
+// A buffer that a value must end up in: a loop's state, a branch's result, the program's output.
 struct Sink {
   const Computation* computation;  // whose end it is
   ValueId source;
@@ -209,7 +209,7 @@ class Assigner {
     return absl::OkStatus();
   }
 
-  // A call is its body's steps in its place: the body reads the caller's values, and its results are the caller's.
+  // A call runs the steps of its body: the body reads the caller's values, and its results are the caller's.
   absl::Status VisitCall(const Instruction* call, std::vector<ValueId>& leaves) {
     const Computation* body = call->called(0);
     if (!visited_.insert({body, true}).second) {
@@ -434,7 +434,7 @@ class Assigner {
     }
   }
 
-  // ---- slots
+  // ---- Slots.
 
   absl::Status AssignSlots() {
     std::vector<int32_t> temporaries;

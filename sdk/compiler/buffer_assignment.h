@@ -1,14 +1,15 @@
-// Decides where each array of a program lives: in an argument, an output, a constant, or at an offset of one block of
-// temporary memory.
+// Assigns a slot to each array of a program: an argument, an output, a constant, or a range of one block of temporary
+// memory.
 //
-// The program is a module whose computations are in the order they will run. One timeline numbers every instruction,
-// loop bodies nested inside their loop. A value's interval runs from its definition to its last use. Values whose
-// intervals do not meet may share a class, and a class gets one place. Three wishes make classes, in this order:
-//   - results written straight into the output buffer, loop state updated in place, donated arguments given back;
-//   - an instruction that may work in place (InPlaceOracle) takes over an operand that dies there;
-//   - everything else is packed by interval, best fit.
-// Where a wish cannot be granted there is a copy: at the start of a loop, at the end of a body or branch, or at the end
-// of the program. All arrays are dense and row-major, so reshape and bitcast are aliases.
+// The instructions of each computation run in their order. One timeline numbers every instruction, loop bodies nested
+// inside their loop. The live interval of a value is from its definition to its last use. Values whose live intervals
+// do not overlap can share a slot. Slots are shared for three reasons, in this order:
+//   - a result is computed in the output's buffer, loop state is updated in place, a donated argument becomes an
+//   output;
+//   - an instruction that can work in place (InPlaceOracle) writes over an operand whose last use it is;
+//   - temporaries are packed, the largest first, each at the lowest free offset.
+// Where the first is not possible there is a copy: at the start of a loop, at the end of a body or branch, or at the
+// end of the program. All arrays are dense and row-major, so reshape and bitcast are aliases. Pure and thread-safe.
 #ifndef BACKPLANE_SDK_COMPILER_BUFFER_ASSIGNMENT_H_
 #define BACKPLANE_SDK_COMPILER_BUFFER_ASSIGNMENT_H_
 

@@ -42,7 +42,7 @@ struct DotResultRuns {
 };
 DotResultRuns GetDotResultRuns(const Instruction& dot, absl::Span<const int64_t> permutation);
 
-// Whether rows and columns of the permuted result are each one run, and columns lie side by side.
+// Whether rows and columns of the permuted result are each one run, and columns are contiguous.
 bool CanWritePermuted(const Instruction& dot, absl::Span<const int64_t> permutation);
 
 }  // namespace backplane::compiler

@@ -1,5 +1,5 @@
-// Where the elements of an array come from: from an element of an instruction to the elements of its operands, and from
-// there down to the arrays in memory. Only reasoning about indices; nothing is computed and nothing emitted.
+// Maps the index of an element to the indices of the elements it is computed from: those of the instruction's operands,
+// and through them those of the arrays in memory. Only computes indices; emits no code and reads no array.
 #ifndef BACKPLANE_SDK_COMPILER_INDEX_MAP_H_
 #define BACKPLANE_SDK_COMPILER_INDEX_MAP_H_
 
@@ -30,7 +30,7 @@ struct Source {
   Guards guards;
 };
 
-// True for the operations that SourcesOf explains: broadcast, reshape, bitcast, transpose, slice, reverse, pad,
+// Whether SourcesOf knows the operation: broadcast, reshape, bitcast, transpose, slice, reverse, pad,
 // concatenate, dynamic-slice, dynamic-update-slice, gather.
 bool MovesElements(const Instruction& instruction);
 
@@ -67,7 +67,7 @@ struct ReduceUse {
   int reduce_depth = 0;
 };
 
-// Walks from (instruction, index) pairs to memory and notes what it meets.
+// Follows (instruction, index) pairs to the arrays in memory and records the accesses and reductions on the way.
 class AccessWalk {
  public:
   using ArraySet = absl::flat_hash_set<const Instruction*>;

@@ -44,12 +44,12 @@ Instruction* Bitcast(Computation* c, Instruction* x, const Shape& to) {
   return b;
 }
 
-// A row-major value as one whose bytes lie as `wanted` says.
+// Returns a row-major value in the layout of `wanted`.
 Instruction* InOrder(Computation* c, Instruction* x, const Shape& wanted) {
   return Bitcast(c, Transpose(c, x, MajorToMinor(wanted)), wanted);
 }
 
-// A value whose bytes lie as its layout says, row-major.
+// Returns a value of the layout of `layout` as a row-major one.
 Instruction* RowMajor(Computation* c, Instruction* x, const Shape& layout) {
   const Ints order = MajorToMinor(layout);
   Ints inverse(order.size());
@@ -57,18 +57,18 @@ Instruction* RowMajor(Computation* c, Instruction* x, const Shape& layout) {
   return Transpose(c, Bitcast(c, x, Physical(layout)), inverse);
 }
 
-// Whoever takes the call's tuple as a whole takes a tuple of its elements instead, which can be put in order.
+// Users of the call's tuple get a tuple of its elements instead, whose layouts can then be changed one by one.
 bool TakeApart(Computation* c, Instruction* call) {
-  std::vector<Instruction*> whole;
+  std::vector<Instruction*> tuple_users;
   for (Instruction* u : call->users()) {
-    if (!u->Is(Opcode::kGetTupleElement)) whole.push_back(u);
+    if (!u->Is(Opcode::kGetTupleElement)) tuple_users.push_back(u);
   }
-  if (whole.empty() && !call->IsRoot()) return false;
+  if (tuple_users.empty() && !call->IsRoot()) return false;
   std::vector<Instruction*> elements;
   for (int64_t k = 0; k < call->shape().tuple_size(); ++k) elements.push_back(MakeElement(c, call, k));
   for (Instruction* e : elements) e->mutable_shape() = e->shape().WithoutLayout();
   Instruction* tuple = Make(c, call, Opcode::kTuple, call->shape(), elements);
-  for (Instruction* u : whole) {
+  for (Instruction* u : tuple_users) {
     for (int64_t k = 0; k < u->operand_count(); ++k) {
       if (u->operand(k) == call) u->ReplaceOperand(k, tuple);
     }
@@ -174,7 +174,7 @@ absl::StatusOr<bool> Entry(Module* module) {
 }  // namespace
 
 absl::StatusOr<bool> LegalizeLayouts::Run(Module* module) {
-  // Custom calls first: what they make is row-major when the host's wishes are seen to.
+  // Custom calls first: their results are row-major when the layouts that the host asked for are made.
   bool changed = false;
   for (Computation* c : ControlFlowComputations(module)) {
     for (Instruction* i : c->Snapshot()) {

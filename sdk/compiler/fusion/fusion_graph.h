@@ -1,7 +1,7 @@
 // Groups the instructions of a computation into kernels, and makes a fusion instruction of each group.
 //
 // The graph numbers the instructions of a computation in their order. A group is a set of them that becomes one kernel;
-// it runs as a whole, after everything that any of its members reads and before everything that reads any of them. So
+// it runs as one, after everything that any of its members reads and before everything that reads any of them. So
 // the graph of groups must stay free of cycles, which FusionGraph checks before each merge. What is worth merging is
 // the policy's decision (fusion_policy.h).
 //
@@ -103,7 +103,8 @@ class FusionGraph {
   absl::Status CheckOrder() const;
 
   bool Search(int a, int b, bool direct_counts) const;
-  // Nothing behind the returned node can be needed by the group, as groups run as a whole.
+  // Nothing behind the returned node can be needed by the group. Groups run as one, so this may be behind its last
+  // member.
   int LastThatReaches(int group) const;
   void StartSearch() const;
   bool SeeNode(int n) const;  // true the first time in a search
