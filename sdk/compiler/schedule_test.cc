@@ -126,7 +126,7 @@ std::unique_ptr<Module> Parse(const char* text) {
 
 // Runs a schedule on f32 arguments; the outputs' bytes. Memory that nothing has written holds NaN.
 absl::StatusOr<std::vector<std::string>> RunSchedule(const Module& module, const std::vector<Literal>& arguments,
-                                             std::mt19937* random) {
+                                                     std::mt19937* random) {
   ASSIGN_OR_RETURN(Schedule schedule, BuildSchedule(module, &IsElementwise));
   const BufferAssignment& assignment = schedule.assignment;
   std::vector<Literal> inputs = arguments;

@@ -38,8 +38,8 @@ class ArrayLowering : public engine::CustomLowering {
 
   bool Claims(const Instruction& instruction) const override;
   absl::StatusOr<std::unique_ptr<engine::Thunk>> MakeThunk(const Instruction& instruction,
-                                                          const engine::BufferAssignment& assignment,
-                                                          std::vector<std::string>* log) const override;
+                                                           const engine::BufferAssignment& assignment,
+                                                           std::vector<std::string>* log) const override;
 
  private:
   const int64_t side_;
