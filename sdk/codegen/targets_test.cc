@@ -14,12 +14,11 @@
 #include "absl/strings/str_join.h"
 #include "core/ir/builder.h"
 #include "gtest/gtest.h"
-#include "llvm/Object/ObjectFile.h"
-#include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "sdk/codegen/element_emitter.h"
 #include "sdk/codegen/llvm_includes.h"
 #include "sdk/codegen/target_machine.h"
+#include "sdk/codegen/targets_testing.h"
 
 namespace backplane::codegen {
 namespace {
@@ -144,8 +143,8 @@ class KernelEmitter {
  private:
   llvm::Type* WithLanes(llvm::Type* t) { return lanes_ == 0 ? t : llvm::FixedVectorType::get(t, lanes_); }
 
-  // Parts of complex numbers lie beside one another, those of vectors one vector after the other.
-  llvm::Value* Place(llvm::Type* element, llvm::Value* base, llvm::Value* index, int parts, int part) {
+  // The parts of a complex number are adjacent; those of a vector are one vector after the other.
+  llvm::Value* Address(llvm::Type* element, llvm::Value* base, llvm::Value* index, int parts, int part) {
     index = b_.CreateMul(index, llvm::ConstantInt::get(index->getType(), parts * std::max(lanes_, 1)));
     index = b_.CreateAdd(index, llvm::ConstantInt::get(index->getType(), part * std::max(lanes_, 1)));
     return b_.CreateGEP(element, base, index);
@@ -153,24 +152,24 @@ class KernelEmitter {
   Val Load(PrimitiveType t, llvm::Value* base, llvm::Value* index) {
     if (!IsComplex(t)) {
       llvm::Type* element = elements_.StorageType(t);
-      return elements_.FromStorage(t, Raw(element, Place(element, base, index, 1, 0)));
+      return elements_.FromStorage(t, Raw(element, Address(element, base, index, 1, 0)));
     }
     llvm::Type* element = elements_.ComputeType(t);
-    return {Raw(element, Place(element, base, index, 2, 0)), Raw(element, Place(element, base, index, 2, 1))};
+    return {Raw(element, Address(element, base, index, 2, 0)), Raw(element, Address(element, base, index, 2, 1))};
   }
-  llvm::Value* Raw(llvm::Type* element, llvm::Value* place) {
-    return b_.CreateAlignedLoad(WithLanes(element), place, llvm::Align(element->getScalarSizeInBits() / 8));
+  llvm::Value* Raw(llvm::Type* element, llvm::Value* address) {
+    return b_.CreateAlignedLoad(WithLanes(element), address, llvm::Align(element->getScalarSizeInBits() / 8));
   }
   void Store(PrimitiveType t, const Val& v, llvm::Value* base, llvm::Value* index) {
     llvm::Type* element = IsComplex(t) ? elements_.ComputeType(t) : elements_.StorageType(t);
     const llvm::Align align(element->getScalarSizeInBits() / 8);
     if (!IsComplex(t)) {
-      b_.CreateAlignedStore(elements_.Splat(elements_.ToStorage(t, v), lanes_), Place(element, base, index, 1, 0),
+      b_.CreateAlignedStore(elements_.Splat(elements_.ToStorage(t, v), lanes_), Address(element, base, index, 1, 0),
                             align);
       return;
     }
-    b_.CreateAlignedStore(elements_.Splat(v.v, lanes_), Place(element, base, index, 2, 0), align);
-    b_.CreateAlignedStore(elements_.Splat(v.im, lanes_), Place(element, base, index, 2, 1), align);
+    b_.CreateAlignedStore(elements_.Splat(v.v, lanes_), Address(element, base, index, 2, 0), align);
+    b_.CreateAlignedStore(elements_.Splat(v.im, lanes_), Address(element, base, index, 2, 1), align);
   }
 
   llvm::Module& module_;
@@ -179,34 +178,6 @@ class KernelEmitter {
   ElementEmitter elements_;
   llvm::IRBuilder<>& b_;
 };
-
-std::vector<std::string> UndefinedSymbols(const std::string& object) {
-  std::vector<std::string> names;
-  auto file = llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(object, "object"));
-  if (!file) return {"(no object: " + llvm::toString(file.takeError()) + ")"};
-  for (const llvm::object::SymbolRef& symbol : (*file)->symbols()) {
-    llvm::Expected<uint32_t> flags = symbol.getFlags();
-    llvm::Expected<llvm::StringRef> name = symbol.getName();
-    if (!flags || !name) return {"(a broken symbol)"};
-    const bool null_symbol = name->empty();  // the first of every ELF table
-    if ((*flags & llvm::object::SymbolRef::SF_Undefined) != 0 && !null_symbol) names.push_back(name->str());
-  }
-  return names;
-}
-
-int Count(const std::string& text, const std::string& what) {
-  int n = 0;
-  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
-  return n;
-}
-
-void InitializeTargets() {
-  LLVMInitializeX86TargetInfo(), LLVMInitializeX86Target(), LLVMInitializeX86TargetMC(), LLVMInitializeX86AsmPrinter();
-  LLVMInitializeAMDGPUTargetInfo(), LLVMInitializeAMDGPUTarget(), LLVMInitializeAMDGPUTargetMC();
-  LLVMInitializeAMDGPUAsmPrinter();
-  LLVMInitializeNVPTXTargetInfo(), LLVMInitializeNVPTXTarget(), LLVMInitializeNVPTXTargetMC();
-  LLVMInitializeNVPTXAsmPrinter();
-}
 
 void CompileAll(const IrTarget& target, int lanes) {
   InitializeTargets();
@@ -232,8 +203,8 @@ void CompileAll(const IrTarget& target, int lanes) {
   ASSERT_TRUE(code.ok()) << code.status();
   std::printf("%s: %zu operations on types, %zu bytes of code\n", target.cpu.c_str(), cases.size(), code->size());
   if (ptx) {
-    EXPECT_EQ(Count(*code, ".extern"), 0) << code->substr(code->find(".extern"), 300);
-    EXPECT_EQ(Count(*code, ".visible .entry"), static_cast<int>(cases.size()));
+    EXPECT_EQ(CountOf(*code, ".extern"), 0) << code->substr(code->find(".extern"), 300);
+    EXPECT_EQ(CountOf(*code, ".visible .entry"), static_cast<int>(cases.size()));
     return;
   }
   const std::vector<std::string> undefined = UndefinedSymbols(*code);
