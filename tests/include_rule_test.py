@@ -27,7 +27,7 @@ RULES = {
     "core": CORE,
     "sdk/backend": ["sdk/backend", "core"],
     "sdk/compiler": ["sdk/compiler", "sdk/backend", "core"],
-    "sdk/codegen": ["sdk/codegen", "core"],
+    "sdk/codegen": ["sdk/codegen", "sdk/compiler", "core"],
     "sdk/engine/thunks": ["sdk/engine/thunks", "sdk/engine/codegen", "sdk/engine/kernels", "sdk/engine/runtime", "sdk/compiler", "sdk/backend", "core"],
     "sdk/engine": ["sdk/engine", "sdk/compiler", "sdk/codegen", "sdk/backend", "core"],
     "sdk/shim": ["sdk/shim", "sdk/backend", "core", "api"],

@@ -2,7 +2,7 @@
 //
 // In registers an element has its compute type: f16, bf16 and the 8-bit floats are f32 that hold an exactly
 // representable value (every arithmetic result is rounded), pred is i1, integers narrower than a byte are i8 kept in
-// range, complex numbers are two values. A scalar meets a vector as its splat.
+// range, complex numbers are two values. A scalar beside vectors is splatted.
 #ifndef BACKPLANE_SDK_CODEGEN_ELEMENT_EMITTER_H_
 #define BACKPLANE_SDK_CODEGEN_ELEMENT_EMITTER_H_
 

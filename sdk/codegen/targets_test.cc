@@ -14,12 +14,11 @@
 #include "absl/strings/str_join.h"
 #include "core/ir/builder.h"
 #include "gtest/gtest.h"
-#include "llvm/Object/ObjectFile.h"
-#include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "sdk/codegen/element_emitter.h"
 #include "sdk/codegen/llvm_includes.h"
 #include "sdk/codegen/target_machine.h"
+#include "sdk/codegen/targets_testing.h"
 
 namespace backplane::codegen {
 namespace {
@@ -181,34 +180,6 @@ class KernelEmitter {
   llvm::IRBuilder<>& b_;
 };
 
-std::vector<std::string> UndefinedSymbols(const std::string& object) {
-  std::vector<std::string> names;
-  auto file = llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(object, "object"));
-  if (!file) return {"(no object: " + llvm::toString(file.takeError()) + ")"};
-  for (const llvm::object::SymbolRef& symbol : (*file)->symbols()) {
-    llvm::Expected<uint32_t> flags = symbol.getFlags();
-    llvm::Expected<llvm::StringRef> name = symbol.getName();
-    if (!flags || !name) return {"(a broken symbol)"};
-    const bool null_symbol = name->empty();  // the first of every ELF table
-    if ((*flags & llvm::object::SymbolRef::SF_Undefined) != 0 && !null_symbol) names.push_back(name->str());
-  }
-  return names;
-}
-
-int Count(const std::string& text, const std::string& what) {
-  int n = 0;
-  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
-  return n;
-}
-
-void InitializeTargets() {
-  LLVMInitializeX86TargetInfo(), LLVMInitializeX86Target(), LLVMInitializeX86TargetMC(), LLVMInitializeX86AsmPrinter();
-  LLVMInitializeAMDGPUTargetInfo(), LLVMInitializeAMDGPUTarget(), LLVMInitializeAMDGPUTargetMC();
-  LLVMInitializeAMDGPUAsmPrinter();
-  LLVMInitializeNVPTXTargetInfo(), LLVMInitializeNVPTXTarget(), LLVMInitializeNVPTXTargetMC();
-  LLVMInitializeNVPTXAsmPrinter();
-}
-
 void CompileAll(const IrTarget& target, int lanes) {
   InitializeTargets();
   const std::vector<Case> cases = AllCases();
@@ -233,8 +204,8 @@ void CompileAll(const IrTarget& target, int lanes) {
   ASSERT_TRUE(code.ok()) << code.status();
   std::printf("%s: %zu operations on types, %zu bytes of code\n", target.cpu.c_str(), cases.size(), code->size());
   if (ptx) {
-    EXPECT_EQ(Count(*code, ".extern"), 0) << code->substr(code->find(".extern"), 300);
-    EXPECT_EQ(Count(*code, ".visible .entry"), static_cast<int>(cases.size()));
+    EXPECT_EQ(CountOf(*code, ".extern"), 0) << code->substr(code->find(".extern"), 300);
+    EXPECT_EQ(CountOf(*code, ".visible .entry"), static_cast<int>(cases.size()));
     return;
   }
   const std::vector<std::string> undefined = UndefinedSymbols(*code);

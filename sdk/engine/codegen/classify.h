@@ -2,13 +2,12 @@
 #ifndef BACKPLANE_SDK_ENGINE_CODEGEN_CLASSIFY_H_
 #define BACKPLANE_SDK_ENGINE_CODEGEN_CLASSIFY_H_
 
-#include "absl/status/status.h"
 #include "core/ir/computation.h"
+#include "sdk/codegen/body/can_evaluate.h"
 
 namespace backplane::engine::codegen {
 
-// OK when BodyEmitter::Call can emit it: scalars only, no control flow.
-absl::Status CanCall(const Computation& computation);
+using backplane::codegen::CanCall;
 
 // A reduce-window that is a cumulative reduction along one dimension: the dimension and its direction.
 bool IsCumulative(const Instruction& reduce_window, int64_t* dimension, bool* reverse);

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <variant>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/ir/module.h"
 #include "core/types/status_macros.h"
+#include "sdk/engine/codegen/body_names.h"
 #include "sdk/engine/codegen/classify.h"
 #include "sdk/engine/codegen/phase_emitter.h"
 #include "sdk/engine/codegen/plan.h"
@@ -38,7 +41,7 @@ struct PhaseAccesses {
   VarTable vars;
   PhaseLoops loops;
   std::vector<Access> accesses;
-  std::vector<Affine> stores;  // by target
+  std::vector<Affine> stores;  // by output
 };
 
 // `plan` is one without sharing.
@@ -51,21 +54,20 @@ std::vector<InPlacePair> FindInPlacePairs(const FusionPlan* plan) {
     PhaseAccesses& w = walks[k];
     AccessWalk::ArraySet arrays;
     for (const Materialized& m : phase.reads) arrays.insert(m.instruction);
-    w.loops = MakeLoops(w.vars, phase);
     AccessWalk walk(w.vars, arrays);
-    if (phase.special == nullptr) {
-      for (const Target& t : phase.targets) {
-        Index index = TargetIndex(w.vars, phase, w.loops, t);
-        bool scalar = t.instruction->shape().IsArray() && t.instruction->shape().rank() == 0;
-        walk.Visit(t.instruction, scalar ? Index{} : index);
-        w.stores.push_back(StoreAddress(w.vars, t, index));
+    if (const LoopNest* nest = phase.nest()) {
+      w.loops = MakeLoops(w.vars, *nest);
+      for (const PhaseOutput& output : phase.outputs) {
+        Index index = OutputIndex(w.vars, w.loops, output);
+        walk.Visit(output.instruction, ValueIndex(output, index));
+        w.stores.push_back(StoreAddress(w.vars, output, index));
       }
     }
     walk.Finish();
     w.accesses = walk.accesses();
   }
   std::set<int> used_inputs, used_outputs;
-  std::vector<Target> outputs = OutputsOf(computation);
+  std::vector<PhaseOutput> outputs = OutputsOf(computation);
   auto add = [&](int input, int output, bool update) {
     result.push_back({input, output, update});
     used_inputs.insert(input);
@@ -75,14 +77,10 @@ std::vector<InPlacePair> FindInPlacePairs(const FusionPlan* plan) {
     return p->shape().num_elements() == s.num_elements() &&
            ByteWidth(p->shape().element_type()) == ByteWidth(s.element_type());
   };
-  auto reached_by_special = [&](const Instruction* p) {
-    for (const Phase& phase : plan->phases) {
-      if (phase.special == nullptr) continue;
-      for (const Instruction* o : phase.special->operands()) {
-        if (Reaches(o, p)) return true;
-      }
-    }
-    return false;
+  auto operation_reaches = [](const Phase& phase, const Instruction* p) {
+    if (phase.operation() == nullptr) return false;
+    absl::Span<Instruction* const> operands = phase.operation()->operands();
+    return std::any_of(operands.begin(), operands.end(), [&](const Instruction* o) { return Reaches(o, p); });
   };
   // Updates first.
   for (int j = 0; j < plan->outputs; ++j) {
@@ -96,13 +94,10 @@ std::vector<InPlacePair> FindInPlacePairs(const FusionPlan* plan) {
       for (size_t k = 0; k < walks.size() && ok; ++k) {
         const Phase& phase = plan->phases[k];
         bool copy =
-            phase.targets.size() == 1 && phase.targets[0].buffer == buffer && phase.targets[0].window == nullptr;
-        if (phase.special != nullptr) {
-          for (const Instruction* o : phase.special->operands()) ok = ok && !Reaches(o, p);
-          continue;
-        }
-        if (copy) continue;
-        bool update = phase.targets.size() == 1 && phase.targets[0].window == op;
+            phase.outputs.size() == 1 && phase.outputs[0].buffer == buffer && phase.outputs[0].container == nullptr;
+        ok = ok && !operation_reaches(phase, p);
+        if (phase.operation() != nullptr || copy) continue;
+        bool update = phase.outputs.size() == 1 && phase.outputs[0].container == op;
         for (const Access& a : walks[k].accesses) {
           if (a.array != p) continue;
           ok = ok && update && a.reduce_depth == 0 && a.address == walks[k].stores[0];
@@ -129,30 +124,35 @@ std::vector<InPlacePair> FindInPlacePairs(const FusionPlan* plan) {
     if (used_outputs.contains(j)) continue;
     int buffer = plan->inputs + j;
     // The one phase that writes the output.
-    int writer = -1, writers = 0, target = -1;
+    int writer = -1, writers = 0, position = -1;
     for (size_t k = 0; k < walks.size(); ++k) {
-      for (size_t t = 0; t < plan->phases[k].targets.size(); ++t) {
-        if (plan->phases[k].targets[t].buffer != buffer) continue;
+      for (size_t t = 0; t < plan->phases[k].outputs.size(); ++t) {
+        if (plan->phases[k].outputs[t].buffer != buffer) continue;
         writer = static_cast<int>(k);
-        target = static_cast<int>(t);
+        position = static_cast<int>(t);
         ++writers;
       }
     }
     if (writers != 1) continue;
     const Phase& phase = plan->phases[writer];
-    if (phase.kind != PhaseKind::kLoop || phase.targets[target].row || phase.targets[target].window != nullptr)
-      continue;
-    const Affine& store = walks[writer].stores[target];
-    std::set<VarId> unit_vars;
-    for (int g = 0; g < phase.unit_groups; ++g) {
-      for (VarId v : walks[writer].loops.groups[g]) unit_vars.insert(v);
+    const LoopPhase* loop = std::get_if<LoopPhase>(&phase.kind);
+    const RowPhase* rows = std::get_if<RowPhase>(&phase.kind);
+    const PhaseOutput& written = phase.outputs[position];
+    if ((loop == nullptr && rows == nullptr) || written.per_row || written.container != nullptr) continue;
+    const Affine& store = walks[writer].stores[position];
+    std::set<VarId> item_vars;
+    for (int g = 0; g < (loop ? loop->item_groups : rows->item_groups); ++g) {
+      for (VarId v : walks[writer].loops.groups[g]) item_vars.insert(v);
     }
     const Shape& shape = outputs[j].instruction->shape().IsTuple()
                              ? outputs[j].instruction->shape().tuple_shapes(outputs[j].element)
                              : outputs[j].instruction->shape();
     for (int input = 0; input < plan->inputs; ++input) {
       const Instruction* p = computation.parameter(input);
-      if (used_inputs.contains(input) || !same_bytes(p, shape) || reached_by_special(p)) continue;
+      if (used_inputs.contains(input) || !same_bytes(p, shape)) continue;
+      if (std::any_of(plan->phases.begin(), plan->phases.end(),
+                      [&](const Phase& other) { return operation_reaches(other, p); }))
+        continue;
       bool any = false, ok = true;
       for (size_t k = 0; k < walks.size() && ok; ++k) {
         for (const Access& a : walks[k].accesses) {
@@ -166,22 +166,22 @@ std::vector<InPlacePair> FindInPlacePairs(const FusionPlan* plan) {
             ok = ok && a.address == store;
             continue;
           }
-          // A sweep of a row kernel: over elements of the same row, before the row is written.
+          // A pass over a row reads elements of the same row, before the row is written.
           Affine fixed, moving, own;
           for (const Term& t : a.address.terms)
-            (unit_vars.contains(t.var) ? fixed : moving).Add(Affine::Var(t.var), t.coef);
+            (item_vars.contains(t.var) ? fixed : moving).Add(Affine::Var(t.var), t.coef);
           for (const Term& t : store.terms) {
-            if (unit_vars.contains(t.var)) own.Add(Affine::Var(t.var), t.coef);
+            if (item_vars.contains(t.var)) own.Add(Affine::Var(t.var), t.coef);
           }
           moving.constant = a.address.constant;
-          bool sweep = phase.rows && fixed == own;
+          bool same_row = rows != nullptr && fixed == own;
           for (const Term& t : moving.terms) {
             const auto& vars = walks[k].loops.vars;
-            sweep = sweep && walks[k].vars.def(t.var).kind == VarKind::kLoop &&
-                    std::find(vars.begin(), vars.end(), t.var) == vars.end();
+            same_row = same_row && walks[k].vars.def(t.var).kind == VarKind::kLoop &&
+                       std::find(vars.begin(), vars.end(), t.var) == vars.end();
           }
           auto [lo, hi] = walks[k].vars.Range(moving);
-          ok = ok && sweep && lo >= 0 && hi < phase.kept_length;
+          ok = ok && same_row && lo >= 0 && hi < rows->row_length;
         }
       }
       if (any && ok) {
@@ -200,13 +200,13 @@ KernelPlan DescribeKernel(FusionPlan fusion, absl::string_view symbol) {
   for (size_t k = 0; k < fusion.phases.size(); ++k) {
     const Phase& phase = fusion.phases[k];
     KernelPhase p;
-    p.work_units = phase.work_units;
+    p.work_items = phase.work_items;
     constexpr double kCyclesPerMicrosecond = 3500;
     p.estimated_us = phase.cycles / kCyclesPerMicrosecond;
-    double unit_us = p.work_units > 0 ? p.estimated_us / static_cast<double>(p.work_units) : 0;
-    p.min_units_per_chunk = unit_us > 0
-                                ? std::max<int64_t>(1, static_cast<int64_t>(std::ceil(std::min(2.0 / unit_us, 1e15))))
-                                : std::max<int64_t>(1, p.work_units);
+    double item_us = p.work_items > 0 ? p.estimated_us / static_cast<double>(p.work_items) : 0;
+    p.min_items_per_chunk = item_us > 0
+                                ? std::max<int64_t>(1, static_cast<int64_t>(std::ceil(std::min(2.0 / item_us, 1e15))))
+                                : std::max<int64_t>(1, p.work_items);
     plan.scratch_bytes = std::max(plan.scratch_bytes, phase.scratch_bytes);
     notes.push_back(phase.note);
     plan.phases.push_back(std::move(p));
@@ -267,8 +267,7 @@ absl::Status EmitKernels(absl::Span<const KernelRequest> requests, llvm::Module&
   for (const KernelRequest& r : requests) {
     const FusionPlan& plan = *r.fusion;
     for (size_t k = 0; k < plan.phases.size(); ++k) {
-      PhaseEmitter emitter(elements, plan, plan.phases[k], host);
-      RETURN_IF_ERROR(emitter.Emit(PhaseSymbol(r.symbol, k)));
+      RETURN_IF_ERROR(EmitPhase(elements, plan, plan.phases[k], host, PhaseSymbol(r.symbol, k)));
     }
   }
   return absl::OkStatus();
@@ -295,7 +294,10 @@ absl::Status EmitScalarFunctions(absl::Span<const ScalarRequest> functions, absl
     for (const ScalarRequest& r : comparator ? comparators : functions) {
       RETURN_IF_ERROR(CanCall(*r.computation));
       VarTable vars;
-      BodyEmitter body(elements, vars, host);
+      LoopScopes scopes(b, vars);
+      IndexEvaluator indices(elements, scopes);
+      MemoryAccess memory(elements, scopes, indices);
+      ComputationCaller caller(elements, scopes, indices);
       llvm::Function* f = start(r.symbol, comparator ? b.getInt1Ty() : b.getVoidTy());
       if (comparator) f->addRetAttr(llvm::Attribute::ZExt);
       Vals arguments;
@@ -305,16 +307,17 @@ absl::Status EmitScalarFunctions(absl::Span<const ScalarRequest> functions, absl
       }
       for (int i = 0; i < n; ++i) {
         llvm::Value* p = comparator ? element(f->getArg(i % 2), i / 2) : element(f->getArg(0), i);
-        arguments.push_back(body.Load({p, r.computation->parameter(i)->shape().element_type()}, Affine::Const(0), {}));
+        arguments.push_back(
+            memory.Load({p, r.computation->parameter(i)->shape().element_type()}, Affine::Const(0), {}));
       }
-      Vals results = body.Call(*r.computation, arguments);
+      Vals results = caller.Call(*r.computation, arguments);
       if (comparator) {
         b.CreateRet(results[0].v);
       } else {
         const Shape& s = r.computation->root()->shape();
         for (size_t i = 0; i < results.size(); ++i) {
           PrimitiveType t = (s.IsTuple() ? s.tuple_shapes(static_cast<int64_t>(i)) : s).element_type();
-          body.Store({element(f->getArg(1), static_cast<int>(i)), t}, Affine::Const(0), results[i], {});
+          memory.Store({element(f->getArg(1), static_cast<int>(i)), t}, Affine::Const(0), results[i], {});
         }
         b.CreateRetVoid();
       }

@@ -2,15 +2,15 @@
 //
 // A kernel is made from a Computation whose parameters are arrays (dense, row-major) and whose root is one array or a
 // tuple of arrays. Everything between is evaluated element by element where it is needed, so nothing inside a fusion
-// has a buffer of its own, but for rows that a kernel keeps in its scratch memory.
+// has a buffer of its own, but for rows that a kernel stages in its scratch memory.
 //
 // Running one:
 //   - buffers[] holds the inputs (parameters in order), then the outputs (tuple elements in order), then the plan's
 //     temporaries.
-//   - The phases run one after another; each is spread over threads by cutting [0, work_units) into ranges, and is
-//     finished before the next begins. A phase of zero units is not called. Ranges must not be empty.
+//   - The phases run one after another; each is spread over threads by cutting [0, work_items) into ranges, and is
+//     finished before the next begins. A phase of no work items is not called. Ranges must not be empty.
 //   - `scratch` is memory of scratch_bytes, 64-byte aligned, for the sole use of that call; contents are not kept.
-// Results do not depend on how the units were cut or on the number of threads.
+// Results do not depend on how the work items were cut or on the number of threads.
 //
 // The planning functions are pure and thread-safe and need no LLVM; EmitKernels fills one module on one thread.
 #ifndef BACKPLANE_SDK_ENGINE_CODEGEN_KERNEL_H_
@@ -58,7 +58,7 @@ Verdict Classify(const Instruction& instruction);
 absl::Status CanEmit(const Instruction& instruction);
 
 // A reduce over the most minor dimensions of its operand, with at least one kept: its result broadcast back to the
-// operand's shape can stay in the same kernel (softmax, layer norm), one unit of work being one row.
+// operand's shape can stay in the same kernel (softmax, layer norm), one work item being one row.
 bool IsRowReduction(const Instruction& instruction);
 
 // Rough cost of one element of the result, in cycles of one thread with vector code: 0 for a reshape, 0.3 for a load or
@@ -80,16 +80,16 @@ using KernelFn = void (*)(void* const* buffers, int64_t begin, int64_t end, void
 
 struct KernelPhase {
   std::string symbol;  // of a KernelFn
-  int64_t work_units = 0;
-  int64_t min_units_per_chunk = 1;  // about 2 us of work: do not cut finer
-  double estimated_us = 0;          // all units, one thread
+  int64_t work_items = 0;
+  int64_t min_items_per_chunk = 1;  // about 2 us of work: do not cut finer
+  double estimated_us = 0;          // all work items, one thread
 };
 
 struct KernelPlan {
   std::vector<KernelPhase> phases;
   std::vector<int64_t> temp_bytes;  // temporaries that all phases share; 64-byte aligned and padded
   int64_t scratch_bytes = 0;        // for each call that runs at the same time
-  std::string note;                 // for the compile log: "rows: 4096 x 1024, 3 sweeps, 1 kept row"
+  std::string note;                 // for the compile log: "rows: 4096 of 1024, 16 lanes, 1 staged"
   // The pairs that are allowed, at most one input for each output and one output for each input (the first that fits,
   // updates before others). The caller adds liveness: the input must not be needed afterwards.
   std::vector<InPlacePair> in_place;

@@ -55,7 +55,7 @@ TEST(InPlace, Elementwise) {
 }
 
 TEST(InPlace, RowsAndReductions) {
-  // A row is read by its own unit before it is written.
+  // A row is read by its own work item before it is written.
   EXPECT_THAT(Pairs("  x = f32[50,64] parameter(0)\n  z = f32[] constant(0)\n  s = f32[50] reduce(x, z), "
                     "dimensions={1}, to_apply=add\n"
                     "  b = f32[50,64] broadcast(s), dimensions={0}\n  ROOT r = f32[50,64] subtract(x, b)\n"),
@@ -164,14 +164,14 @@ TEST(Plan, UnitsAndChunks) {
   ASSERT_TRUE(plan.ok());
   ASSERT_EQ(plan->phases.size(), 1);
   EXPECT_EQ(plan->phases[0].symbol, "neg");
-  EXPECT_GT(plan->phases[0].work_units, 1000);
+  EXPECT_GT(plan->phases[0].work_items, 1000);
   // About two microseconds: some thousands of elements, but far from all.
-  double elements = 1048576.0 / plan->phases[0].work_units * plan->phases[0].min_units_per_chunk;
+  double elements = 1048576.0 / plan->phases[0].work_items * plan->phases[0].min_items_per_chunk;
   EXPECT_GT(elements, 2000);
   EXPECT_LT(elements, 100000);
   m = Parse("HloModule m\nENTRY e {\n  x = f32[10] parameter(0)\n  ROOT r = f32[10] negate(x)\n}\n");
   plan = PlanKernel(*m->entry(), "neg");
-  EXPECT_GE(plan->phases[0].min_units_per_chunk, plan->phases[0].work_units);
+  EXPECT_GE(plan->phases[0].min_items_per_chunk, plan->phases[0].work_items);
   m = Parse("HloModule m\nENTRY e {\n  x = f32[0] parameter(0)\n  ROOT r = f32[0] negate(x)\n}\n");
   EXPECT_THAT(PlanKernel(*m->entry(), "neg")->phases, IsEmpty());
 }

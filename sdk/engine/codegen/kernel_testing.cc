@@ -128,13 +128,13 @@ absl::StatusOr<std::vector<Literal>> TestKernel::Run(const std::vector<Literal>&
   }
   Block scratch(plan_.scratch_bytes);
   for (size_t k = 0; k < plan_.phases.size(); ++k) {
-    int64_t units = plan_.phases[k].work_units;
-    int64_t step = std::max<int64_t>(1, (units + options_.chunks - 1) / options_.chunks);
+    int64_t items = plan_.phases[k].work_items;
+    int64_t step = std::max<int64_t>(1, (items + options_.chunks - 1) / options_.chunks);
     // Ranges in an odd order: none may depend on another.
     std::vector<int64_t> begins;
-    for (int64_t b = 0; b < units; b += step) begins.push_back(b);
+    for (int64_t b = 0; b < items; b += step) begins.push_back(b);
     for (size_t i = begins.size(); i-- > 0;) {
-      functions_[k](buffers.data(), begins[i], std::min(units, begins[i] + step), scratch.data.get());
+      functions_[k](buffers.data(), begins[i], std::min(items, begins[i] + step), scratch.data.get());
     }
   }
   for (const Block& b : blocks) {
@@ -156,7 +156,7 @@ void TestKernel::RunRaw(void* const* buffers) {
   if (scratch_.size() < static_cast<size_t>(plan_.scratch_bytes) + 64) scratch_.resize(plan_.scratch_bytes + 64);
   void* scratch = scratch_.data() + (64 - reinterpret_cast<uintptr_t>(scratch_.data()) % 64);
   for (size_t k = 0; k < plan_.phases.size(); ++k) {
-    if (plan_.phases[k].work_units > 0) functions_[k](buffers, 0, plan_.phases[k].work_units, scratch);
+    if (plan_.phases[k].work_items > 0) functions_[k](buffers, 0, plan_.phases[k].work_items, scratch);
   }
 }
 

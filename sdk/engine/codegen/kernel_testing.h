@@ -30,7 +30,7 @@ class TestKernel {
  public:
   static absl::StatusOr<std::unique_ptr<TestKernel>> Make(const std::string& hlo, const RunOptions& options = {});
   absl::StatusOr<std::vector<Literal>> Run(const std::vector<Literal>& inputs);
-  // One phase after another over all units, on buffers given by the caller, on one thread.
+  // One phase after another over all work items, on buffers given by the caller, on one thread.
   void RunRaw(void* const* buffers);
   const Module& module() const { return *module_; }
   const KernelPlan& plan() const { return plan_; }

@@ -3,12 +3,12 @@
 #define BACKPLANE_SDK_ENGINE_CODEGEN_PLAN_H_
 
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/relayout/transpose.h"
 #include "sdk/compiler/index_map.h"
-#include "sdk/engine/codegen/combiner.h"
 #include "sdk/engine/codegen/kernel.h"
 
 namespace backplane::engine::codegen {
@@ -21,39 +21,23 @@ using compiler::FirstShape;
 using compiler::Guard;
 using compiler::Guards;
 using compiler::Index;
-using compiler::IndexOrder;
-using compiler::IsReducedDim;
 using compiler::MovesElements;
 using compiler::ReduceUse;
 using compiler::SortedDims;
-using compiler::Source;
 using compiler::Term;
-using compiler::VarDef;
 using compiler::VarId;
 using compiler::VarKind;
 using compiler::VarTable;
 
-enum class PhaseKind {
-  kLoop,            // lanes along the last loop of the output
-  kScalars,         // one output element a unit; lanes inside its reductions
-  kColumns,         // reductions over outer dimensions: accumulators for a block of columns in scratch
-  kPartials,        // a block of a reduction, one unit each, to a temporary
-  kPartialColumns,  // the same with kColumns' loops
-  kTranspose,       // square tiles turned in registers
-  kScatter,         // updates one after another
-  kSelectAndScatter,
-  kScan,  // a reduce-window that is a cumulative reduction
-};
-
 // One array that a phase writes.
-struct Target {
+struct PhaseOutput {
   const Instruction* instruction = nullptr;  // the value
   int element = 0;                           // of a tuple-shaped instruction
   int buffer = 0;                            // number in the kernel's buffers
-  bool row = false;                          // one element for each unit of a phase of rows
-  // Where in a larger array it is stored: a dynamic-update-slice (it is the update), a concatenate (it is part number
-  // `part`), a select-and-scatter (it is the scalar that fills the whole).
-  const Instruction* window = nullptr;
+  bool per_row = false;                      // RowPhase: one element for each work item
+  // The larger array that it is a part of: a dynamic-update-slice (the value is the update), a concatenate (it is
+  // operand number `part`), a select-and-scatter (it is the scalar that fills the array).
+  const Instruction* container = nullptr;
   int part = 0;
 };
 
@@ -64,46 +48,133 @@ struct Materialized {
   int buffer = 0;
 };
 
-struct Phase {
-  PhaseKind kind = PhaseKind::kLoop;
-  std::vector<Target> targets;
-  // Loop extents whose product is the number of elements of targets[0], in storage order, and how neighbours are
-  // joined: positions in `extents`.
+// Partial results of an earlier phase, to be combined where the reduction is evaluated.
+struct PartialReduction {
+  const Instruction* reduce = nullptr;
+  std::vector<int> buffers;  // for each result
+  int64_t count = 0, elements = 0;
+};
+
+// Loop extents whose product is the number of elements of the first output, in storage order, and how neighbours are
+// joined: positions in `extents`.
+struct LoopNest {
   std::vector<int64_t> extents;
   std::vector<std::vector<int>> groups;
-  int unit_groups = 0;                   // leading groups that one unit fixes
-  bool rows = false;                     // kLoop: sweeps over a row in each unit; a unit may be all there is
-  int64_t lanes = 0;                     // 0: scalars
-  bool masked_tail = false;              // the last block must not run over elements twice
-  int64_t inner_block = 0;               // > 0: units also cut the last loop into blocks of so many elements
-  std::vector<const Instruction*> kept;  // rows for scratch memory
-  int64_t kept_length = 0;
-  std::vector<std::vector<const Instruction*>> joint;    // reductions for one sweep
-  std::vector<const Instruction*> reduces;               // kColumns, kPartials, kPartialColumns
-  std::vector<std::vector<int>> partial_buffers;         // for each of `reduces`, for each result
-  int64_t blocks = 1, block_size = 0, block_extent = 0;  // kPartials*: cut of the outermost reduced loop
-  int64_t column_block = 0;                              // kColumns
-  int unroll = 1;                                        // kColumns: rows at a time
-  int transposed_group = -1;                             // kTranspose: the group that the source walks
+
+  int64_t ExtentOf(size_t group) const;
+};
+
+// Reductions that the same loops compute.
+using MultiOutput = std::vector<const Instruction*>;
+
+// ---- The kinds of phases ------------------------------------------------------------------------------------------
+// `lanes` is the length of vectors; 0: scalars.
+
+// Vectors along the last loop of the outputs.
+struct LoopPhase {
+  LoopNest nest;
+  int item_groups = 0;  // leading groups that one work item fixes; 0: one loop, of which a work item is one vector
+  int64_t lanes = 0;
+  bool masked_tail = false;  // the last vector must not compute elements twice
+  int64_t inner_block = 0;   // > 0: work items also cut the last loop, into blocks of so many elements
+  std::vector<MultiOutput> multi_output;
+  std::vector<PartialReduction> partials;
+};
+
+// Each work item makes one row of the outputs, in one pass over the row for each reduction inside and one for the
+// outputs. What several passes need can be staged in scratch memory.
+struct RowPhase {
+  LoopNest nest;
+  int item_groups = 0;  // leading groups that one work item fixes; may be 0: one row is all there is
+  int64_t lanes = 0;
+  bool masked_tail = false;
+  int64_t row_length = 0;
+  std::vector<const Instruction*> staged;  // values with a row buffer
+  std::vector<MultiOutput> multi_output;
+};
+
+// One element of the outputs for each work item; vectors inside its reductions.
+struct ReducePhase {
+  LoopNest nest;
+  std::vector<MultiOutput> multi_output;
+};
+
+// Reductions over outer dimensions: accumulators for a block of columns in scratch memory.
+struct ColumnReducePhase {
+  LoopNest nest;
+  std::vector<const Instruction*> reduces;
+  int64_t lanes = 0;
+  int64_t column_block = 0;
+  int unroll = 1;  // rows at a time
+};
+
+// How the outermost reduced loop is cut into blocks, one for each work item, whose results go to temporaries.
+struct ReductionSplit {
+  int64_t blocks = 1, block_size = 0, block_extent = 0;
+  std::vector<std::vector<int>> buffers;  // for each reduction, for each of its results
+};
+
+struct PartialReducePhase {
+  LoopNest nest;
+  std::vector<const Instruction*> reduces;
+  ReductionSplit split;
+};
+
+struct PartialColumnReducePhase : ColumnReducePhase {
+  ReductionSplit split;
+};
+
+// Arrays that are read across the outputs' last loop, by tiles that are transposed in registers.
+struct TransposePhase {
+  LoopNest nest;
+  int source_group = 0;  // the group that the arrays are contiguous along
+  std::vector<const Instruction*> arrays;
+  int64_t lanes = 0;
   int64_t tile_rows = 0, tile_columns = 0, tile_square = 0;
-  // kTranspose: nothing but the transpose, of one matrix for each place of the other groups; a unit is a tile of
-  // `turn`.
-  bool staged = false;
-  TransposePlan turn;
-  std::vector<const Instruction*> transposed;  // kTranspose: arrays read the other way
-  const Instruction* special = nullptr;        // kScatter, kSelectAndScatter, kScan
-  std::vector<Materialized> reads;             // temporaries of earlier phases
-  int64_t work_units = 0;
+};
+
+// A transpose and nothing else, of one matrix for each index of the other groups; a work item is a tile of `tiles`.
+struct TransposeCopyPhase {
+  LoopNest nest;
+  int source_group = 0;
+  const Instruction* array = nullptr;
+  TransposePlan tiles;
+};
+
+// Updates one after another; work items cut the last dimension of the updates.
+struct ScatterPhase {
+  const Instruction* operation = nullptr;
+  int64_t lanes = 0;
+  int64_t inner_block = 0;  // with lanes: elements for each work item
+};
+
+struct SelectAndScatterPhase {
+  const Instruction* operation = nullptr;
+  int64_t lanes = 0;
+  int item_dimensions = 0;  // leading dimensions that one work item fixes
+};
+
+// A reduce-window that is a cumulative reduction.
+struct ScanPhase {
+  const Instruction* operation = nullptr;
+  int64_t lanes = 0;
+};
+
+struct Phase {
+  std::vector<PhaseOutput> outputs;
+  std::vector<Materialized> reads;  // temporaries of earlier phases
+  int64_t work_items = 0;
   int64_t scratch_bytes = 0;
   double cycles = 0;
   std::string note;
-  // Partial results of earlier phases, to be combined when the reduction is met.
-  struct PartialUse {
-    const Instruction* reduce = nullptr;
-    std::vector<int> buffers;
-    int64_t count = 0, elements = 0;
-  };
-  std::vector<PartialUse> partials;
+  std::variant<LoopPhase, RowPhase, ReducePhase, PartialReducePhase, ColumnReducePhase, PartialColumnReducePhase,
+               TransposePhase, TransposeCopyPhase, ScatterPhase, SelectAndScatterPhase, ScanPhase>
+      kind;
+
+  // The loops over the outputs; null for kinds whose loops follow from their operation.
+  const LoopNest* nest() const;
+  // The operation that the phase is for, of such a kind; else null.
+  const Instruction* operation() const;
 };
 
 struct KernelOptions {
@@ -122,34 +193,23 @@ struct FusionPlan {
 absl::StatusOr<FusionPlan> BuildFusionPlan(const Computation& computation, const KernelOptions& options);
 
 // The outputs of a computation, buffers numbered.
-std::vector<Target> OutputsOf(const Computation& computation);
+std::vector<PhaseOutput> OutputsOf(const Computation& computation);
+const Shape& ShapeOf(const PhaseOutput& output);
 
-// The loops over a phase's elements in a fresh table of variables.
+// ---- Loops as variables of the index algebra ----------------------------------------------------------------------
+
+// The loops of a nest in a table of variables.
 struct PhaseLoops {
-  std::vector<VarId> vars;                 // of Phase::extents
-  std::vector<std::vector<VarId>> groups;  // of Phase::groups
+  std::vector<VarId> vars;                 // of LoopNest::extents
+  std::vector<std::vector<VarId>> groups;  // of LoopNest::groups
   Affine position;                         // row-major position of the element
 };
-PhaseLoops MakeLoops(VarTable& vars, const Phase& phase);
-// Index of a target's element at the loops, and the address it is stored at.
-Index TargetIndex(VarTable& vars, const Phase& phase, const PhaseLoops& loops, const Target& target);
-Affine StoreAddress(VarTable& vars, const Target& target, const Index& index);
-
-// The loops of a reduction, for the element of the result at `index`.
-struct ReduceNest {
-  std::vector<VarId> vars;
-  std::vector<std::vector<VarId>> groups;  // outer to inner
-  Index reduced;                           // index in the reduced dimensions
-  std::vector<Access> accesses;
-  int width = 1;      // bytes of the widest element met
-  int body_size = 0;  // number of instructions met
-  int64_t total = 1;  // number of reduced elements
-};
-ReduceNest AnalyzeReduce(VarTable& vars, const AccessWalk::ArraySet& materialized,
-                         absl::Span<const Instruction* const> reduces, const Index& index);
-
-// Bytes of an element in registers and in rows of scratch memory.
-int RowBytes(PrimitiveType t);
+PhaseLoops MakeLoops(VarTable& vars, const LoopNest& nest);
+// Index of an output's element at the loops, and the address it is stored at.
+Index OutputIndex(VarTable& vars, const PhaseLoops& loops, const PhaseOutput& output);
+Affine StoreAddress(VarTable& vars, const PhaseOutput& output, const Index& index);
+// Where the value is evaluated for this index of the output: a scalar that fills an array has no index.
+Index ValueIndex(const PhaseOutput& output, const Index& index);
 
 int64_t LanesFor(const jit::HostInfo& host, int width);
 

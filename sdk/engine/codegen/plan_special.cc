@@ -1,25 +1,24 @@
 // Outputs whose operation has loops of its own: updates, scatters, concatenations, scans.
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <limits>
-#include <map>
-#include <set>
+#include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "core/ops/families/run_reducer.h"
 #include "core/types/status_macros.h"
+#include "sdk/codegen/element_emitter.h"
 #include "sdk/engine/codegen/classify.h"
-#include "sdk/engine/codegen/elements.h"
 #include "sdk/engine/codegen/planner.h"
 
 namespace backplane::engine::codegen {
+
+using backplane::codegen::IsNarrowFloat;
+using backplane::codegen::IsSmallFloat;
+
 namespace {
 
-// A cumulative operation whose every result is a window folded in order and rounded at each step: a scan would combine
-// in another order, and of narrow floats the last digits are the large ones.
+// A cumulative operation whose every result is a window that is reduced in order and rounded at each step: a scan would
+// combine in another order, and of narrow floats the last digits are the large ones.
 bool IsRoundedStepwise(const Instruction& window, int64_t d) {
   const Shape& s = window.shape();
   if (!IsNarrowFloat(s.element_type()) || s.dimensions(d) > kStepwiseWindow) return false;
@@ -29,20 +28,20 @@ bool IsRoundedStepwise(const Instruction& window, int64_t d) {
 
 }  // namespace
 
-absl::StatusOr<bool> Planner::PlanSpecial(const Target& t, const std::vector<Target>& outputs) {
-  const Instruction* op = t.instruction;
+absl::StatusOr<bool> Planner::PlanSpecial(const PhaseOutput& output, const std::vector<PhaseOutput>& all) {
+  const Instruction* op = output.instruction;
   if (op->Is(Opcode::kGetTupleElement) && (op->operand(0)->Is(Opcode::kScatter))) {
     return absl::UnimplementedError(absl::StrCat(op->name(), ": part of a scatter's results"));
   }
   switch (op->opcode()) {
     case Opcode::kDynamicUpdateSlice: {
-      if (!IsShared(t.buffer)) {
-        RETURN_IF_ERROR(PlanTargets({{op->operand(0), 0, t.buffer}}));
+      if (!IsShared(output.buffer)) {
+        RETURN_IF_ERROR(PlanOutputs({{op->operand(0), 0, output.buffer}}));
       }
       if (op->operand(1)->shape().num_elements() == 0) return true;
-      Target update{op->operand(1), 0, t.buffer};
-      update.window = op;
-      RETURN_IF_ERROR(PlanTargets({update}));
+      PhaseOutput update{op->operand(1), 0, output.buffer};
+      update.container = op;
+      RETURN_IF_ERROR(PlanOutputs({update}));
       return true;
     }
     case Opcode::kConcatenate: {
@@ -53,39 +52,37 @@ absl::StatusOr<bool> Planner::PlanSpecial(const Target& t, const std::vector<Tar
       for (const Instruction* x : op->operands()) smallest = std::min(smallest, x->shape().dimensions(d) * inner);
       if (op->operand_count() > 64 || smallest < 32) return false;
       for (int64_t i = 0; i < op->operand_count(); ++i) {
-        Target part{op->operand(i), 0, t.buffer};
-        part.window = op;
+        PhaseOutput part{op->operand(i), 0, output.buffer};
+        part.container = op;
         part.part = static_cast<int>(i);
-        RETURN_IF_ERROR(PlanTargets({part}));
+        RETURN_IF_ERROR(PlanOutputs({part}));
       }
       return true;
     }
     case Opcode::kScatter: {
       // All results of one scatter are made together, with the first of them.
-      if (t.element != 0) return true;
-      Phase phase;
-      phase.kind = PhaseKind::kScatter;
-      phase.special = op;
-      int64_t n = (op->operand_count() - 1) / 2;
-      for (int64_t i = 0; i < n; ++i) {
-        const Target* out = nullptr;
-        for (const Target& o : outputs) {
-          if (o.instruction == op && o.element == i) out = &o;
-        }
-        if (out == nullptr) return absl::UnimplementedError(absl::StrCat(op->name(), ": part of a scatter's results"));
-        if (!IsShared(out->buffer)) RETURN_IF_ERROR(PlanTargets({{op->operand(i), 0, out->buffer}}));
-        phase.targets.push_back(*out);
+      if (output.element != 0) return true;
+      std::vector<PhaseOutput> outputs;
+      for (int64_t i = 0; i < (op->operand_count() - 1) / 2; ++i) {
+        auto it = std::find_if(all.begin(), all.end(),
+                               [&](const PhaseOutput& o) { return o.instruction == op && o.element == i; });
+        if (it == all.end()) return absl::UnimplementedError(absl::StrCat(op->name(), ": part of a scatter's results"));
+        if (!IsShared(it->buffer)) RETURN_IF_ERROR(PlanOutputs({{op->operand(i), 0, it->buffer}}));
+        outputs.push_back(*it);
       }
-      return PlanScatter(std::move(phase));
+      PlanScatter(op, std::move(outputs));
+      return true;
     }
     case Opcode::kSelectAndScatter:
-      return PlanSelectAndScatter(t);
+      PlanSelectAndScatter(output);
+      return true;
     case Opcode::kReduceWindow: {
       int64_t d;
       bool reverse;
-      if (t.element == 0 && !op->shape().IsTuple() && IsCumulative(*op, &d, &reverse) &&
+      if (output.element == 0 && !op->shape().IsTuple() && IsCumulative(*op, &d, &reverse) &&
           op->operand(0)->shape().dimensions(d) > 4 && !IsRoundedStepwise(*op, d)) {
-        return PlanScan(t, d);
+        PlanScan(output, d);
+        return true;
       }
       return false;
     }
@@ -94,12 +91,11 @@ absl::StatusOr<bool> Planner::PlanSpecial(const Target& t, const std::vector<Tar
   }
 }
 
-bool Planner::PlanScatter(Phase phase) {
-  const Instruction* op = phase.special;
+void Planner::PlanScatter(const Instruction* op, std::vector<PhaseOutput> outputs) {
   int64_t n = (op->operand_count() - 1) / 2;
   const Shape& updates = op->operand(n + 1)->shape();
   const ScatterDimensions& s = op->scatter_dims();
-  if (updates.num_elements() == 0) return true;
+  if (updates.num_elements() == 0) return;
   // Lanes along the last dimension when it is a window dimension that is contiguous in the output.
   int64_t last = updates.rank() - 1;
   bool window_last = last >= 0 && !s.update_window_dims.empty() && s.update_window_dims.back() == last;
@@ -108,94 +104,82 @@ bool Planner::PlanScatter(Phase phase) {
   window_last = window_last && !in(s.inserted_window_dims, rank - 1) && !in(s.input_batching_dims, rank - 1);
   int64_t extent = window_last ? updates.dimensions(last) : 1;
   int width = 1;
-  for (int64_t i = 0; i < n; ++i) {
-    PrimitiveType t = op->operand(i)->shape().element_type();
-    width = std::max(width, RowBytes(IsComplex(t) ? ComplexPart(t) : t));
+  for (int64_t i = 0; i < n; ++i) width = std::max(width, ComputedWidth(op->operand(i)->shape().element_type()));
+  ScatterPhase scatter;
+  scatter.operation = op;
+  scatter.lanes = LanesAlong(extent, LanesFor(host_, width));
+  Phase phase;
+  phase.outputs = std::move(outputs);
+  phase.work_items = 1;
+  if (scatter.lanes > 0) {
+    scatter.inner_block = RoundUp(std::max<int64_t>(scatter.lanes, CeilDiv(extent, 8)), scatter.lanes);
+    phase.work_items = CeilDiv(extent, scatter.inner_block);
   }
-  int64_t lanes = LanesFor(host_, width);
-  if (extent < lanes) lanes = extent >= 4 ? std::bit_ceil(static_cast<uint64_t>(extent)) : 0;
-  phase.lanes = lanes;
-  phase.masked_tail = true;
-  phase.work_units = 1;
-  if (lanes > 0) {
-    phase.inner_block = RoundUp(std::max<int64_t>(lanes, CeilDiv(extent, 8)), lanes);
-    phase.work_units = CeilDiv(extent, phase.inner_block);
-  }
-  phase.cycles = static_cast<double>(updates.num_elements()) * (lanes > 0 ? 1.0 : 8.0);
-  phase.note = absl::StrCat("scatter of ", updates.ToString(), lanes > 0 ? ", vectors" : ", scalars");
+  phase.cycles = static_cast<double>(updates.num_elements()) * (scatter.lanes > 0 ? 1.0 : 8.0);
+  phase.note = absl::StrCat("scatter of ", updates.ToString(), scatter.lanes > 0 ? ", vectors" : ", scalars");
+  phase.kind = scatter;
   Push(std::move(phase));
-  return true;
 }
 
-absl::StatusOr<bool> Planner::PlanSelectAndScatter(const Target& t) {
-  const Instruction* op = t.instruction;
-  Phase fill;
-  fill.kind = PhaseKind::kLoop;
-  Target init{op->operand(2), 0, t.buffer};
-  init.window = op;  // the scalar fills the whole
-  fill.targets = {init};
-  fill.extents = {op->shape().num_elements()};
-  FinishFlat(fill, RowBytes(op->shape().element_type()));
-  fill.note = "fill";
-  Push(std::move(fill));
+void Planner::PlanSelectAndScatter(const PhaseOutput& output) {
+  const Instruction* op = output.instruction;
+  Draft fill;
+  PhaseOutput initial{op->operand(2), 0, output.buffer};
+  initial.container = op;  // the scalar fills all of it
+  fill.outputs = {initial};
+  fill.nest.extents = {op->shape().num_elements()};
+  PushFlat(std::move(fill), ComputedBytes(op->shape().element_type()), 0, "fill");
 
-  Phase phase;
-  phase.kind = PhaseKind::kSelectAndScatter;
-  phase.special = op;
-  phase.targets = {t};
   const Shape& source = op->operand(1)->shape();
-  if (source.num_elements() == 0) return true;
+  if (source.num_elements() == 0) return;
+  SelectAndScatterPhase scatter;
+  scatter.operation = op;
   auto plain = [&](int64_t d) {
     const WindowDimension& w = op->window().dimensions[d];
     return w.size == 1 && w.stride == 1 && w.padding_low == 0 && w.padding_high == 0;
   };
   int64_t rank = source.rank();
-  phase.work_units = 1;
+  Phase phase;
+  phase.outputs = {output};
+  phase.work_items = 1;
   for (int64_t d = 0; d < rank && plain(d); ++d) {
     if (d == rank - 1) break;
-    phase.work_units *= source.dimensions(d);
-    phase.unit_groups = static_cast<int>(d) + 1;
+    phase.work_items *= source.dimensions(d);
+    scatter.item_dimensions = static_cast<int>(d) + 1;
   }
   if (rank > 0 && plain(rank - 1)) {
-    PrimitiveType type = op->shape().element_type();
-    int64_t lanes = LanesFor(host_, std::max(RowBytes(IsComplex(type) ? ComplexPart(type) : type), 8));
-    int64_t extent = source.dimensions(rank - 1);
-    if (extent < lanes) lanes = extent >= 4 ? std::bit_ceil(static_cast<uint64_t>(extent)) : 0;
-    phase.lanes = lanes;
+    const int width = std::max(ComputedWidth(op->shape().element_type()), 8);
+    scatter.lanes = LanesAlong(source.dimensions(rank - 1), LanesFor(host_, width));
   }
-  phase.masked_tail = true;
-  phase.cycles = CostPerElement(*op) * static_cast<double>(source.num_elements()) * (phase.lanes > 0 ? 2 : 8);
-  phase.note = absl::StrCat("select-and-scatter, ", phase.work_units, " units");
+  phase.cycles = CostPerElement(*op) * static_cast<double>(source.num_elements()) * (scatter.lanes > 0 ? 2 : 8);
+  phase.note = absl::StrCat("select-and-scatter, ", phase.work_items, " work items");
+  phase.kind = scatter;
   Push(std::move(phase));
-  return true;
 }
 
-absl::StatusOr<bool> Planner::PlanScan(const Target& t, int64_t d) {
-  const Instruction* op = t.instruction;
+void Planner::PlanScan(const PhaseOutput& output, int64_t d) {
+  const Instruction* op = output.instruction;
   const Shape& s = op->shape();
-  Phase phase;
-  phase.kind = PhaseKind::kScan;
-  phase.special = op;
-  phase.targets = {t};
-  PrimitiveType type = s.element_type();
-  int width = RowBytes(IsComplex(type) ? ComplexPart(type) : type);
+  const PrimitiveType type = s.element_type();
+  const int width = ComputedWidth(type);
   int64_t outer = 1, inner = 1;
   for (int64_t i = 0; i < d; ++i) outer *= s.dimensions(i);
   for (int64_t i = d + 1; i < s.rank(); ++i) inner *= s.dimensions(i);
-  Combiner c = AnalyzeCombiner(*op->called(0));
+  const Combiner c = AnalyzeCombiner(*op->called(0));
   int64_t lanes = LanesFor(host_, width);
+  Phase phase;
   if (inner == 1) {
     lanes = c.op && !IsComplex(type) && !IsSmallFloat(type) ? lanes / 2 : 0;
-    phase.work_units = outer;
+    phase.work_items = outer;
   } else {
-    if (inner < lanes) lanes = inner >= 4 ? std::bit_ceil(static_cast<uint64_t>(inner)) : 0;
-    phase.work_units = outer * (lanes > 0 ? CeilDiv(inner, lanes) : inner);
+    lanes = LanesAlong(inner, lanes);
+    phase.work_items = outer * (lanes > 0 ? CeilDiv(inner, lanes) : inner);
   }
-  phase.lanes = lanes;
+  phase.outputs = {output};
   phase.cycles = static_cast<double>(s.num_elements()) * (lanes > 0 ? 0.6 * width / 4 : 5);
   phase.note = absl::StrCat("cumulative along ", s.dimensions(d), lanes > 0 ? ", vectors" : ", scalars");
+  phase.kind = ScanPhase{op, lanes};
   Push(std::move(phase));
-  return true;
 }
 
 }  // namespace backplane::engine::codegen

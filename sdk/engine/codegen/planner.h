@@ -2,26 +2,50 @@
 #ifndef BACKPLANE_SDK_ENGINE_CODEGEN_PLANNER_H_
 #define BACKPLANE_SDK_ENGINE_CODEGEN_PLANNER_H_
 
+#include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "core/types/integer_division.h"
+#include "sdk/codegen/body/combiner.h"
+#include "sdk/codegen/body/computed_bytes.h"
+#include "sdk/codegen/body/reduce_nest.h"
 #include "sdk/engine/codegen/plan.h"
 
 namespace backplane::engine::codegen {
 
-// Units of work from which on a loop is worth running on several threads as it is.
-constexpr int64_t kMinParallelUnits = 16;
+using backplane::codegen::AnalyzeCombiner;
+using backplane::codegen::AnalyzeReduce;
+using backplane::codegen::Combiner;
+using backplane::codegen::ComputedBytes;
+using backplane::codegen::ComputedWidth;
+using backplane::codegen::MayReorder;
+using backplane::codegen::ReduceNest;
+
+// Work items from which on a loop is worth running on several threads as it is.
+constexpr int64_t kMinParallelItems = 16;
 
 inline int64_t Product(absl::Span<const int64_t> v) {
   int64_t p = 1;
   for (int64_t n : v) p *= n;
   return p;
 }
+int64_t ExtentOf(const VarTable& vars, absl::Span<const VarId> group);  // of the counter that counts all of them
+// Of vectors along a loop of `extent` elements, at most `lanes`; 0 where it is too short for vectors.
+int64_t LanesAlong(int64_t extent, int64_t lanes);
 
-// What a walk over all targets of a phase met.
+// Outputs that share loops, before the kind of their phase is chosen.
+struct Draft {
+  std::vector<PhaseOutput> outputs;
+  LoopNest nest;  // groups: none yet
+  std::vector<MultiOutput> multi_output;
+  std::vector<PartialReduction> partials;
+};
+
+// What a walk over all outputs of a draft found.
 struct GroupWalk {
   VarTable vars;
   PhaseLoops loops;
@@ -32,27 +56,27 @@ struct GroupWalk {
   bool too_complex = false;
 };
 
-// Makes it a kTranspose phase when arrays are read across the output's last loop. False: it is none.
-bool PlanTranspose(Phase& phase, const GroupWalk& walk, const std::vector<std::vector<VarId>>& groups,
-                   const jit::HostInfo& host);
+// The draft's loops, joined: `groups` are variables of the walk.
+LoopNest NestOf(const Draft& draft, const GroupWalk& walk, const std::vector<std::vector<VarId>>& groups);
 
-// How outputs of the reduced shape are computed. `together`: all reductions can run in one sweep at `index`.
+// A phase of tiles, without its outputs, when arrays are read across the outputs' last loop; else nothing. `groups`:
+// the joined loops.
+std::optional<Phase> PlanTranspose(const Draft& draft, const GroupWalk& walk,
+                                   const std::vector<std::vector<VarId>>& groups, const jit::HostInfo& host);
+
+// How outputs of the reduced shape are computed.
 struct ReductionChoice {
-  enum Form { kLoop, kScalars, kColumns } form = kLoop;
+  enum Form { kLoop, kElements, kColumns } form = kLoop;
   bool split = false;  // first partial results of blocks, then their combination
   std::vector<std::vector<VarId>> groups;
   int64_t lanes = 0, column_block = 0, outer = 1, columns = 1;
   int unroll = 1;
   int64_t blocks = 1, block_size = 0, block_extent = 0;
 };
+// `index`: of the reductions' results when all of them can run in one pass, else null.
 ReductionChoice ChooseReduction(GroupWalk& walk, const AccessWalk::ArraySet& materialized,
                                 const std::vector<const Instruction*>& reduces, const Index* index, int width,
                                 const jit::HostInfo& host);
-
-inline const Shape& ShapeOf(const Target& t) {
-  const Shape& s = t.instruction->shape();
-  return s.IsTuple() ? s.tuple_shapes(t.element) : s;
-}
 
 // Cuts one computation into phases.
 class Planner {
@@ -70,47 +94,48 @@ class Planner {
   int NewTemp(int64_t bytes);
   void Push(Phase phase);
   bool IsShared(int output_buffer) const;
+  bool AnyShared(absl::Span<const PhaseOutput> outputs) const;
 
   // Outputs whose operation has loops of its own.
-  absl::StatusOr<bool> PlanSpecial(const Target& t, const std::vector<Target>& outputs);
-  bool PlanScatter(Phase phase);
-  absl::StatusOr<bool> PlanSelectAndScatter(const Target& t);
-  absl::StatusOr<bool> PlanScan(const Target& t, int64_t d);
+  absl::StatusOr<bool> PlanSpecial(const PhaseOutput& output, const std::vector<PhaseOutput>& all);
+  void PlanScatter(const Instruction* op, std::vector<PhaseOutput> outputs);
+  void PlanSelectAndScatter(const PhaseOutput& output);
+  void PlanScan(const PhaseOutput& output, int64_t dimension);
 
-  // Splits targets into groups that share loops.
-  absl::Status PlanTargets(std::vector<Target> targets);
+  // Splits outputs into groups that share loops.
+  absl::Status PlanOutputs(std::vector<PhaseOutput> outputs);
+  absl::Status PlanGroup(std::vector<PhaseOutput> group, std::vector<PhaseOutput>& rest);
 
-  // Walks all targets of the phase, cutting its extents until reshapes inside fall on loop boundaries.
-  GroupWalk Walk(Phase& phase);
-  static Index ValueIndex(const Target& t, const Index& index);
+  // Walks all outputs, cutting the nest's extents until reshapes inside fall on loop boundaries.
+  GroupWalk Walk(Draft& draft);
   static std::set<VarId> LoopVarsOf(const VarTable& vars, const Index& index);
-  absl::Status PlanGroup(std::vector<Target> group, std::vector<Target>& rest);
-
-  // Whether adding the row output keeps all reductions at the rows.
-  bool FitsRows(const Phase& phase, const Target& t, size_t unit_vars);
+  // Whether the output, with one element for each row, keeps all reductions at the rows.
+  bool FitsRows(const Draft& draft, const PhaseOutput& output, size_t item_vars);
 
   // Computes reductions ahead, into temporaries.
-  absl::Status Materialize(const std::vector<const Instruction*>& cut);
-  int WidthOf(const AccessWalk::ArraySet& visited, const Phase& phase);
-  // Of computing `elements` places of a kernel's loops from what they visit.
+  absl::Status Materialize(const std::vector<const Instruction*>& reduces);
+  int WidthOf(const AccessWalk::ArraySet& visited, absl::Span<const PhaseOutput> outputs);
+  // Of computing `elements` elements of a kernel's loops from what they visit.
   double CyclesOf(const AccessWalk::ArraySet& visited, int64_t elements);
-  bool AnyShared(const Phase& phase) const;
-  void FinishFlat(Phase& phase, int width);
 
-  // A phase with lanes along its last loop. `rows`: its first `unit_vars` variables are the units, the rest is the row.
-  absl::Status FinishLoop(Phase phase, const GroupWalk& w, size_t unit_vars, bool rows, bool allow_transpose = true);
+  // Each adds a phase.
+  void PushFlat(Draft draft, int width, double cycles, std::string note);
+  void PushLoop(Draft draft, const GroupWalk& w, bool allow_transpose);
+  // The first `item_vars` variables are the work items, the rest is the row.
+  void PushRows(Draft draft, const GroupWalk& w, size_t item_vars);
+  void PushReduction(Draft draft, GroupWalk& w, const std::vector<const ReduceUse*>& uses);
 
-  // Which reductions are swept together, and which values are worth keeping from one sweep to the next.
-  void PlanRows(Phase& phase, const GroupWalk& w, int64_t row);
-  void FindJoint(Phase& phase, const GroupWalk& w, const std::vector<const Instruction*>& reduces);
-  absl::Status FinishReduction(Phase phase, GroupWalk& w, const std::vector<const ReduceUse*>& uses);
+  // Reductions that can share a pass.
+  std::vector<MultiOutput> FindMultiOutput(const GroupWalk& w, const std::vector<const Instruction*>& reduces);
+  // Which values are worth staging from one pass of a row to the next.
+  void StageRows(Phase& phase, RowPhase& rows, const GroupWalk& w);
 
   const Computation& computation_;
   const KernelOptions& options_;
   const jit::HostInfo& host_;
   FusionPlan plan_;
   AccessWalk::ArraySet materialized_;
-  std::vector<Materialized> stored_;  // where materialized instructions lie; complete once they are in materialized_
+  std::vector<Materialized> stored_;  // buffers of materialized instructions; complete once they are in materialized_
 };
 
 }  // namespace backplane::engine::codegen

@@ -1,16 +1,23 @@
-// Tiles that are read across: square blocks are turned in registers, so that memory is read and written in whole
-// lines. A plain transpose goes straight to the output; with arithmetic around it the turned tile lies in scratch
-// memory, from where the loop over the tile reads it.
-#include "sdk/engine/codegen/phase_emitter.h"
-#include "sdk/engine/codegen/planner.h"
+// TransposePhase: square blocks of what is read across are transposed in registers, so that memory is read and written
+// in long pieces. A plain transpose goes straight to the output; with arithmetic around it the transposed tile goes to
+// scratch memory, from where the loop over the tile reads it.
+#include <algorithm>
+#include <cstdlib>
+#include <initializer_list>
+#include <utility>
+
+#include "core/types/integer_division.h"
+#include "sdk/engine/codegen/phase_frame.h"
 
 namespace backplane::engine::codegen {
 
 using llvm::Value;
 
+namespace {
+
 // Rows of a square matrix in, columns out, by shuffles that are one instruction each: first within the 128-bit lanes of
-// the vectors, as interleavings of rows that are half a group apart, then whole lanes.
-std::vector<Value*> PhaseEmitter::TransposeSquare(std::vector<Value*> rows) {
+// the vectors, as interleavings of rows that are half a group apart, then of those lanes themselves.
+std::vector<Value*> TransposeSquare(llvm::IRBuilder<>& b, std::vector<Value*> rows) {
   int n = static_cast<int>(rows.size());
   int bits = static_cast<int>(rows[0]->getType()->getScalarSizeInBits());
   int per_lane = std::min(n, 128 / bits), lanes = n / per_lane;
@@ -27,8 +34,8 @@ std::vector<Value*> PhaseEmitter::TransposeSquare(std::vector<Value*> rows) {
       std::vector<Value*> next;
       for (int i = 0; i < per_lane / 2; ++i) {
         Value *a = rows[group + i], *c = rows[group + i + per_lane / 2];
-        next.push_back(b_.CreateShuffleVector(a, c, low));
-        next.push_back(b_.CreateShuffleVector(a, c, high));
+        next.push_back(b.CreateShuffleVector(a, c, low));
+        next.push_back(b.CreateShuffleVector(a, c, high));
       }
       std::copy(next.begin(), next.end(), rows.begin() + group);
     }
@@ -39,7 +46,7 @@ std::vector<Value*> PhaseEmitter::TransposeSquare(std::vector<Value*> rows) {
     for (int lane : from) {
       for (int i = 0; i < per_lane; ++i) mask.push_back(lane * per_lane + i);
     }
-    return b_.CreateShuffleVector(a, c, mask);
+    return b.CreateShuffleVector(a, c, mask);
   };
   std::vector<Value*> out(n);
   for (int c = 0; c < per_lane; ++c) {
@@ -62,116 +69,143 @@ std::vector<Value*> PhaseEmitter::TransposeSquare(std::vector<Value*> rows) {
   return out;
 }
 
-void PhaseEmitter::Transpose() {
-  int last = static_cast<int>(phase_.groups.size()) - 1, across = phase_.transposed_group;
-  int64_t rows = ExtentOf(across), columns = ExtentOf(last);
-  int64_t tile_rows = phase_.tile_rows, tile_columns = phase_.tile_columns, square = phase_.tile_square;
-  const std::vector<VarId>&row_vars = loops_.groups[across], &column_vars = loops_.groups[last];
-  std::vector<Value*> none;
+class TileLoops {
+ public:
+  TileLoops(PhaseFrame& f, const TransposePhase& kind)
+      : f_(f), kind_(kind), loops_(MakeLoops(f.vars, kind.nest)), row_vars_(loops_.groups[SourceGroup()]) {
+    AccessWalk walk = f_.WalkOutputs(loops_);
+    walk.Finish();
+    for (const Access& a : walk.accesses()) {
+      if (!IsCrossed(a)) continue;
+      const int bytes = ByteWidth(FirstShape(*a.array).element_type());
+      crossed_.push_back({a, f_.Scratch(RoundUp(kind_.tile_rows * kind_.tile_columns * bytes + 64, 64))});
+    }
+    plain_ = f_.phase.outputs.size() == 1 && f_.phase.outputs[0].container == nullptr && crossed_.size() == 1 &&
+             walk.accesses().size() == 1;
+    for (const Instruction* x : walk.visited()) {
+      plain_ = plain_ && (MovesElements(*x) || x == crossed_[0].access.array);
+    }
+  }
 
-  // The arrays that are read across, and at which index.
+  void Emit() {
+    const int64_t rows = f_.ExtentOf(row_vars_), columns = f_.ExtentOf(column_vars());
+    f_.ForEachItem([&](Value* item) {
+      // The last tiles start early enough to be full.
+      tile_column_ = f_.b.CreateMul(f_.Take(item, CeilDiv(columns, kind_.tile_columns)), f_.Number(kind_.tile_columns));
+      tile_row_ = f_.b.CreateMul(f_.Take(item, CeilDiv(rows, kind_.tile_rows)), f_.Number(kind_.tile_rows));
+      tile_column_ = f_.Min(tile_column_, f_.Number(columns - kind_.tile_columns));
+      tile_row_ = f_.Min(tile_row_, f_.Number(rows - kind_.tile_rows));
+      for (size_t g = loops_.groups.size() - 1; g-- > 0;) {
+        if (g != SourceGroup()) f_.scopes.Bind(loops_.groups[g], f_.Take(item, f_.ExtentOf(loops_.groups[g])));
+      }
+      for (const Crossed& c : crossed_) {
+        auto square = [&](Value* r, Value* k) { TransposeAt(c, r, k); };
+        // The output is written in long pieces; with a tile in between, the source is read in long pieces instead.
+        if (plain_) {
+          ForEachRow(kind_.tile_square,
+                     [&](Value* r) { ForEachColumn(kind_.tile_square, 0, [&](Value* k) { square(r, k); }); });
+        } else {
+          ForEachColumn(kind_.tile_square, 0,
+                        [&](Value* k) { ForEachRow(kind_.tile_square, [&](Value* r) { square(r, k); }); });
+        }
+      }
+      if (!plain_) EvalTile();
+    });
+  }
+
+ private:
+  // An array that is read across, at the only index that counts, and its transposed tile.
   struct Crossed {
     Access access;
     Value* tile;
   };
-  std::vector<Crossed> crossed;
-  AccessWalk::ArraySet arrays;
-  for (const Materialized& m : phase_.reads) arrays.insert(m.instruction);
-  AccessWalk walk(vars_, arrays);
-  for (const Target& t : phase_.targets) walk.Visit(t.instruction, TargetIndex(vars_, phase_, loops_, t));
-  walk.Finish();
-  for (const Access& a : walk.accesses()) {
-    if (std::find(phase_.transposed.begin(), phase_.transposed.end(), a.array) == phase_.transposed.end()) continue;
-    if (a.address.CoefOf(row_vars.back()) != 1 || std::abs(a.address.CoefOf(column_vars.back())) <= 1) continue;
-    bool known = false;
-    for (const Crossed& c : crossed) known = known || c.access.array == a.array;
-    if (known) continue;  // a second way of reading the same array is read element by element
-    int bytes = ByteWidth(FirstShape(*a.array).element_type());
-    crossed.push_back({a, ScratchAt(RoundUp(tile_rows * tile_columns * bytes + 64, 64))});
-  }
-  // Nothing but the transpose: no tile in scratch.
-  bool plain = phase_.targets.size() == 1 && phase_.targets[0].window == nullptr && crossed.size() == 1 &&
-               walk.accesses().size() == 1;
-  for (const Instruction* x : walk.visited()) plain = plain && (MovesElements(*x) || x == crossed[0].access.array);
 
-  Units([&](Value* unit) {
-    Value* tile_column = b_.CreateMul(Take(unit, CeilDiv(columns, tile_columns)), b_.getInt64(tile_columns));
-    Value* tile_row = b_.CreateMul(Take(unit, CeilDiv(rows, tile_rows)), b_.getInt64(tile_rows));
-    tile_column = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, tile_column, b_.getInt64(columns - tile_columns));
-    tile_row = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, tile_row, b_.getInt64(rows - tile_rows));
-    for (int g = last - 1; g >= 0; --g) {
-      if (g != across) body_.Count(loops_.groups[g], Take(unit, ExtentOf(g)));
+  size_t SourceGroup() const { return static_cast<size_t>(kind_.source_group); }
+  const std::vector<VarId>& column_vars() const { return loops_.groups.back(); }
+
+  bool IsCrossed(const Access& a) const {
+    if (std::find(kind_.arrays.begin(), kind_.arrays.end(), a.array) == kind_.arrays.end()) return false;
+    if (a.address.CoefOf(row_vars_.back()) != 1 || std::abs(a.address.CoefOf(column_vars().back())) <= 1) return false;
+    // A second index into the same array is read element by element.
+    return std::none_of(crossed_.begin(), crossed_.end(), [&](const Crossed& c) { return c.access.array == a.array; });
+  }
+
+  void ForEachRow(int64_t step, const std::function<void(Value* row)>& fn) {
+    f_.scopes.Loop(f_.Number(0), f_.Number(kind_.tile_rows), step, [&](Value* r) {
+      f_.scopes.Bind(row_vars_, f_.b.CreateAdd(tile_row_, r));
+      fn(r);
+    });
+  }
+  void ForEachColumn(int64_t step, int lanes, const std::function<void(Value* column)>& fn) {
+    f_.scopes.Loop(f_.Number(0), f_.Number(kind_.tile_columns), step, [&](Value* k) {
+      f_.scopes.Bind(column_vars(), f_.b.CreateAdd(tile_column_, k), lanes);
+      fn(k);
+    });
+  }
+
+  Affine OutputAddress() {
+    const PhaseOutput& output = f_.phase.outputs[0];
+    return StoreAddress(f_.vars, output, OutputIndex(f_.vars, loops_, output));
+  }
+
+  // The square at row r and column k of the tile.
+  void TransposeAt(const Crossed& c, Value* r, Value* k) {
+    llvm::IRBuilder<>& b = f_.b;
+    llvm::Type* element = b.getIntNTy(static_cast<unsigned>(ByteWidth(FirstShape(*c.access.array).element_type()) * 8));
+    const int64_t square = kind_.tile_square, source_step = c.access.address.CoefOf(column_vars().back());
+    Value* from = b.CreateGEP(element, f_.body.ArrayOf(c.access.array).base, f_.indices.Evaluate(c.access.address));
+    auto* vector = llvm::FixedVectorType::get(element, static_cast<unsigned>(square));
+    std::vector<Value*> lines;
+    for (int64_t i = 0; i < square; ++i) {
+      Value* line = b.CreateConstGEP1_64(element, from, static_cast<uint64_t>(i * source_step));
+      lines.push_back(b.CreateAlignedLoad(vector, line, llvm::Align(1)));
     }
-    for (const Crossed& c : crossed) {
-      PrimitiveType t = FirstShape(*c.access.array).element_type();
-      llvm::Type* element = b_.getIntNTy(ByteWidth(t) * 8);
-      Value* base = body_.ArrayBase(c.access.array);
-      int64_t source_step = c.access.address.CoefOf(column_vars.back());
-      Value* out = nullptr;
-      int64_t out_step = tile_columns;
-      if (plain) {
-        Affine address = StoreAddress(vars_, phase_.targets[0], TargetIndex(vars_, phase_, loops_, phase_.targets[0]));
-        out_step = address.CoefOf(row_vars.back());
-        out = buffers_[phase_.targets[0].buffer];
-      }
-      auto turn = [&](Value* r, Value* k) {
-        Value* from = b_.CreateGEP(element, base, body_.IndexValue(c.access.address));
-        auto* vector = llvm::FixedVectorType::get(element, square);
-        std::vector<Value*> in;
-        for (int64_t i = 0; i < square; ++i) {
-          in.push_back(
-              b_.CreateAlignedLoad(vector, b_.CreateConstGEP1_64(element, from, i * source_step), llvm::Align(1)));
-        }
-        in = TransposeSquare(std::move(in));
-        Value* to;
-        if (plain) {
-          Affine address =
-              StoreAddress(vars_, phase_.targets[0], TargetIndex(vars_, phase_, loops_, phase_.targets[0]));
-          to = b_.CreateGEP(element, out, body_.IndexValue(address));
-        } else {
-          to = b_.CreateGEP(element, c.tile, b_.CreateAdd(b_.CreateMul(r, b_.getInt64(tile_columns)), k));
-        }
-        for (int64_t i = 0; i < square; ++i) {
-          b_.CreateAlignedStore(in[i], b_.CreateConstGEP1_64(element, to, i * out_step), llvm::Align(1));
-        }
-      };
-      auto row_loop = [&](const std::function<void(Value*)>& fn) {
-        body_.Loop(b_.getInt64(0), b_.getInt64(tile_rows), square, none, [&](Value* r, std::vector<Value*>&) {
-          body_.Count(row_vars, b_.CreateAdd(tile_row, r));
-          fn(r);
-        });
-      };
-      auto column_loop = [&](const std::function<void(Value*)>& fn) {
-        body_.Loop(b_.getInt64(0), b_.getInt64(tile_columns), square, none, [&](Value* k, std::vector<Value*>&) {
-          body_.Count(column_vars, b_.CreateAdd(tile_column, k));
-          fn(k);
-        });
-      };
-      // The output is written in long pieces; with a tile in between, the source is read in long pieces instead.
-      if (plain) {
-        row_loop([&](Value* r) { column_loop([&](Value* k) { turn(r, k); }); });
-      } else {
-        column_loop([&](Value* k) { row_loop([&](Value* r) { turn(r, k); }); });
-      }
+    lines = TransposeSquare(b, std::move(lines));
+    Value* to;
+    int64_t step = kind_.tile_columns;
+    if (plain_) {
+      const Affine address = OutputAddress();
+      step = address.CoefOf(row_vars_.back());
+      to = b.CreateGEP(element, f_.BufferOf(f_.phase.outputs[0]).base, f_.indices.Evaluate(address));
+    } else {
+      to = b.CreateGEP(element, c.tile, b.CreateAdd(b.CreateMul(r, f_.Number(step)), k));
     }
-    if (plain) return;
-    body_.Loop(b_.getInt64(0), b_.getInt64(tile_rows), 1, none, [&](Value* r, std::vector<Value*>&) {
-      body_.Count(row_vars, b_.CreateAdd(tile_row, r));
-      Value* line = b_.CreateMul(r, b_.getInt64(tile_columns));
-      int64_t lanes = phase_.lanes;
-      body_.Loop(b_.getInt64(0), b_.getInt64(tile_columns), lanes, none, [&](Value* k, std::vector<Value*>&) {
-        body_.Count(column_vars, b_.CreateAdd(tile_column, k), static_cast<int>(lanes));
-        for (const Crossed& c : crossed) {
-          PrimitiveType t = FirstShape(*c.access.array).element_type();
-          // The tile has the element's storage form; complex numbers are pairs.
-          VarId place = vars_.Loop(tile_rows * tile_columns);
-          body_.Count({&place, 1}, b_.CreateAdd(line, k), static_cast<int>(lanes));
-          body_.Preset(c.access.array, c.access.index, body_.Load({c.tile, t}, Affine::Var(place), {}));
+    for (size_t i = 0; i < lines.size(); ++i) {
+      Value* line = b.CreateConstGEP1_64(element, to, i * static_cast<uint64_t>(step));
+      b.CreateAlignedStore(lines[i], line, llvm::Align(1));
+    }
+  }
+
+  // The outputs of the tile, from the transposed tiles.
+  void EvalTile() {
+    const int lanes = static_cast<int>(kind_.lanes);
+    ForEachRow(1, [&](Value* r) {
+      Value* line = f_.b.CreateMul(r, f_.Number(kind_.tile_columns));
+      ForEachColumn(lanes, lanes, [&](Value* k) {
+        for (const Crossed& c : crossed_) {
+          // The tile has elements as memory has them; complex numbers are pairs.
+          const VarId position = f_.vars.Loop(kind_.tile_rows * kind_.tile_columns);
+          f_.scopes.Bind({&position, 1}, f_.b.CreateAdd(line, k), lanes);
+          const ArrayRef tile{c.tile, FirstShape(*c.access.array).element_type()};
+          f_.body.SetElement(c.access.array, c.access.index, f_.memory.Load(tile, Affine::Var(position), {}));
         }
-        EvalAndStore({}, false);
+        f_.EvalAndStore(loops_, {}, false);
       });
     });
-  });
-}
+  }
+
+  PhaseFrame& f_;
+  const TransposePhase& kind_;
+  const PhaseLoops loops_;
+  const std::vector<VarId>& row_vars_;
+  std::vector<Crossed> crossed_;
+  bool plain_ = false;  // nothing but the transpose: no tile in scratch
+  // In the work item that is being emitted: where its tile starts.
+  Value *tile_column_ = nullptr, *tile_row_ = nullptr;
+};
+
+}  // namespace
+
+void EmitKind(PhaseFrame& f, const TransposePhase& kind) { TileLoops(f, kind).Emit(); }
 
 }  // namespace backplane::engine::codegen

@@ -29,13 +29,13 @@ absl::Status KernelThunk::Run(const RunState& state) const {
   std::byte* scratch = next;
   for (size_t p = 0; p < functions_.size(); ++p) {
     const codegen::KernelPhase& phase = plan_.phases[p];
-    if (phase.work_units <= 0) continue;
+    if (phase.work_items <= 0) continue;
     const codegen::KernelFn fn = functions_[p];
-    if (phase.work_units < 2 * phase.min_units_per_chunk || state.pool == nullptr) {
-      fn(all, 0, phase.work_units, scratch);
+    if (phase.work_items < 2 * phase.min_items_per_chunk || state.pool == nullptr) {
+      fn(all, 0, phase.work_items, scratch);
       continue;
     }
-    state.pool->ParallelRange(phase.work_units, phase.min_units_per_chunk, [&](int64_t begin, int64_t end, int slot) {
+    state.pool->ParallelRange(phase.work_items, phase.min_items_per_chunk, [&](int64_t begin, int64_t end, int slot) {
       fn(all, begin, end, scratch + slot * scratch_stride_);
     });
   }
@@ -44,7 +44,7 @@ absl::Status KernelThunk::Run(const RunState& state) const {
 
 bool KernelThunk::Bind(const RunState& state, std::vector<BoundCall>* calls) const {
   for (const codegen::KernelPhase& phase : plan_.phases) {
-    if (phase.work_units >= 2 * phase.min_units_per_chunk && state.pool != nullptr) return false;
+    if (phase.work_items >= 2 * phase.min_items_per_chunk && state.pool != nullptr) return false;
   }
   BoundCall call;
   for (SlotId s : slots_) call.buffers.push_back(state.slots[s]);
@@ -55,9 +55,9 @@ bool KernelThunk::Bind(const RunState& state, std::vector<BoundCall>* calls) con
   }
   call.scratch = next;
   for (size_t p = 0; p < functions_.size(); ++p) {
-    if (plan_.phases[p].work_units <= 0) continue;
+    if (plan_.phases[p].work_items <= 0) continue;
     call.fn = functions_[p];
-    call.work_items = plan_.phases[p].work_units;
+    call.work_items = plan_.phases[p].work_items;
     calls->push_back(call);
   }
   return true;

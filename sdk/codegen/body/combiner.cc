@@ -1,13 +1,15 @@
-#include "sdk/engine/codegen/combiner.h"
+#include "sdk/codegen/body/combiner.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "sdk/codegen/element_emitter.h"
 
-namespace backplane::engine::codegen {
+namespace backplane::codegen {
 namespace {
 
 bool IsCommutativeReduction(Opcode op) {
@@ -133,7 +135,7 @@ bool SelectsByIndex(const Computation& c, bool float_values) {
         }
         auto left = run(*ab, d), right = run(a, *bd);
         if (!left || !right || !is(*left, *right)) return false;
-        // Taking the middle one last, in its place by index, must give the same.
+        // Combining the middle one last, on its side by index, must give the same.
         auto late = ad->index < b.index ? run(*ad, b) : run(b, *ad);
         if (!late || !is(*late, *left)) return false;
         // The same pair twice changes nothing: needed where a block of elements is read again at the end of a row.
@@ -143,6 +145,59 @@ bool SelectsByIndex(const Computation& c, bool float_values) {
     }
   }
   return true;
+}
+
+// Whether the second operand counts up along the single reduced dimension.
+bool IndexOperandIncreases(const Instruction& reduce) {
+  if (reduce.dimensions().size() != 1) return false;
+  const Instruction* x = reduce.operand(1);
+  int64_t d = reduce.dimensions()[0];
+  for (int hops = 0; hops < 8; ++hops) {
+    switch (x->opcode()) {
+      case Opcode::kIota:
+        return x->attrs().GetInt(AttrId::kIotaDimension) == d;
+      case Opcode::kBroadcast: {
+        const Ints& dims = x->dimensions();
+        auto it = std::find(dims.begin(), dims.end(), d);
+        if (it == dims.end() || x->operand(0)->shape().dimensions(it - dims.begin()) != x->shape().dimensions(d))
+          return false;
+        d = it - dims.begin();
+        x = x->operand(0);
+        break;
+      }
+      case Opcode::kCopy:
+        x = x->operand(0);
+        break;
+      case Opcode::kConvert:
+        if (!IsIntegral(x->operand(0)->shape().element_type())) return false;
+        x = x->operand(0);
+        break;
+      case Opcode::kReshape: {
+        // Only sizes of one come or go.
+        const Shape &in = x->operand(0)->shape(), &out = x->shape();
+        int64_t before = 0;
+        for (int64_t i = 0; i < d; ++i) before += out.dimensions(i) != 1;
+        int64_t found = -1, seen = 0;
+        std::vector<int64_t> a, b;
+        for (int64_t n : in.dimensions())
+          if (n != 1) a.push_back(n);
+        for (int64_t n : out.dimensions())
+          if (n != 1) b.push_back(n);
+        if (a != b) return false;
+        for (int64_t i = 0; i < in.rank(); ++i) {
+          if (in.dimensions(i) == 1) continue;
+          if (seen++ == before) found = i;
+        }
+        if (found < 0) return false;
+        d = found;
+        x = x->operand(0);
+        break;
+      }
+      default:
+        return false;
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -188,4 +243,16 @@ Combiner AnalyzeCombiner(const Computation& c) {
   return result;
 }
 
-}  // namespace backplane::engine::codegen
+bool MayReorder(const Instruction& reduce, const Combiner& c) {
+  if (!c.reorderable) return c.selects_by_index && IndexOperandIncreases(reduce);
+  for (size_t i = 0; i < c.ops.size(); ++i) {
+    const Opcode op = c.ops[i];
+    const bool idempotent = op == Opcode::kMaximum || op == Opcode::kMinimum || op == Opcode::kAnd || op == Opcode::kOr;
+    if (!idempotent &&
+        !ElementEmitter::HasIdentity(op, reduce.operand(static_cast<int64_t>(i))->shape().element_type()))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace backplane::codegen

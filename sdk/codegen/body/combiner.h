@@ -1,13 +1,13 @@
-// What may be assumed of the computation of a reduction.
-#ifndef BACKPLANE_SDK_ENGINE_CODEGEN_COMBINER_H_
-#define BACKPLANE_SDK_ENGINE_CODEGEN_COMBINER_H_
+// What may be assumed of a reducer, the computation that a reduction combines elements by. No IR is written here.
+#ifndef BACKPLANE_SDK_CODEGEN_BODY_COMBINER_H_
+#define BACKPLANE_SDK_CODEGEN_BODY_COMBINER_H_
 
 #include <optional>
 #include <vector>
 
 #include "core/ir/computation.h"
 
-namespace backplane::engine::codegen {
+namespace backplane::codegen {
 
 struct Combiner {
   // One binary operation on the two parameters, whatever their order: add, multiply, maximum, minimum, and, or, xor.
@@ -27,6 +27,6 @@ Combiner AnalyzeCombiner(const Computation& computation);
 // value where it does no harm to combine that several times.
 bool MayReorder(const Instruction& reduce, const Combiner& combiner);
 
-}  // namespace backplane::engine::codegen
+}  // namespace backplane::codegen
 
-#endif  // BACKPLANE_SDK_ENGINE_CODEGEN_COMBINER_H_
+#endif  // BACKPLANE_SDK_CODEGEN_BODY_COMBINER_H_

@@ -1,18 +1,10 @@
+#include "sdk/codegen/body/reduce_nest.h"
+
 #include <algorithm>
 
-#include "sdk/engine/codegen/plan.h"
+#include "sdk/codegen/body/computed_bytes.h"
 
-namespace backplane::engine::codegen {
-
-int RowBytes(PrimitiveType t) {
-  if (IsComplex(t)) return ByteWidth(t);
-  if (IsFloat(t)) return std::max(ByteWidth(t), 4);
-  return ByteWidth(t);
-}
-
-int64_t LanesFor(const jit::HostInfo& host, int width) {
-  return std::clamp<int64_t>(2 * host.target.vector_bytes / std::max(width, 1), 4, 64);
-}
+namespace backplane::codegen {
 
 ReduceNest AnalyzeReduce(VarTable& vars, const AccessWalk::ArraySet& materialized,
                          absl::Span<const Instruction* const> reduces, const Index& index) {
@@ -20,7 +12,7 @@ ReduceNest AnalyzeReduce(VarTable& vars, const AccessWalk::ArraySet& materialize
   const Instruction& first = *reduces[0];
   const DimVector& in_dims = first.operand(0)->shape().dimensions();
   std::vector<int64_t> reduced_dims, extents;
-  for (int64_t d : SortedDims(first)) {
+  for (int64_t d : compiler::SortedDims(first)) {
     reduced_dims.push_back(in_dims[d]);
     if (in_dims[d] != 1) extents.push_back(in_dims[d]);
     nest.total *= in_dims[d];
@@ -36,10 +28,10 @@ ReduceNest AnalyzeReduce(VarTable& vars, const AccessWalk::ArraySet& materialize
       position.Add(Affine::Var(nest.vars[i]), stride);
       stride *= extents[i];
     }
-    nest.reduced = Delinearize(vars, position, reduced_dims);
+    nest.reduced = compiler::Delinearize(vars, position, reduced_dims);
     AccessWalk walk(vars, materialized);
     for (const Instruction* r : reduces) {
-      Index in = ReduceOperandIndex(*r, index, nest.reduced);
+      Index in = compiler::ReduceOperandIndex(*r, index, nest.reduced);
       for (int64_t i = 0; i < r->operand_count() / 2; ++i) walk.Visit(r->operand(i), in);
     }
     walk.Finish();
@@ -49,14 +41,13 @@ ReduceNest AnalyzeReduce(VarTable& vars, const AccessWalk::ArraySet& materialize
     nest.body_size = 0;
     for (const Instruction* x : walk.visited()) {
       if (!x->shape().IsArray() || x->shape().rank() == 0) continue;
-      PrimitiveType t = x->shape().element_type();
-      nest.width = std::max(nest.width, RowBytes(IsComplex(t) ? ComplexPart(t) : t));
+      nest.width = std::max(nest.width, ComputedWidth(x->shape().element_type()));
       ++nest.body_size;
     }
-    if (attempt == 12 || !ApplySplits(vars.splits(), nest.vars, extents)) break;
+    if (attempt == 12 || !compiler::ApplySplits(vars.splits(), nest.vars, extents)) break;
   }
-  nest.groups = MergeVars(vars, nest.vars, observed);
+  nest.groups = compiler::MergeVars(vars, nest.vars, observed);
   return nest;
 }
 
-}  // namespace backplane::engine::codegen
+}  // namespace backplane::codegen

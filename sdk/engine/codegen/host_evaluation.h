@@ -1,0 +1,59 @@
+// What the host's kernels do their own way while a body is evaluated: rows of values staged in scratch memory, from one
+// pass over a row to the next, and vectors along the elements of a reduction.
+#ifndef BACKPLANE_SDK_ENGINE_CODEGEN_HOST_EVALUATION_H_
+#define BACKPLANE_SDK_ENGINE_CODEGEN_HOST_EVALUATION_H_
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "sdk/engine/codegen/body_names.h"
+#include "sdk/engine/codegen/plan.h"
+
+namespace backplane::engine::codegen {
+
+class HostEvaluation final : public EvaluationHooks {
+ public:
+  // All must outlive this object.
+  HostEvaluation(LoopScopes& scopes, MemoryAccess& memory, const jit::HostInfo& host)
+      : scopes_(scopes), memory_(memory), host_(host), passes_(1) {}
+
+  // The instruction's rows of `length` elements are to be staged at `base`: the first pass over a row that computes all
+  // of its elements stores them, those after it load them. A row is what the loops inside that of the work items go
+  // over.
+  void Stage(const Instruction* instruction, llvm::Value* base, int64_t length) {
+    rows_[instruction] = Row{base, length};
+  }
+
+  std::optional<Val> Find(const Instruction& instruction, const Index& index) override;
+  void Computed(const Instruction& instruction, const Index& index, const Val& value) override;
+  int ReductionLanes(backplane::codegen::ReduceNest& nest, bool outermost_is_cut, bool by_index) override;
+  void BeginPass(absl::Span<const VarId> vars, bool every_element) override;
+  void EndPass() override;
+
+ private:
+  static constexpr int kItemLevel = 1;  // of LoopScopes: the loop over work items
+
+  struct Row {
+    llvm::Value* base = nullptr;
+    int64_t length = 0;
+    int stored_by = 0;  // number of the pass that is storing it
+    bool complete = false;
+    Affine origin = {};  // the part of the address that is fixed for the row
+  };
+  struct Pass {
+    std::set<VarId> vars;  // of the loops over the row; empty: the elements make no row
+    int number = 0;
+  };
+
+  LoopScopes& scopes_;
+  MemoryAccess& memory_;
+  const jit::HostInfo& host_;
+  std::map<const Instruction*, Row> rows_;
+  std::vector<Pass> passes_;  // those being emitted, outer to inner, and first what is outside of all
+  int number_of_passes_ = 0;
+};
+
+}  // namespace backplane::engine::codegen
+
+#endif  // BACKPLANE_SDK_ENGINE_CODEGEN_HOST_EVALUATION_H_

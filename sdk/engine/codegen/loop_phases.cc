@@ -1,0 +1,58 @@
+// Phases whose loops follow the elements of the outputs: LoopPhase and RowPhase.
+#include "core/types/integer_division.h"
+#include "sdk/codegen/body/computed_bytes.h"
+#include "sdk/engine/codegen/phase_frame.h"
+
+namespace backplane::engine::codegen {
+
+using llvm::Value;
+
+void EmitKind(PhaseFrame& f, const LoopPhase& kind) {
+  for (const PartialReduction& p : kind.partials) {
+    PartialResults partials;
+    for (int buffer : p.buffers) partials.bases.push_back(f.buffers[static_cast<size_t>(buffer)]);
+    partials.count = p.count;
+    partials.elements = p.elements;
+    f.body.SetPartials(p.reduce, std::move(partials));
+  }
+  for (const MultiOutput& reduces : kind.multi_output) f.body.SetMultiOutput(reduces);
+  const PhaseLoops loops = MakeLoops(f.vars, kind.nest);
+  auto store = [&](const Guards& tail) { f.EvalAndStore(loops, tail, false); };
+  if (kind.item_groups == 0) {
+    Value *begin = f.begin(), *end = f.end();
+    if (kind.lanes > 1) {
+      begin = f.b.CreateMul(begin, f.Number(kind.lanes));
+      end = f.b.CreateMul(end, f.Number(kind.lanes));
+    }
+    return f.LaneLoop(loops.groups[0], kind.lanes, kind.masked_tail, begin, end, store);
+  }
+  const int64_t n = f.ExtentOf(loops.groups.back());
+  f.ForEachItem([&](Value* item) {
+    Value *begin = f.Number(0), *end = f.Number(n);
+    if (kind.inner_block > 0) {
+      begin = f.b.CreateMul(f.Take(item, CeilDiv(n, kind.inner_block)), f.Number(kind.inner_block));
+      end = f.Min(end, f.b.CreateAdd(begin, f.Number(kind.inner_block)));
+    }
+    f.BindGroups(loops, item, kind.item_groups);
+    f.LoopNestOver(loops, static_cast<size_t>(kind.item_groups), kind.lanes, kind.masked_tail, begin, end, store);
+  });
+}
+
+void EmitKind(PhaseFrame& f, const RowPhase& kind) {
+  for (const Instruction* x : kind.staged) {
+    const int64_t bytes = kind.row_length * backplane::codegen::ComputedBytes(x->shape().element_type());
+    f.hooks.Stage(x, f.Scratch(RoundUp(bytes + 256, 64)), kind.row_length);
+  }
+  for (const MultiOutput& reduces : kind.multi_output) f.body.SetMultiOutput(reduces);
+  const PhaseLoops loops = MakeLoops(f.vars, kind.nest);
+  const int64_t n = f.ExtentOf(loops.groups.back());
+  f.ForEachItem([&](Value* item) {
+    f.BindGroups(loops, item, kind.item_groups);
+    // First what has one element for each row: the row may be overwritten by the loops that follow.
+    f.EvalAndStore(loops, {}, true);
+    f.LoopNestOver(loops, static_cast<size_t>(kind.item_groups), kind.lanes, kind.masked_tail, f.Number(0), f.Number(n),
+                   [&](const Guards& tail) { f.EvalAndStore(loops, tail, false); });
+  });
+}
+
+}  // namespace backplane::engine::codegen

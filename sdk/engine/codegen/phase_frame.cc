@@ -1,0 +1,166 @@
+#include "sdk/engine/codegen/phase_frame.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "sdk/engine/codegen/phase_emitter.h"
+
+namespace backplane::engine::codegen {
+
+using llvm::Value;
+
+absl::Status EmitPhase(ElementEmitter& elements, const FusionPlan& plan, const Phase& phase, const jit::HostInfo& host,
+                       const std::string& symbol) {
+  PhaseFrame frame(elements, plan, phase, host, symbol);
+  std::visit([&](const auto& kind) { EmitKind(frame, kind); }, phase.kind);
+  frame.b.CreateRetVoid();
+  return elements.status();
+}
+
+PhaseFrame::PhaseFrame(ElementEmitter& elements, const FusionPlan& plan, const Phase& the_phase,
+                       const jit::HostInfo& the_host, const std::string& symbol)
+    : phase(the_phase),
+      host(the_host),
+      e(elements),
+      b(elements.b()),
+      scopes(b, vars),
+      indices(elements, scopes),
+      memory(elements, scopes, indices),
+      hooks(scopes, memory, host),
+      body(elements, scopes, indices, memory, &hooks) {
+  llvm::LLVMContext& context = e.context();
+  llvm::Type* pointer = llvm::PointerType::get(context, 0);
+  auto* type = llvm::FunctionType::get(b.getVoidTy(), {pointer, b.getInt64Ty(), b.getInt64Ty(), pointer}, false);
+  auto* function = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, symbol, e.module());
+  backplane::codegen::SetKernelAttributes(*function, host.target);
+  begin_ = function->getArg(1);
+  end_ = function->getArg(2);
+  scratch_ = function->getArg(3);
+  b.SetInsertPoint(llvm::BasicBlock::Create(context, "", function));
+  const int count = plan.inputs + plan.outputs + static_cast<int>(plan.temp_bytes.size());
+  for (int i = 0; i < count; ++i) {
+    Value* slot = b.CreateConstGEP1_64(pointer, function->getArg(0), static_cast<uint64_t>(i));
+    buffers.push_back(b.CreateAlignedLoad(pointer, slot, llvm::Align(8)));
+  }
+  for (int i = 0; i < plan.inputs; ++i) {
+    const Instruction* p = plan.computation->parameter(i);
+    body.SetArray(p, 0, {buffers[static_cast<size_t>(i)], p->shape().element_type()});
+  }
+  for (const Materialized& m : phase.reads) {
+    const PhaseOutput written{m.instruction, m.element, m.buffer};
+    body.SetArray(m.instruction, m.element, BufferOf(written));
+    materialized.insert(m.instruction);
+  }
+}
+
+void PhaseFrame::ForEachItem(const std::function<void(Value*)>& fn) { scopes.Loop(begin_, end_, 1, fn); }
+
+Value* PhaseFrame::Take(Value*& number, int64_t extent) {
+  Value* r = b.CreateURem(number, Number(extent));
+  number = b.CreateUDiv(number, Number(extent));
+  return r;
+}
+
+void PhaseFrame::BindGroups(const PhaseLoops& loops, Value* number, int count) {
+  for (int g = count - 1; g >= 0; --g) {
+    const std::vector<VarId>& group = loops.groups[static_cast<size_t>(g)];
+    Value* value = g == 0 ? number : Take(number, ExtentOf(group));
+    scopes.Bind(group, value);
+  }
+}
+
+void PhaseFrame::LaneLoop(absl::Span<const VarId> group, int64_t lanes, bool masked_tail, Value* begin, Value* end,
+                          const std::function<void(const Guards&)>& fn) {
+  const int64_t n = ExtentOf(group);
+  const int width = static_cast<int>(lanes);
+  if (n == 1 || n <= lanes) {  // one vector or one element
+    return scopes.Block([&] {
+      scopes.Bind(group, Number(0), width);
+      Guards tail;
+      if (n < lanes) tail.push_back(scopes.TailGuard(group));
+      fn(tail);
+    });
+  }
+  if (lanes == 0) {
+    return scopes.Loop(begin, end, 1, [&](Value* iv) {
+      scopes.Bind(group, iv);
+      fn({});
+    });
+  }
+  scopes.Loop(begin, end, lanes, [&](Value* iv) {
+    Guards tail;
+    Value* start = iv;
+    if (n % lanes != 0) {
+      // The last vector starts early enough to be full, or has a mask where elements must not be computed twice.
+      if (masked_tail) {
+        tail.push_back(scopes.TailGuard(group));
+      } else {
+        start = Min(iv, Number(n - lanes));
+      }
+    }
+    scopes.Bind(group, start, width);
+    fn(tail);
+  });
+}
+
+void PhaseFrame::LoopNestOver(const PhaseLoops& loops, size_t first, int64_t lanes, bool masked_tail, Value* begin,
+                              Value* end, const std::function<void(const Guards&)>& fn) {
+  const std::vector<VarId>& group = loops.groups[first];
+  if (first + 1 == loops.groups.size()) return LaneLoop(group, lanes, masked_tail, begin, end, fn);
+  scopes.Loop(Number(0), Number(ExtentOf(group)), 1, [&](Value* iv) {
+    scopes.Bind(group, iv);
+    LoopNestOver(loops, first + 1, lanes, masked_tail, begin, end, fn);
+  });
+}
+
+void PhaseFrame::EvalAndStore(const PhaseLoops& loops, const Guards& guards, bool per_row) {
+  struct Element {
+    ArrayRef array;
+    Affine address;
+    Val value;
+  };
+  std::vector<Element> elements;
+  for (const PhaseOutput& output : phase.outputs) {
+    if (output.per_row != per_row) continue;
+    const Index index = OutputIndex(vars, loops, output);
+    const Affine address = StoreAddress(vars, output, index);
+    const Val value = body.Eval(output.instruction, ValueIndex(output, index), guards, output.element);
+    elements.push_back({BufferOf(output), address, value});
+  }
+  for (const Element& x : elements) memory.Store(x.array, x.address, x.value, guards);
+}
+
+Value* PhaseFrame::Scratch(int64_t bytes) {
+  Value* r = b.CreateConstGEP1_64(b.getInt8Ty(), scratch_, static_cast<uint64_t>(scratch_used_));
+  scratch_used_ += bytes;
+  return r;
+}
+
+ArrayRef PhaseFrame::BufferOf(const PhaseOutput& output) const {
+  return {buffers[static_cast<size_t>(output.buffer)], ShapeOf(output).element_type()};
+}
+
+int64_t PhaseFrame::ExtentOf(absl::Span<const VarId> group) const {
+  int64_t n = 1;
+  for (VarId v : group) n *= vars.extent(v);
+  return n;
+}
+
+AccessWalk PhaseFrame::WalkOutputs(const PhaseLoops& loops) {
+  AccessWalk walk(vars, materialized);
+  for (const PhaseOutput& output : phase.outputs) walk.Visit(output.instruction, OutputIndex(vars, loops, output));
+  return walk;
+}
+
+Index PhaseFrame::IndexOfReduction(const PhaseLoops& loops, const Instruction* reduce) {
+  const AccessWalk walk = WalkOutputs(loops);
+  for (const ReduceUse& u : walk.reduces()) {
+    if (u.reduce == reduce) return u.index;
+  }
+  e.Fail(absl::InternalError(absl::StrCat(reduce->name(), ": not reached from the kernel's outputs")));
+  return {};
+}
+
+}  // namespace backplane::engine::codegen

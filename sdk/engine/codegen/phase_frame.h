@@ -1,0 +1,82 @@
+// What the emission of every kind of phase has in common: the function, its buffers, work items, loops and stores.
+// Internal to EmitPhase.
+#ifndef BACKPLANE_SDK_ENGINE_CODEGEN_PHASE_FRAME_H_
+#define BACKPLANE_SDK_ENGINE_CODEGEN_PHASE_FRAME_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sdk/engine/codegen/body_names.h"
+#include "sdk/engine/codegen/host_evaluation.h"
+#include "sdk/engine/codegen/plan.h"
+
+namespace backplane::engine::codegen {
+
+class PhaseFrame {
+ public:
+  PhaseFrame(ElementEmitter& elements, const FusionPlan& plan, const Phase& phase, const jit::HostInfo& host,
+             const std::string& symbol);
+
+  llvm::Value* begin() { return begin_; }  // of the work items of the call
+  llvm::Value* end() { return end_; }
+  // Runs `body` for each work item of the call.
+  void ForEachItem(const std::function<void(llvm::Value* item)>& body);
+  // Takes the innermost counter of `extent` out of a mixed-radix number, which keeps the rest.
+  llvm::Value* Take(llvm::Value*& number, int64_t extent);
+  // Binds the groups [0, count) to the digits of a number.
+  void BindGroups(const PhaseLoops& loops, llvm::Value* number, int count);
+  // A loop over the group from `begin` to `end` in vectors of `lanes`, or scalars; fn gets the guards of the tail.
+  void LaneLoop(absl::Span<const VarId> group, int64_t lanes, bool masked_tail, llvm::Value* begin, llvm::Value* end,
+                const std::function<void(const Guards& tail)>& fn);
+  // Loops over the groups [first, last], the last one in vectors from `begin` to `end`.
+  void LoopNestOver(const PhaseLoops& loops, size_t first, int64_t lanes, bool masked_tail, llvm::Value* begin,
+                    llvm::Value* end, const std::function<void(const Guards& tail)>& fn);
+  // Evaluates and stores the outputs that have, or have not, one element for each row.
+  void EvalAndStore(const PhaseLoops& loops, const Guards& guards, bool per_row);
+
+  // The next bytes of the call's scratch memory.
+  llvm::Value* Scratch(int64_t bytes);
+  ArrayRef BufferOf(const PhaseOutput& output) const;
+  int64_t ExtentOf(absl::Span<const VarId> group) const;
+  llvm::ConstantInt* Number(int64_t n) { return b.getInt64(static_cast<uint64_t>(n)); }
+  llvm::Value* Min(llvm::Value* x, llvm::Value* y) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, y); }
+  // What the outputs read, from the loops inwards.
+  AccessWalk WalkOutputs(const PhaseLoops& loops);
+  // The element of its result that the reduction is wanted at.
+  Index IndexOfReduction(const PhaseLoops& loops, const Instruction* reduce);
+
+  const Phase& phase;
+  const jit::HostInfo& host;
+  ElementEmitter& e;
+  llvm::IRBuilder<>& b;
+  AccessWalk::ArraySet materialized;  // what is read from temporaries of earlier phases
+  VarTable vars;
+  LoopScopes scopes;
+  IndexEvaluator indices;
+  MemoryAccess memory;
+  HostEvaluation hooks;
+  BodyEvaluator body;
+  std::vector<llvm::Value*> buffers;
+
+ private:
+  llvm::Value *begin_ = nullptr, *end_ = nullptr, *scratch_ = nullptr;
+  int64_t scratch_used_ = 0;
+};
+
+// The kinds, each in its file.
+void EmitKind(PhaseFrame& f, const LoopPhase& kind);
+void EmitKind(PhaseFrame& f, const RowPhase& kind);
+void EmitKind(PhaseFrame& f, const ReducePhase& kind);
+void EmitKind(PhaseFrame& f, const PartialReducePhase& kind);
+void EmitKind(PhaseFrame& f, const ColumnReducePhase& kind);
+void EmitKind(PhaseFrame& f, const PartialColumnReducePhase& kind);
+void EmitKind(PhaseFrame& f, const TransposePhase& kind);
+void EmitKind(PhaseFrame& f, const TransposeCopyPhase& kind);
+void EmitKind(PhaseFrame& f, const ScatterPhase& kind);
+void EmitKind(PhaseFrame& f, const SelectAndScatterPhase& kind);
+void EmitKind(PhaseFrame& f, const ScanPhase& kind);
+
+}  // namespace backplane::engine::codegen
+
+#endif  // BACKPLANE_SDK_ENGINE_CODEGEN_PHASE_FRAME_H_
