@@ -224,7 +224,7 @@ TEST(ChipDeathTest, IsStrict) {
         chip::Memory memory(1 << 20);
         void* address = *memory.Allocate(64);
         chip::Command command;
-        command.after.push_back(std::make_shared<chip::Signal>());  // nobody raises it
+        command.after.push_back(std::make_shared<chip::Signal>());  // never raised
         command.addresses.push_back(address);
         queue.Push(std::move(command));
         memory.Free(address, 64);

@@ -65,7 +65,7 @@ absl::Status Run(const char* first, const char* second) {
   }
   for (std::thread& thread : threads) thread.join();
   for (const absl::Status& outcome : outcomes) BP_RETURN_IF_ERROR(outcome);
-  // An error of one is told with its own words, and the other goes on.
+  // An error of one plugin has its own message, and the other plugin still works.
   const absl::Status bad = b.client.Compile({"mlir", "nonsense"}).status();
   if (bad.ok()) return absl::InternalError("nonsense was compiled");
   BP_RETURN_IF_ERROR(Rally(a, b, 1));

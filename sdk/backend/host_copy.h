@@ -1,5 +1,5 @@
-// Blocking copies between the host's arrays and device arrays whose storage is ordinary host memory, whatever their
-// layouts. The arrays are ready. Thread-safe.
+// Blocking copies between host arrays and device arrays whose storage is ordinary host memory, for all layouts. The
+// arrays must be ready. Thread-safe.
 #ifndef BACKPLANE_SDK_BACKEND_HOST_COPY_H_
 #define BACKPLANE_SDK_BACKEND_HOST_COPY_H_
 
@@ -8,19 +8,20 @@
 
 namespace backplane {
 
-// Both return InvalidArgument where the shapes differ or the device array's storage is too small.
-// Tiled layouts: writes zeros into the padding.
+// Both return InvalidArgument if the shapes differ or if the storage of the device array is too small. CopyHostArray
+// writes zeros to the padding of tiles.
 absl::Status CopyHostArray(const HostArray& src, const DeviceArray& dst);
 absl::Status CopyArrayToHost(const DeviceArray& src, const Shape& host_shape_with_layout, void* dst);
 
-// Returns InvalidArgument, beginning with `what`, where the storage of `array` is smaller than its shape needs.
+// Returns InvalidArgument, with a message that begins with `what`, if the storage of `array` is too small for its
+// shape.
 absl::Status CheckStorageFits(const DeviceArray& array, absl::string_view what);
 
-// Returns the bytes that an array takes in its layout, with the padding of tiles. InvalidArgument for a shape that is
-// no array or does not fit its layout.
+// Returns how many bytes an array occupies in its layout, including the padding of tiles. Returns InvalidArgument if
+// the shape is not an array or the layout is not valid for it.
 absl::StatusOr<size_t> ComputeStorageBytes(const Shape& shape);
 
-// The same for shapes that are known to fit their layouts; 0 for what is no array.
+// The same for shapes with valid layouts. Returns 0 for shapes that are not arrays.
 size_t StorageBytes(const Shape& shape);
 
 }  // namespace backplane

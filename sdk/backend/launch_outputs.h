@@ -1,4 +1,4 @@
-// What every backend does for the outputs of a launch, by the executable's signature.
+// Chooses the memory of the outputs of a launch from the executable's signature, for all backends.
 #ifndef BACKPLANE_SDK_BACKEND_LAUNCH_OUTPUTS_H_
 #define BACKPLANE_SDK_BACKEND_LAUNCH_OUTPUTS_H_
 
@@ -9,15 +9,15 @@
 
 namespace backplane {
 
-// For each device of the topology and each output: the id of the device's memory of the output's kind, or of its
-// default memory where it has none of that kind.
+// Returns, by device of the topology and output, the id of the device's memory with the output's memory kind, or of its
+// default memory if it has none of that kind.
 std::vector<std::vector<int32_t>> ChooseOutputMemories(const Topology& topology, const ExecutableSignature& signature);
 
-// Returns the argument whose memory becomes that of `output`, or null. An argument serves where the output's alias
-// names it, the request donates it, and it has the output's shape and layout in `memory`, where the output is to be.
+// Returns the argument whose memory `output` reuses, or null. This is the argument of the output's alias, if the
+// request donates it and it has the output's shape and layout in `memory`, the memory of the output.
 const DeviceArray* FindReusedArgument(const ExecuteRequest& request, const OutputInfo& output, int32_t memory);
 
-// Returns the statistics that follow from the signature: bytes of arguments, outputs and aliases.
+// Returns the statistics that the signature determines: bytes of arguments, outputs and aliases.
 CompiledMemoryStats EntryMemoryStats(const ExecutableSignature& signature);
 
 }  // namespace backplane

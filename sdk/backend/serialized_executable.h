@@ -1,9 +1,9 @@
-// The stored form of an executable: a header and a list of fields.
+// The serialized form of an executable: a header and a list of fields.
 //
-// The header holds a magic number, the version of this format, the backend and the target. A field is its size, eight
-// bytes, and its bytes. Fields have no names: they are read in the order in which they were written, and what is read
-// names them in messages. Readers check every size against the bytes that are left, so any bytes are safe to open, but
-// for what a backend itself believes of a field, such as machine code.
+// The header contains a magic number, the version of this format, the backend and the target. A field consists of its
+// size, in eight bytes, and its bytes. Fields have no names and are read in the order in which they were written; the
+// reader passes a name for messages. The reader checks every size against the remaining bytes, so damaged bytes are
+// safe, except for contents that a backend trusts, such as machine code.
 #ifndef BACKPLANE_SDK_BACKEND_SERIALIZED_EXECUTABLE_H_
 #define BACKPLANE_SDK_BACKEND_SERIALIZED_EXECUTABLE_H_
 
@@ -24,14 +24,14 @@ namespace backplane {
 
 class ExecutableWriter {
  public:
-  // `backend`: name and version of the backend, with everything else that must be equal where the executable is read
-  // again. `target`: what the code in it was generated for; may be empty.
+  // `backend`: name and version of the backend, and everything else that must be equal when the executable is read.
+  // `target`: the target of the generated code; may be empty.
   ExecutableWriter(absl::string_view backend, absl::string_view target);
 
   void AddBytes(absl::string_view bytes);
   absl::Status AddModule(const Module& module);
   void AddOptions(const CompileOptions& options);
-  void AddCost(const NamedValues& cost);  // the floats among them
+  void AddCost(const NamedValues& cost);  // only values of type float
   template <typename T>
   void AddPlain(const T& value) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -46,14 +46,14 @@ class ExecutableWriter {
 
 class ExecutableReader {
  public:
-  // Reads the header. The bytes must outlive the reader. FailedPrecondition for what does not begin as a serialized
-  // executable and, naming both, where format, backend or target are others than here. InvalidArgument for a header
-  // that is cut short.
+  // Reads the header. The bytes must outlive the reader. Returns FailedPrecondition if they do not begin like a
+  // serialized executable, or if format, backend or target differ (the message has both). Returns InvalidArgument if
+  // the header is truncated.
   static absl::StatusOr<ExecutableReader> Open(absl::string_view bytes, absl::string_view backend,
                                                absl::string_view target);
 
-  // Each reads the next field. `what` names it in the message of InvalidArgument, for a field that is missing, cut
-  // short, or not of this kind.
+  // Each function reads the next field. `what` is its name in messages. Returns InvalidArgument if the field is
+  // missing, truncated or invalid.
   absl::StatusOr<absl::string_view> ReadBytes(absl::string_view what);
   absl::StatusOr<CompileOptions> ReadOptions();
   // The module gets the options' numbers of replicas and partitions.
@@ -66,7 +66,7 @@ class ExecutableReader {
   }
 
   bool AtEnd() const { return rest_.empty(); }
-  // InvalidArgument where there are fields left that nobody has read.
+  // Returns InvalidArgument if there are further fields.
   absl::Status CheckAtEnd() const;
 
  private:

@@ -57,7 +57,7 @@ def run_json(*args, **kw):
 
 
 def error_of(*args, code, **kw):
-    """The message of an error, told as JSON."""
+    """The message of an error in JSON form."""
     return run_json(*args, code=code, **kw)["error"]["message"]
 
 
@@ -81,7 +81,7 @@ def test_help_and_completion(tmp):
 
 
 def test_wrong_command_lines(tmp):
-    """Exit code 2, one line that names the subcommand and where more is told, as JSON where that was asked for."""
+    """Exit code 2, and one line that names the subcommand and its help; with --json as JSON."""
     mm = tmp / "mm.mlir"
     for words, told in (
             (["nonsense"], "no subcommand 'nonsense'"), ([], "subcommand"), (["run"], "run: plugin is required"), (["run", PLUGIN, mm, "--nothing"], "--nothing is not expected"),
@@ -168,7 +168,7 @@ def test_inspect_plugin(tmp):
     assert any(e["name"] == "Layouts" for e in facts["extensions"])
     assert "usable" in run("inspect", PLUGIN)
     assert "devices" not in run_json("inspect", PLUGIN, "--no-client")
-    # Plugins that are wrong: told, not suffered.
+    # Plugins with defects are reported and do no harm.
     for kind, words in {"crash_load": "SIGSEGV while it was opened", "abort_init": "in PJRT_Plugin_Initialize",
                         "init_fails": "not plugged in", "no_symbol": "does not export GetPjrtApi",
                         "missing": "it needs libfakevendor.so", "crash_client": "in PJRT_Client_Create"}.items():
@@ -270,7 +270,7 @@ def test_plugin_that_goes_wrong_while_it_works(tmp):
 
 
 def test_plugin_that_goes_wrong_at_the_end(tmp):
-    # What was computed is told all the same.
+    # The computed results are printed nevertheless.
     done = subprocess.run([BACKPLANE, "run", f"{FAKES}/wreck.so", tmp / "two.hlo", "-i", "ones"], capture_output=True, text=True, timeout=60,
                           env=os.environ | wreck("PJRT_Client_Create", "late"))
     assert done.returncode == 4 and "result 1: f32[] 4" in done.stdout, done
@@ -293,7 +293,7 @@ def gone(pid):
 
 
 def test_stopped_from_outside(tmp):
-    """Ctrl-C ends both processes, and so does whoever kills the one that is seen."""
+    """Ctrl-C ends both processes, and so does killing the parent."""
     for number, group in ((signal.SIGINT, True), (signal.SIGKILL, False), (signal.SIGTERM, False)):
         command = subprocess.Popen([BACKPLANE, "run", f"{FAKES}/wreck.so", tmp / "mm.mlir"], env=os.environ | wreck("PJRT_Client_Compile", "hang"),
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
@@ -314,7 +314,7 @@ def test_trace(tmp):
     assert told["exit_code"] == 0 and len(told["traces"]) == 1, told
     assert "LoadedExecutable_Execute" in (tmp / "traced.json").read_text()
     assert "<!doctype html>" in (tmp / "traced.html").read_text().lower()
-    # Options of a manifest go to the client, whoever the host is.
+    # Options of a manifest are passed to the client, for all hosts.
     (tmp / "two.json").write_text(json.dumps({"library_path": PLUGIN, "create_options": {"cpu_device_count": 2}}))
     run("trace", tmp / "mm.mlir", "--plugin", tmp / "two.json", "--output", tmp / "optioned")
     (tmp / "odd.json").write_text(json.dumps({"library_path": PLUGIN, "create_options": {"no_such": "option"}}))

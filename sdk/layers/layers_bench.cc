@@ -15,7 +15,6 @@
 // for the wall-clock time of a step and for the processor time of all threads. Processor time is more reliable if other
 // processes use the machine. --idle: the program does nothing. --cold: as much other memory is read between steps as
 // the work for a token reads; only wall-clock time is measured then.
-// is gone through as a token's work goes through.
 #include <time.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// One device's part of a launch, by what the host asked for.
+// Adds a device to the launch of an execute request.
 #ifndef BACKPLANE_SDK_BACKEND_COLLECTIVES_JOIN_LAUNCH_H_
 #define BACKPLANE_SDK_BACKEND_COLLECTIVES_JOIN_LAUNCH_H_
 
@@ -10,8 +10,8 @@
 
 namespace backplane {
 
-// Joins the launch that `request` belongs to, as the member that the request names. Call it in Execute, before anything
-// can fail: the other devices wait for a member that never joins until `time_limit`.
+// Joins the launch of `request` as the member for its replica and partition. Must be called in Execute before anything
+// can fail, because the other devices wait up to `time_limit` for a member that never joins.
 std::unique_ptr<LaunchMember> JoinLaunch(LaunchRegistry& launches, const ExecuteRequest& request,
                                          const ExecutableSignature& signature, std::chrono::milliseconds time_limit);
 

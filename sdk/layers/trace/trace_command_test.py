@@ -68,7 +68,7 @@ def trace(backplane, plugin, tmp, *command):
 
 
 def check_form(events):
-    """Each thread is named, its calls lie inside one another or apart, and each span ends once, in time."""
+    """Each thread has a name, its calls are nested or disjoint, and each span ends once, in time."""
     calls = [e for e in events if e["ph"] == "X"]
     named = {e["tid"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
     assert {e["tid"] for e in calls} <= named
@@ -101,7 +101,7 @@ def check_page(page, events):
 
 
 def test_a_session(backplane, plugin, tmp):
-    """What `record` wrote is named, lies beside the trace, and can be replayed."""
+    """The session of `record` is next to the trace, its name is printed, and it can be replayed."""
     (tmp / "twice.mlir").write_text(PROGRAM)
     for _ in range(2):  # the first run's session is not the second's
         done = subprocess.run([backplane, "trace", "--plugin", plugin, "-O", tmp / "r", "--layers", "record", tmp / "twice.mlir"],
