@@ -59,7 +59,7 @@ struct CompileOptions {
 // `index` is the number of the module, 0 to num_modules - 1. Runs on any thread, several at the same time.
 using ModuleEmitter = absl::FunctionRef<absl::Status(int index, llvm::Module& module)>;
 
-// Emits and compiles `num_modules` modules, spread over the pool (nullptr: on this thread). First error wins.
+// Emits and compiles `num_modules` modules in parallel on the pool (nullptr: on this thread). Returns the first error.
 // Symbol names are shared by all modules that will be linked together: an external function must be defined once.
 absl::StatusOr<std::vector<ObjectCode>> CompileModules(int num_modules, ModuleEmitter emit, ThreadPool* pool,
                                                        const CompileOptions& options = {});

@@ -255,7 +255,7 @@ Worst Measure(const Function& f, Kernel kernel, const std::vector<T>& x, const s
 }
 
 template <typename T>
-void Sweep(const HostInfo& host, int lanes, int64_t count, const char* label, bool print) {
+void CheckAllFunctions(const HostInfo& host, int lanes, int64_t count, const char* label, bool print) {
   Library library(sizeof(T) == 8, lanes, host);
   std::mt19937_64 rng(11);
   const std::vector<T> specials = Specials<T>();
@@ -309,13 +309,17 @@ void Sweep(const HostInfo& host, int lanes, int64_t count, const char* label, bo
   }
 }
 
-TEST(VectorMath, F32AgainstExact) { Sweep<float>(Host(), 2 * Host().target.F32Lanes(), 1000000, "f32", true); }
-TEST(VectorMath, F64AgainstExact) { Sweep<double>(Host(), 2 * Host().target.F64Lanes(), 600000, "f64", true); }
+TEST(VectorMath, F32AgainstExact) {
+  CheckAllFunctions<float>(Host(), 2 * Host().target.F32Lanes(), 1000000, "f32", true);
+}
+TEST(VectorMath, F64AgainstExact) {
+  CheckAllFunctions<double>(Host(), 2 * Host().target.F64Lanes(), 600000, "f64", true);
+}
 
 TEST(VectorMath, ScalarsAndOddLengths) {
   for (int lanes : {1, 2, 3, 5, 8, 16, 24, 64}) {
-    Sweep<float>(Host(), lanes, 4000, "f32", false);
-    Sweep<double>(Host(), lanes, 4000, "f64", false);
+    CheckAllFunctions<float>(Host(), lanes, 4000, "f32", false);
+    CheckAllFunctions<double>(Host(), lanes, 4000, "f64", false);
   }
 }
 
@@ -324,8 +328,10 @@ TEST(VectorMath, NarrowerHosts) {
     HostInfo host = DetectHost(cap);
     if (cap == 16) host.target.has_rounding = false;  // as before SSE4.1
     for (int lanes : {1, host.target.F32Lanes(), 2 * host.target.F32Lanes()}) {
-      Sweep<float>(host, lanes, 100000, cap == 16 ? "f32, 16 bytes" : "f32, 32 bytes", lanes > host.target.F32Lanes());
-      Sweep<double>(host, lanes, 60000, cap == 16 ? "f64, 16 bytes" : "f64, 32 bytes", lanes > host.target.F32Lanes());
+      CheckAllFunctions<float>(host, lanes, 100000, cap == 16 ? "f32, 16 bytes" : "f32, 32 bytes",
+                               lanes > host.target.F32Lanes());
+      CheckAllFunctions<double>(host, lanes, 60000, cap == 16 ? "f64, 16 bytes" : "f64, 32 bytes",
+                                lanes > host.target.F32Lanes());
     }
   }
 }

@@ -11,8 +11,8 @@
 namespace backplane::engine {
 namespace {
 
-constexpr int64_t kLoneLineFrom = 64;  // shorter contiguous lines are done several side by side
-constexpr int64_t kShortLineTo = 63;   // and these by the definition's own steps
+constexpr int64_t kLoneLineFrom = 64;  // shorter contiguous lines are transformed several at a time
+constexpr int64_t kShortLineTo = 63;   // these are transformed by the definition
 constexpr int64_t kParallelLineFrom = 1 << 15;
 
 // exp(-2 pi i k / n) for 0 <= k < n, each from an angle of at most pi / 4.

@@ -16,8 +16,8 @@
 namespace backplane::engine {
 namespace {
 
-// Place of an element in the order, from its bits, by arithmetic on signed numbers.
-__int128 Place(const KeyFormat& f, const std::byte* p) {
+// Returns the rank of an element in the order, from its bits, by arithmetic on signed numbers.
+__int128 RankOf(const KeyFormat& f, const std::byte* p) {
   uint64_t u = 0;
   std::memcpy(&u, p, static_cast<size_t>(f.bytes));
   const __int128 sign = __int128{1} << (8 * f.bytes - 1), v = u;
@@ -40,7 +40,7 @@ void Check(const TopKProblem& p, const std::vector<std::byte>& x, ThreadPool* po
     const std::byte* row = x.data() + r * p.n * bytes;
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-      const __int128 l = Place(p.format, row + a * bytes), m = Place(p.format, row + b * bytes);
+      const __int128 l = RankOf(p.format, row + a * bytes), m = RankOf(p.format, row + b * bytes);
       return p.format.descending ? l > m : l < m;
     });
     for (int64_t i = 0; i < p.k; ++i) {

@@ -63,7 +63,7 @@ TEST(MemoryBudget, WaitsForRunningPrograms) {
 }
 
 // Programs that take most of the memory each, all at once: they run one after another.
-TEST(MemoryBudget, ProgramsTakeTheirTurns) {
+TEST(MemoryBudget, LargeProgramsRunOneAfterAnother) {
   MemoryPool pool;
   Workers::Options options;
   options.computing = 4;
