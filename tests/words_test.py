@@ -15,8 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # Folders (ending in a slash) and files that must have no finding. Whoever cleans a folder adds it.
 CLEAN = ("base/", "bench/", "cmake/", "conformance/", "core/", "dev", "docs/", "plugins/", "samples/", "sdk/backend/", "sdk/cli/", "sdk/codegen/",
-         "sdk/compiler/", "sdk/engine/backend/", "sdk/engine/kernels/", "sdk/engine/thunks/", "sdk/host/", "sdk/layers/", "sdk/python/",
-         "sdk/report/", "sdk/shim/", "sdk/templates/", "sdk/testing/", "tests/", "tools/", "README.md", "ARCHITECTURE.md",
+         "sdk/compiler/", "sdk/engine/backend/", "sdk/engine/codegen/", "sdk/engine/kernels/", "sdk/engine/thunks/", "sdk/host/",
+         "sdk/layers/", "sdk/python/", "sdk/report/", "sdk/shim/", "sdk/templates/", "sdk/testing/", "tests/", "tools/", "README.md", "ARCHITECTURE.md",
          "CONTRIBUTING.md", "CHANGELOG.md")
 # Data of other programs and published headers, whose words are not ours; and this file.
 EXEMPT = re.compile(r"(^|/)testdata/|\.(hlo|mlir|mlirbc|json|svg|csv|case)$|^api/|^LICENSE|^NOTICE|^conformance/(profiles|cases|levels)/|"
