@@ -84,7 +84,7 @@ TEST(Reduce, TypesAndOperations) {
   EXPECT_EQ(Difference(Reduce("c64", "add", "(0, 0)", "5,77", "5", "1"), o), "");
   EXPECT_EQ(Difference(Reduce("c64", "multiply", "(1, 0)", "5,7", "5", "1"), o), "");
   EXPECT_EQ(Difference(Reduce("c64", "add", "(0, 0)", "50,70", "70", "0"), o), "");
-  // The order matters: subtraction is folded from the left.
+  // The order matters: subtraction reduces from the left.
   EXPECT_EQ(Difference(Reduce("f32", "subtract", "0", "5,33", "5", "1"), o), "");
   EXPECT_EQ(Difference(Reduce("f32", "subtract", "0", "33,50", "50", "0"), o), "");
 }
