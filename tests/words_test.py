@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # Folders (ending in a slash) and files that must have no finding. Whoever cleans a folder adds it.
 CLEAN = ("base/", "bench/", "cmake/", "conformance/", "core/", "dev", "docs/", "plugins/", "samples/", "sdk/backend/", "sdk/cli/", "sdk/codegen/",
-         "sdk/compiler/", "sdk/engine/backend/", "sdk/engine/codegen/", "sdk/engine/jit/", "sdk/engine/kernels/", "sdk/engine/library/",
+         "sdk/compiler/", "sdk/engine/backend/", "sdk/engine/codegen/", "sdk/engine/compiler/", "sdk/engine/jit/", "sdk/engine/kernels/", "sdk/engine/library/",
          "sdk/engine/runtime/", "sdk/engine/thunks/", "sdk/host/", "sdk/layers/", "sdk/python/",
          "sdk/report/", "sdk/shim/", "sdk/templates/", "sdk/testing/", "tests/", "tools/", "README.md", "ARCHITECTURE.md",
          "CONTRIBUTING.md", "CHANGELOG.md")

@@ -99,10 +99,10 @@ less { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = pred[] compare(a, 
   }
   const Value& Recent(const Scope& scope, int within) {
     const int n = static_cast<int>(scope.size());
-    for (int turn = 0;; ++turn) {
+    for (int round = 0;; ++round) {
       const Value& v = scope[static_cast<size_t>(n - 1 - Pick(std::min(within, n)))];
-      if (!v.raw && (!v.constant || turn > 5)) return v;
-      if (turn > 50) return scope[0];
+      if (!v.raw && (!v.constant || round > 5)) return v;
+      if (round > 50) return scope[0];
     }
   }
 
@@ -363,23 +363,23 @@ less { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = pred[] compare(a, 
     state.insert(state.begin(), Add(scope, body, 's', {}, "constant(0)"));
     const std::string type = TupleText(state), tuple = Fresh(), name = Fresh();
     absl::StrAppend(&body, "  ", tuple, " = ", Pack(state), "\n");
-    std::string condition, turn;
+    std::string condition, loop_body;
     {
       Scope inside = Unpack(state, "state", condition);
       const Value n = Add(inside, condition, 's', {}, absl::StrCat("constant(", Pick(5), ")"));
       absl::StrAppend(&condition, "  ROOT go = pred[] compare(", inside[0].name, ", ", n.name, "), direction=LT\n");
     }
     {
-      Scope inside = Unpack(state, "state", turn);
-      const Value one = Add(inside, turn, 's', {}, "constant(1)");
-      const Value next = Add(inside, turn, 's', {}, absl::StrCat("add(", inside[0].name, ", ", one.name, ")"));
-      Fill(inside, turn, 2 + Pick(7), depth);
+      Scope inside = Unpack(state, "state", loop_body);
+      const Value one = Add(inside, loop_body, 's', {}, "constant(1)");
+      const Value next = Add(inside, loop_body, 's', {}, absl::StrCat("add(", inside[0].name, ", ", one.name, ")"));
+      Fill(inside, loop_body, 2 + Pick(7), depth);
       Scope after = {next};
-      for (size_t k = 1; k < state.size(); ++k) after.push_back(Like(inside, turn, state[k].type, state[k].dims));
-      absl::StrAppend(&turn, "  ROOT next = ", Pack(after), "\n");
+      for (size_t k = 1; k < state.size(); ++k) after.push_back(Like(inside, loop_body, state[k].type, state[k].dims));
+      absl::StrAppend(&loop_body, "  ROOT next = ", Pack(after), "\n");
     }
     absl::StrAppend(&called_, name, "_cond {\n  state = ", type, " parameter(0)\n", condition, "}\n", name,
-                    "_body {\n  state = ", type, " parameter(0)\n", turn, "}\n");
+                    "_body {\n  state = ", type, " parameter(0)\n", loop_body, "}\n");
     const std::string loop = Fresh();
     absl::StrAppend(&body, "  ", loop, " = ", type, " while(", tuple, "), condition=", name, "_cond, body=", name,
                     "_body\n");

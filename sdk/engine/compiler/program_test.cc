@@ -444,7 +444,7 @@ INSTANTIATE_TEST_SUITE_P(Contractions, Programs, ::testing::ValuesIn(kContractio
 TEST(Contractions, RandomDimensionNumbers) {
   std::mt19937 random(5);
   auto pick = [&](int n) { return static_cast<int>(random() % static_cast<uint32_t>(n)); };
-  for (int turn = 0; turn < 120; ++turn) {
+  for (int round = 0; round < 120; ++round) {
     // Kinds of dims: 0 batch, 1 contracting, 2 free.
     std::vector<int> batch(pick(3)), contracting(pick(4));
     for (int& e : batch) e = 1 + pick(4);

@@ -79,8 +79,8 @@ std::vector<Literal> Leaves(const Literal& value) {
 }
 
 // Element k in row-major order stands at the returned element of memory.
-std::vector<int64_t> Places(const Shape& shape) {
-  std::vector<int64_t> places(static_cast<size_t>(shape.num_elements()));
+std::vector<int64_t> ElementOffsets(const Shape& shape) {
+  std::vector<int64_t> offsets(static_cast<size_t>(shape.num_elements()));
   std::vector<int64_t> strides(static_cast<size_t>(shape.rank()));
   int64_t step = 1;
   for (int64_t k = 0; k < shape.rank(); ++k) {
@@ -89,22 +89,22 @@ std::vector<int64_t> Places(const Shape& shape) {
     step *= shape.dimensions(d);
   }
   std::vector<int64_t> index(strides.size(), 0);
-  for (int64_t& place : places) {
+  for (int64_t& place : offsets) {
     for (size_t d = 0; d < index.size(); ++d) place += index[d] * strides[d];
     for (size_t d = index.size(); d-- > 0;) {
       if (++index[d] < shape.dimensions(static_cast<int64_t>(d))) break;
       index[d] = 0;
     }
   }
-  return places;
+  return offsets;
 }
 
 // Row-major bytes to the order of `shape`, or back.
 void Reorder(const Shape& shape, const void* from, void* to, bool to_row_major) {
   const size_t width = static_cast<size_t>(ByteWidth(shape.element_type()));
-  const std::vector<int64_t> places = Places(shape);
-  for (size_t k = 0; k < places.size(); ++k) {
-    const size_t a = k * width, b = static_cast<size_t>(places[k]) * width;
+  const std::vector<int64_t> offsets = ElementOffsets(shape);
+  for (size_t k = 0; k < offsets.size(); ++k) {
+    const size_t a = k * width, b = static_cast<size_t>(offsets[k]) * width;
     std::memcpy(static_cast<char*>(to) + (to_row_major ? a : b),
                 static_cast<const char*>(from) + (to_row_major ? b : a), width);
   }
@@ -303,8 +303,8 @@ std::string ProgramDifference(const Module& module, const ProgramRunOptions& opt
   MemoryPool memory;
   const Run run{**program, leaves, wanted, options.tolerance};
   for (ThreadPool* p : {static_cast<ThreadPool*>(nullptr), pool}) {
-    for (int turn = 0; turn < 2; ++turn) {
-      if (std::string d = run(p, &memory, turn == 1); !d.empty())
+    for (int run_index = 0; run_index < 2; ++run_index) {
+      if (std::string d = run(p, &memory, run_index == 1); !d.empty())
         return explain(p == nullptr ? "one thread" : "several threads", d, **program);
     }
   }
