@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
@@ -37,8 +38,11 @@ void AddOption(const OptionLine& line, CLI::App* app) {
       },
       line.target);
   // Each use takes one value, so that the next argument stays positional.
-  if (std::holds_alternative<std::vector<std::string>*>(line.target))
+  if (std::holds_alternative<std::vector<std::string>*>(line.target)) {
     added->expected(1)->take_all()->allow_extra_args(false);
+  } else {
+    added->take_last();  // a later use overrides an earlier one, so that a wrapper can supply defaults
+  }
 }
 
 }  // namespace
@@ -93,6 +97,11 @@ bool ParseOptions(const std::vector<std::string>& words, Options* o, std::string
   // The arguments after --run are ids of checks.
   const auto run = std::find(words.begin(), words.end(), "--run");
   if (run != words.end()) o->run.assign(run + 1, words.end());
+  // CLI11 would take the next argument as the value.
+  const auto empty = std::find_if(words.begin(), run, [](const std::string& word) {
+    return absl::StartsWith(word, "--") && word.find('=') + 1 == word.size();
+  });
+  if (empty != run) return *problem = absl::StrCat(*empty, " needs a value"), false;
   try {
     app.parse(std::vector<std::string>(std::make_reverse_iterator(run), words.rend()));  // CLI11 expects reverse order
   } catch (const CLI::ParseError& e) {

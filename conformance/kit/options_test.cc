@@ -34,6 +34,16 @@ TEST(Options, ParsesEveryForm) {
   EXPECT_EQ(o.timeout, 20);
 }
 
+TEST(Options, TheLastUseOfAnOptionWins) {
+  Options o;
+  std::string problem;
+  ASSERT_TRUE(ParseOptions({"p.so", "--jobs", "2", "--profile", "cpu", "--jobs=3", "--profile", "mine.txt", "-q", "-q"},
+                           &o, &problem))
+      << problem;
+  EXPECT_EQ(o.jobs, 3);
+  EXPECT_EQ(o.profile, "mine.txt");
+}
+
 TEST(Options, ArgumentsAfterRunAreIds) {
   Options o;
   std::string problem;
@@ -47,6 +57,7 @@ TEST(Options, RefusesInvalidArguments) {
   EXPECT_THAT(ProblemWith({"a.so", "b.so"}), HasSubstr("not expected: b.so"));
   EXPECT_THAT(ProblemWith({"a.so", "--jsn", "x"}), HasSubstr("--jsn"));
   EXPECT_THAT(ProblemWith({"--json"}), HasSubstr("--json"));
+  EXPECT_THAT(ProblemWith({"--json=", "p.so"}), HasSubstr("--json= needs a value"));
   EXPECT_THAT(ProblemWith({"--jobs", "many"}), HasSubstr("--jobs = many"));
   EXPECT_THAT(ProblemWith({"--list=x"}), HasSubstr("list"));
   EXPECT_THAT(ProblemWith({"--jobs", "-1"}), HasSubstr("--jobs needs"));

@@ -53,8 +53,15 @@ absl::StatusOr<std::shared_ptr<Executable>> EmulatorExecutable::Build(
   };
   std::vector<Shape> parameter_shapes;
   for (const Instruction* p : lowered->entry()->parameters()) parameter_shapes.push_back(p->shape());
-  const std::vector<bool> arguments_in_tiles = in_tiles(FlattenToLeaves(parameter_shapes), arguments),
-                          results_in_tiles = in_tiles(FlattenToLeaves({lowered->entry()->root()->shape()}), results);
+  const std::vector<Shape> program_arguments = FlattenToLeaves(parameter_shapes),
+                           program_results = FlattenToLeaves({lowered->entry()->root()->shape()});
+  if (program_arguments.size() != arguments.size() || program_results.size() != results.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        out->kernels_->name(), ": the kernels have ", arguments.size(), " arguments and ", results.size(),
+        " results, the program has ", program_arguments.size(), " and ", program_results.size()));
+  }
+  const std::vector<bool> arguments_in_tiles = in_tiles(program_arguments, arguments),
+                          results_in_tiles = in_tiles(program_results, results);
   ArrayLowering lowering(array_side);
   if (!engine::IsFullyInterpreted(*lowered)) lowering.AssignEntryLayouts(*lowered, arguments, results);
   engine::ProgramOptions options = engine::OptionsForRuntime(custom_calls);

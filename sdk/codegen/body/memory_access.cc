@@ -168,6 +168,7 @@ void MemoryAccess::StoreRaw(Type* element, Value* base, const Affine& address, i
   const Affine a = address.Times(scale).Plus(offset);
   const llvm::Align align = AlignmentOf(element);
   if (!scopes_.HasLanes(a)) {
+    if (mask && mask->getType()->isVectorTy()) mask = b_.CreateOrReduce(mask);
     auto store = [&] { b_.CreateAlignedStore(raw, b_.CreateGEP(element, base, indices_.Uniform(a)), align); };
     return mask ? scopes_.If(mask, store) : store();
   }

@@ -7,7 +7,6 @@
 #include "absl/strings/str_join.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/faults.h"
-#include "sdk/backend/host_copy.h"
 #include "sdk/backend/launch_outputs.h"
 #include "sdk/engine/backend/launch.h"
 
@@ -29,7 +28,8 @@ class EngineLaunch : public ProgramLaunch {
       out.shape = outputs[k].shape;
       out.memory = client.topology().devices[static_cast<size_t>(request().device)].memories[0];
       const int32_t alias = outputs[k].alias;
-      const size_t bytes = StorageBytes(out.shape);
+      // The program stores one element in ByteWidth bytes, whatever element size the layout states.
+      const size_t bytes = out.shape.IsArray() ? static_cast<size_t>(out.shape.byte_size()) : 0;
       if (alias >= 0 && request().donated[static_cast<size_t>(alias)]) {
         out.storage = request().arguments[static_cast<size_t>(alias)].storage;
       } else {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "absl/strings/str_cat.h"
 #include "core/text/hlo_parser.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -97,6 +98,33 @@ ENTRY e {
   std::vector<bool> donated;
   for (const ParameterInfo& p : executable->signature().parameters) donated.push_back(p.donated);
   EXPECT_THAT(donated, ElementsAre(false, true, false));
+}
+
+// A layout may state another size of elements than the program writes: the outputs have memory for what it writes.
+TEST(EngineExecutableTest, OutputsHaveRoomWhateverElementSizeTheLayoutStates) {
+  for (const char* size : {"1", "4", "5000"}) {
+    auto executable = CompileText(
+        absl::StrCat("HloModule m, entry_computation_layout={(s4[64,32]{1,0})->s4[64,32]{0,1:E(", size,
+                     ")}}\n\nENTRY e {\n  x = s4[64,32] parameter(0)\n  ROOT r = s4[64,32] add(x, x)\n}\n")
+            .c_str());
+    ASSERT_NE(executable, nullptr);
+    EngineClient client(HostTopology("test", 1), std::chrono::seconds(10), 0);
+    auto loaded = client.Load(executable, {});
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    ExecuteRequest request;
+    const int32_t device = 0;
+    request.device_assignment = absl::MakeConstSpan(&device, 1);
+    auto storage = client.Allocate(0, 64 * 32);
+    ASSERT_TRUE(storage.ok());
+    std::memset((*storage)->data(), 1, 64 * 32);
+    request.arguments.push_back({executable->signature().parameters[0].shape, 0, *storage, Event()});
+    request.donated.push_back(false);
+    auto result = (*loaded)->Execute(std::move(request));
+    ASSERT_TRUE(result.ok()) << result.status();
+    ASSERT_TRUE(result->done.Await().ok());
+    ASSERT_GE(result->outputs[0].storage->size(), size_t{64 * 32}) << size;
+    EXPECT_EQ(static_cast<const int8_t*>(result->outputs[0].storage->data())[64 * 32 - 1], 2);
+  }
 }
 
 constexpr char kSum[] = R"(

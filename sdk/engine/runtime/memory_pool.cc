@@ -8,11 +8,10 @@
 #include <bit>
 
 #include "absl/base/optimization.h"
+#include "base/mutex.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-
-#include "base/mutex.h"
 #endif
 
 namespace backplane::engine {
