@@ -16,6 +16,7 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2")  # asserts stay enabled: they are cheap, and 
 set(CMAKE_C_FLAGS_RELEASE "-O2")
 
 add_compile_options(-fPIC)  # executables too, because they share the libraries' precompiled header
+add_link_options(-Wl,--build-id)  # stored executables name the build that made them (sdk/backend/build_id.h)
 add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   add_compile_options(-Wthread-safety -Werror=thread-safety)  # the annotations of base/mutex.h

@@ -27,13 +27,22 @@ std::string DefaultData() {
   return BACKPLANE_SOURCE_DIR "/conformance";
 }
 
+// Numbers are decimal: CLI11 would read "030" as an octal number.
+std::string DropLeadingZeros(std::string& number) {
+  while (number.size() > 1 && number[0] == '0') number.erase(0, 1);
+  return "";
+}
+
 void AddOption(const OptionLine& line, CLI::App* app) {
   CLI::Option* added = std::visit(
       [&](auto* target) -> CLI::Option* {
         if constexpr (std::is_same_v<decltype(target), bool*>) {
           return app->add_flag(line.names, *target)->disable_flag_override();
         } else {
-          return app->add_option(line.names, *target);
+          CLI::Option* option = app->add_option(line.names, *target);
+          if constexpr (std::is_arithmetic_v<std::remove_pointer_t<decltype(target)>>)
+            option->transform(CLI::Validator(DropLeadingZeros, ""));
+          return option;
         }
       },
       line.target);

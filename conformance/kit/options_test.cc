@@ -44,6 +44,15 @@ TEST(Options, TheLastUseOfAnOptionWins) {
   EXPECT_EQ(o.profile, "mine.txt");
 }
 
+TEST(Options, NumbersAreDecimal) {
+  Options o;
+  std::string problem;
+  ASSERT_TRUE(ParseOptions({"p.so", "--timeout", "030", "--slow", "00.5", "--jobs", "00"}, &o, &problem)) << problem;
+  EXPECT_EQ(o.timeout, 30);
+  EXPECT_EQ(o.slow, 0.5);
+  EXPECT_EQ(o.jobs, 0);
+}
+
 TEST(Options, ArgumentsAfterRunAreIds) {
   Options o;
   std::string problem;

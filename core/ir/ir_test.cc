@@ -213,6 +213,16 @@ TEST(Ir, PostOrderPutsCalleesFirst) {
   EXPECT_EQ(order[1], m.entry());
 }
 
+TEST(Verifier, DonorsNameParametersAndTheirLeaves) {
+  Small s;
+  s.module.config().buffer_donors = {{1, {}}};
+  EXPECT_TRUE(VerifyModule(s.module).ok()) << VerifyModule(s.module);
+  s.module.config().buffer_donors = {{2, {}}};
+  EXPECT_THAT(VerifyModule(s.module).message(), HasSubstr("[buffer_donor]"));
+  s.module.config().buffer_donors = {{1, {0}}};
+  EXPECT_THAT(VerifyModule(s.module).message(), HasSubstr("[buffer_donor]"));
+}
+
 TEST(Verifier, FindsStructuralFaults) {
   {
     Small s;

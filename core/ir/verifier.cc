@@ -270,7 +270,8 @@ absl::Status VerifyModule(const Module& module) {
     }
   }
   for (const BufferDonor& d : config.buffer_donors) {
-    if (d.parameter < 0 || d.parameter >= static_cast<int64_t>(entry.parameters.size())) {
+    const bool known = d.parameter >= 0 && d.parameter < static_cast<int64_t>(entry.parameters.size());
+    if (!known || sub(&entry.parameters[d.parameter], d.parameter_index) == nullptr) {
       return absl::InvalidArgumentError(
           absl::StrCat("module ", module.name(), ": a donor names no parameter ", d.parameter, " [buffer_donor]"));
     }

@@ -153,11 +153,11 @@ template <>
 struct NativeTypeOf<PrimitiveType::kU4> {
   using type = SmallInt<4, false>;
 };
-#define BACKPLANE_SMALL_FLOATS(X)                                                                               \
-  X(kF8E5M2)                                                                                                    \
-  X(kF8E4M3FN)                                                                                                  \
-  X(kF8E4M3B11FNUZ) X(kF8E5M2FNUZ) X(kF8E4M3FNUZ) X(kF8E4M3) X(kF8E3M4) X(kF4E2M1FN) X(kF8E8M0FNU) X(kF6E2M3FN) \
-      X(kF6E3M2FN)
+#define BACKPLANE_SMALL_FLOATS(X) \
+  X(kF8E5M2)                      \
+  X(kF8E4M3FN)                    \
+  X(kF8E4M3B11FNUZ)               \
+  X(kF8E5M2FNUZ) X(kF8E4M3FNUZ) X(kF8E4M3) X(kF8E3M4) X(kF4E2M1FN) X(kF8E8M0FNU) X(kF6E2M3FN) X(kF6E3M2FN)
 #define BACKPLANE_X(t)                         \
   template <>                                  \
   struct NativeTypeOf<PrimitiveType::t> {      \
@@ -215,10 +215,11 @@ decltype(auto) DispatchArrayType(PrimitiveType t, Fn&& fn) {
     return fn(TypeTag<PrimitiveType::e>{});
     BACKPLANE_CASE(kS8)
     BACKPLANE_CASE(kS16)
-    BACKPLANE_CASE(kS32) BACKPLANE_CASE(kS64) BACKPLANE_CASE(kU8) BACKPLANE_CASE(kU16) BACKPLANE_CASE(kU32)
-        BACKPLANE_CASE(kU64) BACKPLANE_CASE(kF16) BACKPLANE_CASE(kBF16) BACKPLANE_CASE(kF32) BACKPLANE_CASE(kF64)
-            BACKPLANE_CASE(kC64) BACKPLANE_CASE(kC128) BACKPLANE_CASE(kS1) BACKPLANE_CASE(kU1) BACKPLANE_CASE(kS2)
-                BACKPLANE_CASE(kU2) BACKPLANE_CASE(kS4) BACKPLANE_CASE(kU4) BACKPLANE_SMALL_FLOATS(BACKPLANE_CASE)
+    BACKPLANE_CASE(kS32)
+    BACKPLANE_CASE(kS64) BACKPLANE_CASE(kU8) BACKPLANE_CASE(kU16) BACKPLANE_CASE(kU32) BACKPLANE_CASE(kU64)
+        BACKPLANE_CASE(kF16) BACKPLANE_CASE(kBF16) BACKPLANE_CASE(kF32) BACKPLANE_CASE(kF64) BACKPLANE_CASE(kC64)
+            BACKPLANE_CASE(kC128) BACKPLANE_CASE(kS1) BACKPLANE_CASE(kU1) BACKPLANE_CASE(kS2) BACKPLANE_CASE(kU2)
+                BACKPLANE_CASE(kS4) BACKPLANE_CASE(kU4) BACKPLANE_SMALL_FLOATS(BACKPLANE_CASE)
 #undef BACKPLANE_CASE
                     default : return fn(TypeTag<PrimitiveType::kPred>{});
   }

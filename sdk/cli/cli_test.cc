@@ -57,7 +57,8 @@ TEST(Npy, RefusesWhatIsWrong) {
               HasSubstr("takes 8 bytes, the file has 4"));
   EXPECT_THAT(message("{'descr': '<M8', 'fortran_order': False, 'shape': (1,), }"),
               HasSubstr("'<M8' has no element type"));
-  EXPECT_THAT(message("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }"), HasSubstr("structured types"));
+  EXPECT_THAT(message("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }"),
+              HasSubstr("structured types"));
   EXPECT_THAT(message("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }"), HasSubstr("shape cannot be read"));
   EXPECT_THAT(
       message("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4611686018427387904), }"),

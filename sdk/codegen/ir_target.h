@@ -9,15 +9,13 @@
 //
 // What follows from the fields:
 //   - Values. An element is computed as a scalar or as a vector of any length; the emitters never need vectors. On a
-//   GPU a
-//     work item computes scalars, and vector_bytes is 0.
+//     GPU a work item computes scalars, and vector_bytes is 0.
 //   - Elementary functions are polynomials in IR on every machine: no library of device functions is linked. A target
 //     with has_fma has the errors that stand in vector_math_test's output; one without it loses a little.
 //   - Calls. Long functions become internal functions of the module (SetFunctionAttributes) with the default calling
 //     convention. Only kernels have one of their own (SetKernelAttributes).
 //   - Memory. An emitter that reads a table puts it into constant_address_space, one that needs a temporary array has
-//   it
-//     where the data layout says (temporary_address_space is that number). Pointers to buffers come from the caller.
+//     it where the data layout says (temporary_address_space is that number). Pointers to buffers come from the caller.
 #ifndef BACKPLANE_SDK_CODEGEN_IR_TARGET_H_
 #define BACKPLANE_SDK_CODEGEN_IR_TARGET_H_
 

@@ -154,8 +154,7 @@ llvm::Function* MathEmitter::FindOrMake(const ScalarFunction& f) {
   V all = values[0];
   if (values.size() > 1) {
     all = llvm::PoisonValue::get(result);
-    for (size_t i = 0; i < values.size(); ++i)
-      all = inner.CreateInsertValue(all, values[i], static_cast<unsigned>(i));
+    for (size_t i = 0; i < values.size(); ++i) all = inner.CreateInsertValue(all, values[i], static_cast<unsigned>(i));
   }
   inner.CreateRet(all);
   return function;

@@ -48,9 +48,15 @@ class ScheduleBuilder {
 
   void AddInstruction(const Instruction& i, StepSequence& steps) {
     if (OnlyNamesValues(i)) return;
-    if (StaysCall(i)) return AddComputation(*i.called(0), steps);
+    if (StaysCall(i)) {
+      calls_.push_back(&i);
+      AddComputation(*i.called(0), steps);
+      calls_.pop_back();
+      return;
+    }
     ScheduledStep step;
     step.instruction = &i;
+    step.calls = calls_;
     if (i.Is(Opcode::kWhile)) {
       const auto copies = assignment_.loop_entry_copies.find(&i);
       if (copies != assignment_.loop_entry_copies.end()) AddCopies(copies->second, &i, steps);
@@ -62,23 +68,29 @@ class ScheduleBuilder {
       step.selector = assignment_.slot(i.operand(0));
     }
     if (step.kind != ScheduledStep::Kind::kWork) {
+      // The calls around a loop or branch order it as a whole, and not the steps within it.
+      std::vector<const Instruction*> outside;
+      outside.swap(calls_);
       for (const Computation* c : i.called()) step.sequences.push_back(Build(*c));
+      calls_.swap(outside);
     }
     steps.push_back(std::move(step));
   }
 
-  static void AddCopies(const std::vector<SlotCopy>& copies, const Instruction* of, StepSequence& steps) {
+  void AddCopies(const std::vector<SlotCopy>& copies, const Instruction* of, StepSequence& steps) {
     for (const SlotCopy& copy : copies) {
       if (copy.bytes == 0) continue;
       ScheduledStep step;
       step.kind = ScheduledStep::Kind::kCopy;
       step.instruction = of;
       step.copy = copy;
+      step.calls = calls_;
       steps.push_back(std::move(step));
     }
   }
 
   const BufferAssignment& assignment_;
+  std::vector<const Instruction*> calls_;  // those around the computation that is being added
 };
 
 // What a step uses, its bodies and branches included.
@@ -130,10 +142,21 @@ bool AnyOverlap(const std::vector<SlotId>& a, const std::vector<SlotId>& b, cons
   });
 }
 
+// The instruction of a step and the calls around it: control edges of each of them order the step.
+std::vector<const Instruction*> InstructionAndCalls(const ScheduledStep& step) {
+  std::vector<const Instruction*> all = step.calls;
+  if (step.instruction != nullptr) all.push_back(step.instruction);
+  return all;
+}
+
 bool IsControlPredecessor(const ScheduledStep& earlier, const ScheduledStep& later) {
-  if (earlier.instruction == nullptr || later.instruction == nullptr) return false;
-  const auto& predecessors = later.instruction->control_predecessors();
-  return std::find(predecessors.begin(), predecessors.end(), earlier.instruction) != predecessors.end();
+  const std::vector<const Instruction*> before = InstructionAndCalls(earlier);
+  for (const Instruction* i : InstructionAndCalls(later)) {
+    for (const Instruction* predecessor : i->control_predecessors()) {
+      if (std::find(before.begin(), before.end(), predecessor) != before.end()) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace

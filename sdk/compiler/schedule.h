@@ -34,6 +34,8 @@ struct ScheduledStep {
   Kind kind = Kind::kWork;
   const Instruction* instruction = nullptr;
   SlotCopy copy;
+  // The calls that the step stands in, the outermost first: their control predecessors are the step's, too.
+  std::vector<const Instruction*> calls;
   std::vector<StepSequence> sequences;
   // A loop's predicate. A branch's predicate, where the first sequence is that of true, or an s32 index, where an index
   // out of range names the last sequence.

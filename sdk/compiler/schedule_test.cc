@@ -332,5 +332,36 @@ ENTRY e {
   EXPECT_THAT(dependencies[3], ElementsAre(1));
 }
 
+TEST(ScheduleTest, ControlEdgesOfACallOrderItsSteps) {
+  auto module = Parse(R"(HloModule m
+
+f {
+  p = f32[4] parameter(0)
+  ROOT s = f32[4] sine(p)
+}
+
+g {
+  p = f32[4] parameter(0)
+  ROOT c = f32[4] cosine(p)
+}
+
+ENTRY e {
+  x = f32[4] parameter(0)
+  a = f32[4] call(x), to_apply=f, frontend_attributes={inlineable="false"}
+  b = f32[4] call(x), to_apply=g, frontend_attributes={inlineable="false"}, control-predecessors={a}
+  d = f32[4] tanh(x), control-predecessors={b}
+  ROOT r = (f32[4], f32[4], f32[4]) tuple(a, b, d)
+}
+)");
+  ASSERT_NE(module, nullptr);
+  auto schedule = BuildSchedule(*module, [](const Instruction*, int64_t, int64_t) { return false; });
+  ASSERT_TRUE(schedule.ok()) << schedule.status();
+  ASSERT_EQ(schedule->entry.size(), 3u);
+  const auto dependencies = FindDependencies(schedule->entry, schedule->assignment);
+  EXPECT_THAT(dependencies[0], IsEmpty());
+  EXPECT_THAT(dependencies[1], ElementsAre(0));
+  EXPECT_THAT(dependencies[2], ElementsAre(1));
+}
+
 }  // namespace
 }  // namespace backplane::compiler

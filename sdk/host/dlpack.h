@@ -145,7 +145,7 @@ absl::StatusOr<ExportedUnversioned> ExportUnversioned(std::shared_ptr<const Buff
 
 struct ImportOptions {
   Copy copy = Copy::kIfNeeded;
-  Location location;            // default: the first addressable device
+  Location location;      // default: the first addressable device
   size_t alignment = 64;  // in bytes; memory with less alignment is copied
   intptr_t stream = 0;    // a stream of the client's platform after which the contents are ready
 };

@@ -182,7 +182,8 @@ absl::StatusOr<Buffer> CopyIn(const Client& client, const Checked& c, const Loca
   // For zero elements any address would do, but some plugins refuse a null pointer.
   static char nothing;
   const void* data = c.count == 0 ? &nothing : c.data;
-  return client.ToDevice(HostView{data, c.type, c.dims, row_major ? absl::Span<const int64_t>() : byte_strides}, location);
+  return client.ToDevice(HostView{data, c.type, c.dims, row_major ? absl::Span<const int64_t>() : byte_strides},
+                         location);
 }
 
 absl::StatusOr<Imported> ImportTensor(const Client& client, const Tensor& tensor, uint64_t flags,

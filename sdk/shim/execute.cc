@@ -238,8 +238,9 @@ std::vector<UseMark> OutputMarks(const StorageList& arguments, const std::vector
   return marks;
 }
 
-absl::StatusOr<std::vector<LaunchDevice>> FindLaunchDevices(PJRT_LoadedExecutable& e, const PJRT_LoadedExecutable_Execute_Args& a,
-                                              std::vector<MemoryObject*>* portable_outputs) {
+absl::StatusOr<std::vector<LaunchDevice>> FindLaunchDevices(PJRT_LoadedExecutable& e,
+                                                            const PJRT_LoadedExecutable_Execute_Args& a,
+                                                            std::vector<MemoryObject*>* portable_outputs) {
   const size_t outputs = e.executable->signature().outputs.size();
   std::vector<LaunchDevice> targets;
   if (a.execute_device == nullptr) {
@@ -293,7 +294,8 @@ absl::StatusOr<std::vector<LaunchDevice>> FindLaunchDevices(PJRT_LoadedExecutabl
 // devices would be matched incorrectly.
 int64_t RunId(PJRT_LoadedExecutable& e, const LaunchDevice& target, bool alone) {
   if (!alone || e.devices.size() < 2) return next_run_id.fetch_add(1, std::memory_order_relaxed);
-  const size_t d = static_cast<size_t>(std::find(e.devices.begin(), e.devices.end(), target.device) - e.devices.begin());
+  const size_t d =
+      static_cast<size_t>(std::find(e.devices.begin(), e.devices.end(), target.device) - e.devices.begin());
   MutexLock lock(e.mu);
   e.lone_launches.resize(e.devices.size());
   // Each executable has its own range, above the ids of all other launches.

@@ -56,9 +56,9 @@ absl::StatusOr<std::shared_ptr<Executable>> EmulatorExecutable::Build(
   const std::vector<Shape> program_arguments = FlattenToLeaves(parameter_shapes),
                            program_results = FlattenToLeaves({lowered->entry()->root()->shape()});
   if (program_arguments.size() != arguments.size() || program_results.size() != results.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        out->kernels_->name(), ": the kernels have ", arguments.size(), " arguments and ", results.size(),
-        " results, the program has ", program_arguments.size(), " and ", program_results.size()));
+    return absl::InvalidArgumentError(absl::StrCat(out->kernels_->name(), ": the kernels have ", arguments.size(),
+                                                   " arguments and ", results.size(), " results, the program has ",
+                                                   program_arguments.size(), " and ", program_results.size()));
   }
   const std::vector<bool> arguments_in_tiles = in_tiles(program_arguments, arguments),
                           results_in_tiles = in_tiles(program_results, results);

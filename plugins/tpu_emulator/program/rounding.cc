@@ -1,6 +1,7 @@
 #include "plugins/tpu_emulator/program/rounding.h"
 
 #include <algorithm>
+#include <array>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -33,13 +34,23 @@ bool MovesElementsOnly(const Instruction& i) {
   }
 }
 
+// Whether the type of an iota represents each of its elements. f8e8m0fnu has no zero, so it has no exact iota.
+bool IsExactIota(const Instruction& i) {
+  const int64_t extent = i.shape().dimensions(i.attrs().GetInt(AttrId::kIotaDimension));
+  // A float type with an inexact integer in a range that starts at 0 rounds or overflows one of the last two.
+  const std::array<int64_t, 3> probes = {0, std::max<int64_t>(extent - 1, 0), std::max<int64_t>(extent - 2, 0)};
+  return extent == 0 || std::all_of(probes.begin(), probes.end(), [&](int64_t v) {
+           return Literal::ScalarInt(i.shape().element_type(), v).GetAsDouble(0) == static_cast<double>(v);
+         });
+}
+
 // Whether the operation is computed in f32 if it has narrow floats. Others read or write the bits of the narrow type.
 bool IsComputedInF32(const Instruction& i) {
   if (i.Is(Opcode::kReduce) || i.Is(Opcode::kReduceWindow)) return i.shape().IsArray();
   if (i.Is(Opcode::kSelectAndScatter)) return true;
   if (i.Is(Opcode::kReducePrecision)) return false;  // it operates on the bits of the narrow type
   return (i.info().Has(OpTrait::kElementwise) && !i.Is(Opcode::kConvert)) || MovesElementsOnly(i) ||
-         i.Is(Opcode::kIota);
+         (i.Is(Opcode::kIota) && IsExactIota(i));
 }
 
 Shape WithF32(const Shape& s) { return s.WithElementType(PrimitiveType::kF32); }

@@ -59,6 +59,26 @@ TEST(Rounding, RoundsEveryOperationInOpMode) {
   }
 }
 
+TEST(Rounding, AnIotaHoldsValuesOfItsType) {
+  // f8e8m0fnu has no zero, and bf16 rounds odd numbers above 256.
+  PreparedProgram p = PrepareFromText(R"(HloModule m
+ENTRY e {
+  i = f8e8m0fnu[2] iota(), iota_dimension=0
+  a = f8e8m0fnu[2] exponential(i)
+  ROOT r = f32[2] convert(a)
+})");
+  EXPECT_THAT(RunIt(*p.executable, {}),
+              testing::ElementsAre(testing::IsNan(), testing::FloatNear(std::exp(1.0f), 1e-5f)));
+  p = PrepareFromText(R"(HloModule m
+ENTRY e {
+  i = bf16[260] iota(), iota_dimension=0
+  r = bf16[260] add(i, i)
+  ROOT s = f32[260] convert(r)
+})");
+  const std::vector<float> got = RunIt(*p.executable, {});
+  for (int64_t i = 0; i < 260; ++i) EXPECT_EQ(got[static_cast<size_t>(i)], 2 * RoundToBf16(static_cast<float>(i))) << i;
+}
+
 TEST(Rounding, RoundsAProductBeforeItsEpilogue) {
   PreparedProgram p = PrepareFromText(R"(HloModule m
 ENTRY e {

@@ -251,7 +251,7 @@ ENTRY e {
       if (ended_well == 0) ++refused;
     }
     EXPECT_EQ(whole + refused, 12);  // never one device without the other
-    if (matrices >= 40) {  // room for all that may compute at once
+    if (matrices >= 40) {            // room for all that may compute at once
       EXPECT_EQ(whole, 12);
     }
     EXPECT_LE(client.GetMemoryStats(0)->peak_bytes_in_use, matrices * kMatrixBytes);

@@ -103,10 +103,10 @@ ENTRY e {
 // A layout may state another size of elements than the program writes: the outputs have memory for what it writes.
 TEST(EngineExecutableTest, OutputsHaveRoomWhateverElementSizeTheLayoutStates) {
   for (const char* size : {"1", "4", "5000"}) {
-    auto executable = CompileText(
-        absl::StrCat("HloModule m, entry_computation_layout={(s4[64,32]{1,0})->s4[64,32]{0,1:E(", size,
-                     ")}}\n\nENTRY e {\n  x = s4[64,32] parameter(0)\n  ROOT r = s4[64,32] add(x, x)\n}\n")
-            .c_str());
+    auto executable =
+        CompileText(absl::StrCat("HloModule m, entry_computation_layout={(s4[64,32]{1,0})->s4[64,32]{0,1:E(", size,
+                                 ")}}\n\nENTRY e {\n  x = s4[64,32] parameter(0)\n  ROOT r = s4[64,32] add(x, x)\n}\n")
+                        .c_str());
     ASSERT_NE(executable, nullptr);
     EngineClient client(HostTopology("test", 1), std::chrono::seconds(10), 0);
     auto loaded = client.Load(executable, {});

@@ -109,9 +109,7 @@ void EngineFusionPolicy::BeforeMerge(const FusionGraph& graph, int from, int int
   b = {};
 }
 
-bool EngineFusionPolicy::CanPlan(const Computation& kernel) const {
-  return codegen::CanPlanKernel(kernel).ok();
-}
+bool EngineFusionPolicy::CanPlan(const Computation& kernel) const { return codegen::CanPlanKernel(kernel).ok(); }
 
 // ---- Whether a producer joins a kernel that reads it.
 

@@ -75,7 +75,8 @@ class CodeLibrary {
   virtual ~CodeLibrary() = default;
 
   // Links objects, all visible to one another. Undefined symbols are looked for in `externals`, then among the memory
-  // functions listed by DefaultSymbols(), then in ExactMath(); anything else is an Internal error that names the symbol.
+  // functions listed by DefaultSymbols(), then in ExactMath(); anything else is an Internal error that names the
+  // symbol.
   static absl::StatusOr<std::unique_ptr<CodeLibrary>> Link(absl::Span<const ObjectCode> objects,
                                                            const Symbols& externals = {});
 
@@ -92,9 +93,9 @@ class CodeLibrary {
   virtual int64_t code_bytes() const = 0;
 };
 
-// What generated code for this machine calls for huge angles and remainders of huge quotients (sdk/codegen/vector_math.h,
-// EmitExactMath), compiled by the first caller in the process and kept. CodeLibrary::Link asks for it when a symbol of
-// it is undefined.
+// What generated code for this machine calls for huge angles and remainders of huge quotients
+// (sdk/codegen/vector_math.h, EmitExactMath), compiled by the first caller in the process and kept. CodeLibrary::Link
+// asks for it when a symbol of it is undefined.
 absl::StatusOr<const CodeLibrary*> ExactMath();
 
 // memcpy and its like: what generated code may call without saying so.

@@ -58,8 +58,8 @@ class ThreadPool {
   // Runs fn(chunk, slot) for each chunk in [0, num_chunks), in no particular order, and returns when all are done.
   // `slot` is in [0, num_threads()) and no two threads hold the same one at the same time within one call: index a
   // per-thread scratch with it. The caller's slot is 0. May be called from any thread, from inside another ParallelFor
-  // (the inner one is shared with whoever is idle) and while other calls are running. What fn throws is thrown here once
-  // nobody runs a chunk any more; chunks that had not begun are left out.
+  // (the inner one is shared with whoever is idle) and while other calls are running. What fn throws is thrown here
+  // once nobody runs a chunk any more; chunks that had not begun are left out.
   void ParallelFor(int64_t num_chunks, absl::FunctionRef<void(int64_t chunk, int slot)> fn);
 
   // The same over [0, total) in contiguous ranges of at least `grain` items, a few per thread.
