@@ -1,0 +1,30 @@
+// Kernels compiled for the host: what the emulated runtime runs instead of a GPU's machine code where speed counts.
+//
+// A host image is an ELF shared library (ET_DYN) for the host's machine that needs no other library. It exports one
+// array, kHostKernelTable, that ends with an entry whose name is null.
+#ifndef BACKPLANE_PLUGINS_HIP_LOWERING_HOST_IMAGE_H_
+#define BACKPLANE_PLUGINS_HIP_LOWERING_HOST_IMAGE_H_
+
+#include <cstdint>
+
+namespace backplane::hip {
+
+// Runs all threads of one block. `kernarg`: the arguments, each at its natural alignment, in their order. `shared`:
+// HostKernel::shared_bytes of memory for this block, 64-byte aligned, uninitialized. `frames`: HostKernel::frame_bytes
+// of memory for this block, 64-byte aligned, uninitialized. Blocks may run on several threads at once.
+using HostKernelFunction = void (*)(const void* kernarg, uint32_t block, uint32_t blocks, void* shared, void* frames);
+
+struct HostKernel {
+  const char* name;
+  HostKernelFunction run;
+  uint32_t threads;        // of a block
+  uint32_t kernarg_bytes;
+  uint32_t shared_bytes;
+  uint32_t frame_bytes;    // for the states of threads that wait at barriers
+};
+
+inline constexpr char kHostKernelTable[] = "backplane_host_kernels";
+
+}  // namespace backplane::hip
+
+#endif  // BACKPLANE_PLUGINS_HIP_LOWERING_HOST_IMAGE_H_
