@@ -193,12 +193,14 @@ bool Event::InCallback() { return ThreadRunner().active(); }
 Event Event::All(absl::Span<const Event> events) {
   struct Join {
     std::atomic<int64_t> pending;
-    std::vector<Event> events;
+    // By event. Not the events themselves: they hold the join by their callbacks, so that events which are dropped
+    // would never be destroyed, and nobody would hear of it.
+    std::vector<absl::Status> statuses;
     Event result = Event::Create();
     void Arrive() {
       if (pending.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-      for (const Event& e : events) {
-        if (absl::Status s = e.status(); !s.ok()) return result.Set(std::move(s));
+      for (absl::Status& s : statuses) {
+        if (!s.ok()) return result.Set(std::move(s));
       }
       result.Set();
     }
@@ -221,11 +223,16 @@ Event Event::All(absl::Span<const Event> events) {
   }
   if (waiting == 1 && others_ok) return *last;
   auto join = std::make_shared<Join>();
-  join->events.assign(events.begin(), events.end());
+  join->statuses.resize(events.size());
   // Starts at one more than the number of events, so that the result is not set before all of them have been visited.
   join->pending = static_cast<int64_t>(events.size()) + 1;
   Event result = join->result;
-  for (const Event& e : join->events) e.OnReady([join](const absl::Status&) { join->Arrive(); });
+  for (size_t k = 0; k < events.size(); ++k) {
+    events[k].OnReady([join, k](const absl::Status& status) {
+      join->statuses[k] = status;
+      join->Arrive();
+    });
+  }
   join->Arrive();
   return result;
 }

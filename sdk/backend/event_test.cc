@@ -48,6 +48,18 @@ TEST(EventTest, ASignalIsThereUntilTheEventIsSet) {
   EXPECT_EQ(alive, 0);
 }
 
+TEST(EventTest, AllHearsOfEventsThatAreDropped) {
+  Event all;
+  {
+    Event a = Event::Create(), b = Event::Create();
+    all = Event::All({a, b});
+    b.Set(absl::NotFoundError("x"));
+    EXPECT_FALSE(all.IsReady());
+  }
+  ASSERT_TRUE(all.IsReady());
+  EXPECT_EQ(all.status().code(), absl::StatusCode::kAborted);
+}
+
 TEST(EventTest, CopiesShareTheStateAndTheFirstSetWins) {
   Event a = Event::Create();
   Event b = a;
