@@ -121,7 +121,7 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileForMachine(std::unique_ptr<Mo
   facts.options = options;
   facts.version = ComputeVersion(chosen);
   facts.fingerprint = absl::StrCat(module->Fingerprint(), "-", HostVersion(facts.version));
-  RETURN_IF_ERROR(engine::PartitionForDevices(module.get(), options, &log));
+  RETURN_IF_ERROR(compiler::PartitionForDevices(module.get(), options, &log));
   RETURN_IF_ERROR(engine::SimplifyForEngine(module.get(), &log));
   RETURN_IF_ERROR(RunPass(ResolveBitcasts(), module.get()).status());
   SetEntryLayouts(module.get(), GetTileShape(chosen.machine));
@@ -151,7 +151,7 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileForMachine(std::unique_ptr<Mo
     if (report.ok()) facts.runs = std::make_shared<RunCounter>(*report);
     watch.LogElapsed("report", &log);
   }
-  if (!engine::IsFullyInterpreted(*program.executable)) {
+  if (!compiler::IsFullyInterpreted(*program.executable)) {
     const ModuleConfig& laid_out = program.kernels->config();
     KeepEntryTiled(program.executable.get(), laid_out.parameter_layouts, laid_out.result_layout, &log);
   }

@@ -63,7 +63,7 @@ absl::StatusOr<std::shared_ptr<Executable>> EmulatorExecutable::Build(
   const std::vector<bool> arguments_in_tiles = in_tiles(program_arguments, arguments),
                           results_in_tiles = in_tiles(program_results, results);
   ArrayLowering lowering(array_side);
-  if (!engine::IsFullyInterpreted(*lowered)) lowering.AssignEntryLayouts(*lowered, arguments, results);
+  if (!compiler::IsFullyInterpreted(*lowered)) lowering.AssignEntryLayouts(*lowered, arguments, results);
   engine::ProgramOptions options = engine::OptionsForRuntime(custom_calls);
   options.lowering = &lowering;
   options.objects = objects;

@@ -9,29 +9,20 @@
 #include "core/import/compile_options.h"
 #include "core/ir/module.h"
 #include "sdk/backend/backend.h"
+#include "sdk/compiler/pipeline.h"
 #include "sdk/engine/compiler/custom_lowering.h"
 #include "sdk/engine/compiler/program.h"
 
 namespace backplane::engine {
 
-// The three stages, in the order in which a plugin calls them, with passes of its own between them. `log`, which may be
-// null, gets lines for the compile log.
+// The stages after compiler::PartitionForDevices (sdk/compiler/pipeline.h), in the order in which a plugin calls them,
+// with passes of its own between them. `log`, which may be null, gets lines for the compile log.
 
-// Makes the one program that each device runs.
-absl::Status PartitionForDevices(Module* module, const CompileOptions& options, std::vector<std::string>* log);
-// Simplifies by the definitions of the operations alone. Costs are counted and layouts chosen after it.
+// compiler::SimplifyForTarget with what the engine's kernels can do.
 absl::Status SimplifyForEngine(Module* module, std::vector<std::string>* log);
 // Makes arrays row-major, converts element types and contractions to those that kernels and the library have, and
 // fuses. `lowering` may be null. Afterwards Program::Build accepts the module.
 absl::Status LowerForEngine(Module* module, const CustomLowering* lowering, std::vector<std::string>* log);
-
-// Whether the evaluator runs the whole program: SimplifyForEngine has left one call of it in the entry, because no pass
-// could resolve its dynamic sizes.
-bool IsFullyInterpreted(const Module& module);
-
-// Counts the work of one run by the definitions of core/ops: "flops", "transcendentals", "bytes accessed". Loop bodies
-// count once.
-NamedValues CountCost(const Module& module);
 
 // Returns options for Program::Build with the threads of the process.
 ProgramOptions OptionsForRuntime(CustomCallRegistry* custom_calls);

@@ -1,0 +1,65 @@
+// Executables of the HIP plugin.
+#ifndef BACKPLANE_PLUGINS_HIP_BACKEND_EXECUTABLE_H_
+#define BACKPLANE_PLUGINS_HIP_BACKEND_EXECUTABLE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plugins/hip/backend/client.h"
+#include "plugins/hip/program/program.h"
+#include "sdk/backend/backend.h"
+#include "sdk/backend/mixed/collectives.h"
+#include "sdk/backend/mixed/custom_calls.h"
+
+namespace backplane::hip {
+
+class HipExecutable : public Executable {
+ public:
+  // `registry`: finds the handlers of the program's custom calls, now.
+  static absl::StatusOr<std::shared_ptr<Executable>> Create(std::unique_ptr<GpuProgram> program, std::string target,
+                                                            CompileOptions options, NamedValues cost,
+                                                            std::string fingerprint, CustomCallRegistry& registry,
+                                                            std::vector<std::string> log);
+
+  const std::string& name() const override { return program_->module().name(); }
+  const CompileOptions& options() const override { return options_; }
+  const ExecutableSignature& signature() const override { return signature_; }
+  const Module* optimized_module() const override { return &program_->module(); }
+  std::string fingerprint() const override { return fingerprint_; }
+  int64_t code_size() const override { return static_cast<int64_t>(program_->image().bytes.size()); }
+  NamedValues cost() const override { return cost_; }
+  CompiledMemoryStats memory_stats() const override;
+  std::string compile_log() const override;
+  absl::StatusOr<std::string> Serialize() const override;
+
+  const GpuProgram& program() const { return *program_; }
+  const std::string& target() const { return target_; }
+  const mixed::CustomCalls& custom_calls() const { return custom_calls_; }
+  const mixed::Collectives& collectives() const { return collectives_; }
+
+ private:
+  HipExecutable() = default;
+  std::unique_ptr<GpuProgram> program_;
+  std::string target_, fingerprint_;
+  CompileOptions options_;
+  NamedValues cost_;
+  ExecutableSignature signature_;
+  mixed::CustomCalls custom_calls_;
+  mixed::Collectives collectives_;
+  std::vector<std::string> log_;
+};
+
+// Compiles a module for a GPU by its name (FindGpuTarget).
+absl::StatusOr<std::shared_ptr<Executable>> CompileForGpu(std::unique_ptr<Module> module, const std::string& target,
+                                                          const CompileOptions& options, CustomCallRegistry& registry);
+// FailedPrecondition where another build or another target made the bytes.
+absl::StatusOr<std::shared_ptr<Executable>> DeserializeForGpu(absl::string_view bytes, const std::string& target,
+                                                              CustomCallRegistry& registry);
+// The executable must be a HipExecutable.
+absl::StatusOr<std::unique_ptr<LoadedExecutable>> LoadOnGpu(std::shared_ptr<Runtime> runtime,
+                                                            std::shared_ptr<const Executable> executable);
+
+}  // namespace backplane::hip
+
+#endif  // BACKPLANE_PLUGINS_HIP_BACKEND_EXECUTABLE_H_

@@ -1,0 +1,76 @@
+#include "plugins/hip/backend/options.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/types/status_macros.h"
+#include "sdk/backend/build_id.h"
+#include "sdk/backend/host_topology.h"
+
+namespace backplane::hip {
+namespace {
+
+constexpr char kPlatformOption[] = "platform", kLibraryOption[] = "library", kTargetOption[] = "target",
+               kCountOption[] = "device_count";
+constexpr int64_t kMaxDevices = 1024;
+
+absl::StatusOr<std::string> TextOf(const std::string& name, const NamedValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  return absl::InvalidArgumentError(absl::StrCat("create option ", name, ": expected a text"));
+}
+
+}  // namespace
+
+absl::StatusOr<Options> ParseOptions(const NamedValues& values) {
+  Options options;
+  for (const auto& [name, value] : values) {
+    if (name == kPlatformOption) {
+      ASSIGN_OR_RETURN(const std::string platform, TextOf(name, value));
+      ASSIGN_OR_RETURN(options.runtime.platform, ParsePlatform(platform));
+    } else if (name == kLibraryOption) {
+      ASSIGN_OR_RETURN(options.runtime.library, TextOf(name, value));
+    } else if (name == kTargetOption) {
+      ASSIGN_OR_RETURN(options.target, TextOf(name, value));
+    } else if (name == kCountOption) {
+      const int64_t* count = std::get_if<int64_t>(&value);
+      if (count == nullptr || *count < 1 || *count > kMaxDevices)
+        return absl::InvalidArgumentError(absl::StrCat("create option ", name, ": expected 1 to ", kMaxDevices));
+      options.device_count = static_cast<int>(*count);
+    } else if (name == kMemoryLimitOption) {
+      const int64_t* bytes = std::get_if<int64_t>(&value);
+      if (bytes == nullptr || *bytes < 1)
+        return absl::InvalidArgumentError(absl::StrCat("create option ", name, ": expected at least 1"));
+      options.memory_limit_bytes = *bytes;
+    } else if (name != kCollectiveTimeoutOption) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "create option ", name, ": unknown; known: ",
+          absl::StrJoin({kPlatformOption, kLibraryOption, kTargetOption, kCountOption, kMemoryLimitOption,
+                         kCollectiveTimeoutOption},
+                        ", ")));
+    }
+  }
+  ASSIGN_OR_RETURN(options.collective_time_limit, CollectiveTimeLimit(values));
+  return options;
+}
+
+Topology MakeTopology(const std::string& target, const std::vector<DeviceNames>& devices) {
+  Topology topology;
+  topology.platform_name = "hip";
+  topology.platform_version = absl::StrCat("backplane hip 0.1.0; ", target, "; build ", BuildId());
+  topology.attributes[kTargetAttribute] = target;
+  for (size_t d = 0; d < devices.size(); ++d) {
+    const int32_t id = static_cast<int32_t>(d);
+    DeviceInfo device;
+    device.id = device.local_hardware_id = id;
+    device.kind = devices[d].name;
+    device.debug_string = absl::StrCat("hip:", d);
+    device.to_string = absl::StrCat("HipDevice(id=", d, ")");
+    device.attributes["architecture"] = devices[d].architecture;
+    device.memories = {2 * id, 2 * id + 1};
+    topology.devices.push_back(std::move(device));
+    topology.memories.push_back({2 * id, "device", 0, {id}});
+    topology.memories.push_back({2 * id + 1, "pinned_host", 1, {id}});
+  }
+  return topology;
+}
+
+}  // namespace backplane::hip

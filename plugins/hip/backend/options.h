@@ -1,0 +1,42 @@
+// The create options of the HIP plugin, and the topology that follows from them.
+//
+//   platform      auto (default), amd, nvidia, emulated: whose runtime is opened (runtime/open_runtime.h)
+//   library       path of the runtime's library
+//   target        compile for this GPU (lowering.h), "gfx942" or "host". Default: the device's own. For the emulated
+//                 runtime "host" runs faster than machine code
+//   memory_limit_bytes, collective_timeout_seconds      as of the other plugins (sdk/backend/host_topology.h)
+//   device_count  of a topology without hardware: for how many devices, 1 to 1024, is compiled; default 1
+#ifndef BACKPLANE_PLUGINS_HIP_BACKEND_OPTIONS_H_
+#define BACKPLANE_PLUGINS_HIP_BACKEND_OPTIONS_H_
+
+#include <chrono>
+#include <string>
+
+#include "plugins/hip/runtime/open_runtime.h"
+#include "sdk/backend/backend.h"
+
+namespace backplane::hip {
+
+struct Options {
+  RuntimeOptions runtime;
+  std::string target;  // empty: the device's
+  int64_t memory_limit_bytes = 0;
+  std::chrono::milliseconds collective_time_limit{};
+  int device_count = 1;
+};
+
+// InvalidArgument names an option that is unknown or has a wrong value, and the options that there are.
+absl::StatusOr<Options> ParseOptions(const NamedValues& options);
+
+// The attribute of a topology that names the GPU for which is compiled.
+inline constexpr char kTargetAttribute[] = "target";
+
+struct DeviceNames {
+  std::string name, architecture;
+};
+// Device d has the memories 2d "device", its default, and 2d + 1 "pinned_host".
+Topology MakeTopology(const std::string& target, const std::vector<DeviceNames>& devices);
+
+}  // namespace backplane::hip
+
+#endif  // BACKPLANE_PLUGINS_HIP_BACKEND_OPTIONS_H_

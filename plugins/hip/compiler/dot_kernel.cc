@@ -1,0 +1,224 @@
+// Matrix products in tiles, for every element type.
+//
+// A block computes kTileM x kTileN elements of the result. In each step its threads copy kTileK columns of the left and
+// as many rows of the right operand to shared memory, in the type of the sums. A thread keeps a square of sums in
+// registers; its rows and columns are spread over the tile, so that neighbouring threads read neighbouring words.
+#include "absl/strings/str_cat.h"
+#include "core/types/status_macros.h"
+#include "plugins/hip/compiler/dot_problem.h"
+#include "plugins/hip/compiler/kernel_frame.h"
+#include "sdk/codegen/body/carried_values.h"
+#include "sdk/compiler/dot_strides.h"
+
+namespace backplane::hip {
+
+using codegen::LoopScopes;
+using codegen::VarId;
+using compiler::Affine;
+using llvm::Value;
+
+namespace {
+
+constexpr int64_t kThreadsAcross = 16;  // 16 x 16 threads
+constexpr int64_t kRowsOfThread = kTileM / kThreadsAcross, kColumnsOfThread = kTileN / kThreadsAcross;
+
+int64_t CountTiles(int64_t size, int64_t tile) { return (size + tile - 1) / tile; }
+
+class DotEmitter {
+ public:
+  DotEmitter(KernelFrame& frame, DotProblem problem)
+      : f_(frame), e_(frame.elements), b_(frame.b), p_(std::move(problem)), sum_(p_.sum_type()) {}
+
+  void Emit() {
+    lhs_tile_ = f_.AddShared(sum_, kTileM * kTileK);
+    rhs_tile_ = f_.AddShared(sum_, kTileK * kTileN);
+    e_.Identity(Opcode::kAdd, sum_, &zero_);
+    row_of_thread_ = b_.CreateLShr(f_.thread(), b_.getInt32(4));
+    column_of_thread_ = b_.CreateAnd(f_.thread(), b_.getInt32(kThreadsAcross - 1));
+    const int64_t across = CountTiles(p_.n, kTileN), down = CountTiles(p_.m, kTileM);
+    const VarId tile_column = f_.vars.Loop(across), tile_row = f_.vars.Loop(down);
+    std::vector<VarId> all;
+    for (const DotProblem::BatchDim& d : p_.batch) {
+      batch_.push_back(f_.vars.Loop(d.size));
+      all.push_back(batch_.back());
+    }
+    all.push_back(tile_row), all.push_back(tile_column);
+    f_.ForEachBlock(p_.batch_size() * down * across, [&](Value* tile) {
+      f_.scopes.Bind(all, tile);
+      EmitTile(Affine::Var(tile_row).Times(kTileM), Affine::Var(tile_column).Times(kTileN));
+    });
+  }
+
+ private:
+  Affine BatchOffset(int64_t DotProblem::BatchDim::*stride) const {
+    Affine sum;
+    for (size_t d = 0; d < batch_.size(); ++d) sum.Add(Affine::Var(batch_[d]), p_.batch[d].*stride);
+    return sum;
+  }
+
+  void EmitTile(const Affine& first_row, const Affine& first_column) {
+    Value* row = f_.indices.Uniform(first_row);
+    Value* column = f_.indices.Uniform(first_column);
+    Vals sums(static_cast<size_t>(kRowsOfThread * kColumnsOfThread), zero_);
+    LoopScopes::Values carried = codegen::PartsOf(sums);
+    const int64_t steps = CountTiles(p_.k, kTileK);
+    llvm::IntegerType* type = f_.indices.CounterType(steps * kTileK);
+    f_.scopes.Loop(llvm::ConstantInt::get(type, 0), llvm::ConstantInt::get(type, static_cast<uint64_t>(steps * kTileK)),
+                   kTileK, carried, [&](Value* k, LoopScopes::Values& now) {
+                     CopyTile(lhs_tile_, kTileM, kTileK, {f_.array(0), p_.lhs_type}, row, p_.m, p_.lhs_m_stride, k, p_.k,
+                              p_.lhs_k_stride, BatchOffset(&DotProblem::BatchDim::lhs_stride));
+                     CopyTile(rhs_tile_, kTileK, kTileN, {f_.array(1), p_.rhs_type}, k, p_.k, p_.rhs_k_stride, column,
+                              p_.n, p_.rhs_n_stride, BatchOffset(&DotProblem::BatchDim::rhs_stride));
+                     f_.EmitBarrier();
+                     MultiplyTiles(sums, now);
+                     f_.EmitBarrier();
+                   });
+    sums = codegen::FromParts(sums, carried);
+    for (int64_t i = 0; i < kRowsOfThread; ++i) {
+      for (int64_t j = 0; j < kColumnsOfThread; ++j)
+        StoreSum(row, column, i, j, sums[static_cast<size_t>(i * kColumnsOfThread + j)]);
+    }
+  }
+
+  Value* Extend(Value* v, Value* like) { return b_.CreateZExtOrTrunc(v, like->getType()); }
+  Value* Number(Value* like, int64_t n) { return llvm::ConstantInt::get(like->getType(), static_cast<uint64_t>(n)); }
+
+  // Fills a tile of `rows` x `columns` in shared memory with the elements from (first_row, first_column) on, zeros
+  // beyond the matrix.
+  void CopyTile(Value* tile, int64_t rows, int64_t columns, const ArrayRef& array, Value* first_row, int64_t matrix_rows,
+                int64_t row_stride, Value* first_column, int64_t matrix_columns, int64_t column_stride,
+                const Affine& offset) {
+    const VarId position = f_.vars.Loop(rows * columns), r = f_.vars.Loop(matrix_rows), c = f_.vars.Loop(matrix_columns);
+    // Neighbouring threads read neighbouring memory.
+    const bool by_columns = row_stride < column_stride;
+    for (int64_t part = 0; part < rows * columns / (kThreadsAcross * kThreadsAcross); ++part) {
+      f_.scopes.Block([&] {
+        Value* number = b_.CreateAdd(f_.thread(), b_.getInt32(static_cast<uint32_t>(part * kThreadsAcross * kThreadsAcross)));
+        const int64_t inner = by_columns ? rows : columns;
+        Value* outer_at = b_.CreateUDiv(number, Number(number, inner));
+        Value* inner_at = b_.CreateURem(number, Number(number, inner));
+        Value* in_row = by_columns ? inner_at : outer_at;
+        Value* in_column = by_columns ? outer_at : inner_at;
+        Value* row = b_.CreateAdd(Extend(in_row, first_row), first_row);
+        Value* column = b_.CreateAdd(Extend(in_column, first_column), first_column);
+        Value* exists = b_.CreateAnd(b_.CreateICmpSLT(row, Number(row, matrix_rows)),
+                                     b_.CreateICmpSLT(column, Number(column, matrix_columns)));
+        // An element that does not exist is replaced by one that does, and its value by zero.
+        f_.scopes.Bind({&r, 1}, b_.CreateSelect(exists, row, Number(row, 0)));
+        f_.scopes.Bind({&c, 1}, b_.CreateSelect(exists, column, Number(column, 0)));
+        f_.scopes.Bind({&position, 1},
+                       b_.CreateAdd(b_.CreateMul(in_row, Number(in_row, columns)), in_column));
+        const Affine address = offset.Plus(Affine::Var(r), row_stride).Plus(Affine::Var(c), column_stride);
+        Val value = e_.Convert(f_.memory.Load(array, address, {}), array.type, sum_);
+        value.stored = nullptr;
+        f_.memory.StoreComputed(tile, Affine::Var(position), sum_, e_.Select(exists, value, zero_));
+      });
+    }
+  }
+
+  void MultiplyTiles(const Vals& like, LoopScopes::Values& carried) {
+    const VarId k = f_.vars.Loop(kTileK), row = f_.vars.Loop(kThreadsAcross), column = f_.vars.Loop(kThreadsAcross);
+    f_.scopes.Loop(b_.getInt32(0), b_.getInt32(kTileK), 1, carried, [&](Value* at, LoopScopes::Values& now) {
+      f_.scopes.Bind({&k, 1}, at);
+      f_.scopes.Bind({&row, 1}, row_of_thread_);
+      f_.scopes.Bind({&column, 1}, column_of_thread_);
+      Vals sums = codegen::FromParts(like, now);
+      Vals left, right;
+      for (int64_t i = 0; i < kRowsOfThread; ++i) {
+        left.push_back(f_.memory.LoadComputed(
+            lhs_tile_, Affine::Var(row).Plus(i * kThreadsAcross).Times(kTileK).Plus(Affine::Var(k)), sum_));
+      }
+      for (int64_t j = 0; j < kColumnsOfThread; ++j) {
+        right.push_back(f_.memory.LoadComputed(
+            rhs_tile_, Affine::Var(k).Times(kTileN).Plus(Affine::Var(column)).Plus(j * kThreadsAcross), sum_));
+      }
+      for (int64_t i = 0; i < kRowsOfThread; ++i) {
+        for (int64_t j = 0; j < kColumnsOfThread; ++j) {
+          Val& sum = sums[static_cast<size_t>(i * kColumnsOfThread + j)];
+          sum = MultiplyAdd(left[static_cast<size_t>(i)], right[static_cast<size_t>(j)], sum);
+        }
+      }
+      now = codegen::PartsOf(sums);
+    });
+  }
+
+  Val MultiplyAdd(const Val& x, const Val& y, const Val& sum) {
+    if (sum_ == PrimitiveType::kF32 || sum_ == PrimitiveType::kF64)
+      return {b_.CreateIntrinsic(llvm::Intrinsic::fma, {x.v->getType()}, {x.v, y.v, sum.v})};
+    const bool is_pred = sum_ == PrimitiveType::kPred;
+    Val v = e_.Binary(is_pred ? Opcode::kOr : Opcode::kAdd, sum_, sum,
+                      e_.Binary(is_pred ? Opcode::kAnd : Opcode::kMultiply, sum_, x, y));
+    v.stored = nullptr;
+    return v;
+  }
+
+  void StoreSum(Value* first_row, Value* first_column, int64_t i, int64_t j, const Val& sum) {
+    Value* row = b_.CreateAdd(first_row, b_.CreateAdd(Extend(row_of_thread_, first_row), Number(first_row, i * kThreadsAcross)));
+    Value* column = b_.CreateAdd(first_column, b_.CreateAdd(Extend(column_of_thread_, first_column), Number(first_column, j * kThreadsAcross)));
+    Value* exists = b_.CreateAnd(b_.CreateICmpSLT(row, Number(row, p_.m)), b_.CreateICmpSLT(column, Number(column, p_.n)));
+    f_.scopes.If(exists, [&] {
+      const VarId r = f_.vars.Loop(p_.m), c = f_.vars.Loop(p_.n);
+      f_.scopes.Bind({&r, 1}, row);
+      f_.scopes.Bind({&c, 1}, column);
+      const Affine address = BatchOffset(&DotProblem::BatchDim::out_stride)
+                                 .Plus(Affine::Var(r), p_.out_m_stride)
+                                 .Plus(Affine::Var(c), p_.out_n_stride);
+      f_.memory.Store({f_.array(2), p_.out_type}, address, e_.Convert(sum, sum_, p_.out_type), {});
+    });
+  }
+
+  KernelFrame& f_;
+  codegen::ElementEmitter& e_;
+  llvm::IRBuilder<>& b_;
+  const DotProblem p_;
+  const PrimitiveType sum_;
+  Val zero_;
+  std::vector<VarId> batch_;
+  Value *lhs_tile_ = nullptr, *rhs_tile_ = nullptr, *row_of_thread_ = nullptr, *column_of_thread_ = nullptr;
+};
+
+}  // namespace
+
+int64_t DotProblem::batch_size() const {
+  int64_t size = 1;
+  for (const BatchDim& d : batch) size *= d.size;
+  return size;
+}
+
+PrimitiveType DotProblem::sum_type() const {
+  return codegen::IsNarrowFloat(out_type) ? PrimitiveType::kF32 : out_type;
+}
+
+absl::StatusOr<DotProblem> MakeDotProblem(const Instruction& instruction) {
+  const std::optional<compiler::DotCall> call = compiler::AsDotCall(instruction);
+  if (!call) return absl::InvalidArgumentError(absl::StrCat(instruction.name(), ": no dot"));
+  const Instruction& dot = *call->dot;
+  const compiler::DotOperandRuns runs = compiler::GetDotOperandRuns(dot);
+  const compiler::DotResultRuns out = compiler::GetDotResultRuns(dot, call->permutation);
+  if (!runs.lhs_ok() || !runs.rhs_ok() || !out.m || !out.n)
+    return absl::InvalidArgumentError(absl::StrCat(dot.name(), ": an operand's dimensions are no single run"));
+  DotProblem p;
+  p.lhs_type = dot.operand(0)->shape().element_type();
+  p.rhs_type = dot.operand(1)->shape().element_type();
+  p.out_type = dot.shape().element_type();
+  p.m = runs.m->size, p.n = runs.n->size, p.k = runs.lhs_k->size;
+  p.lhs_m_stride = runs.m->stride, p.lhs_k_stride = runs.lhs_k->stride;
+  p.rhs_k_stride = runs.rhs_k->stride, p.rhs_n_stride = runs.n->stride;
+  p.out_m_stride = out.m->stride, p.out_n_stride = out.n->stride;
+  const DotDimensions& d = dot.dot_dims();
+  const DimVector lhs = RowMajorStrides(dot.operand(0)->shape().dimensions());
+  const DimVector rhs = RowMajorStrides(dot.operand(1)->shape().dimensions());
+  for (size_t i = 0; i < d.lhs_batch.size(); ++i) {
+    p.batch.push_back({dot.operand(0)->shape().dimensions(d.lhs_batch[i]), lhs[static_cast<size_t>(d.lhs_batch[i])],
+                       rhs[static_cast<size_t>(d.rhs_batch[i])], out.strides[i]});
+  }
+  return p;
+}
+
+void EmitDot(KernelFrame& frame, const Instruction& dot) {
+  absl::StatusOr<DotProblem> problem = MakeDotProblem(dot);
+  if (!problem.ok()) return frame.elements.Fail(problem.status());
+  DotEmitter(frame, *std::move(problem)).Emit();
+}
+
+}  // namespace backplane::hip

@@ -1,0 +1,37 @@
+// A dot as a batch of matrix products over strided memory.
+#ifndef BACKPLANE_PLUGINS_HIP_COMPILER_DOT_PROBLEM_H_
+#define BACKPLANE_PLUGINS_HIP_COMPILER_DOT_PROBLEM_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/ir/instruction.h"
+
+namespace backplane::hip {
+
+// out[b, i, j] = sum over p of lhs[b, i, p] * rhs[b, p, j]. Strides count elements.
+struct DotProblem {
+  struct BatchDim {
+    int64_t size, lhs_stride, rhs_stride, out_stride;
+  };
+  PrimitiveType lhs_type{}, rhs_type{}, out_type{};
+  int64_t m = 1, n = 1, k = 1;
+  int64_t lhs_m_stride = 0, lhs_k_stride = 0, rhs_k_stride = 0, rhs_n_stride = 0, out_m_stride = 0, out_n_stride = 0;
+  std::vector<BatchDim> batch;
+
+  int64_t batch_size() const;
+  // The type in which sums are kept: f32 for narrower floats, else that of the result.
+  PrimitiveType sum_type() const;
+};
+
+// A tile of the result that a block computes, and the part of k that it loads at a time.
+inline constexpr int64_t kTileM = 64, kTileN = 64, kTileK = 16;
+
+// Of a dot, or of a fusion of a dot and a transpose of its result (compiler::AsDotCall). InvalidArgument where
+// compiler::LegalizeContractions has not been applied.
+absl::StatusOr<DotProblem> MakeDotProblem(const Instruction& dot);
+
+}  // namespace backplane::hip
+
+#endif  // BACKPLANE_PLUGINS_HIP_COMPILER_DOT_PROBLEM_H_

@@ -1,0 +1,152 @@
+#include "plugins/hip/compiler/fusion_policy.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "core/passes/rewrite.h"
+#include "core/types/status_macros.h"
+#include "plugins/hip/compiler/kernel_plan.h"
+#include "sdk/codegen/body/can_evaluate.h"
+#include "sdk/compiler/index_map.h"
+
+namespace backplane::hip {
+
+using compiler::FusionGraph;
+using compiler::FusionRole;
+using compiler::MergeVerdict;
+
+namespace {
+
+constexpr size_t kMaxMembers = 96;    // of one kernel: registers and code size grow with it
+constexpr int kMaxInputs = 32;        // arrays that a kernel reads
+constexpr size_t kMaxMovingReads = 4;  // places at which a kernel computes one value again
+
+bool IsCheap(const Instruction& i) {
+  return !i.info().Has(OpTrait::kTranscendental) && !i.Is(Opcode::kDivide) && !i.Is(Opcode::kRemainder) &&
+         !i.Is(Opcode::kPower) && !i.Is(Opcode::kReduce) && !i.Is(Opcode::kReduceWindow) && i.called().empty();
+}
+
+}  // namespace
+
+compiler::FusionOptions GpuFusionPolicy::options() const {
+  compiler::FusionOptions options;
+  options.cycle_search = {.max_visits = 0, .total = 1000000, .total_per_instruction = 500, .short_search = 256};
+  options.max_targets = 8;
+  options.merge_equal_members = true;
+  options.keep_annotations = false;
+  options.keep_positions = false;
+  return options;
+}
+
+FusionRole GpuFusionPolicy::GetRole(const Instruction& i) const {
+  if (i.Is(Opcode::kParameter) || i.Is(Opcode::kTuple) || i.Is(Opcode::kGetTupleElement) || i.Is(Opcode::kWhile) ||
+      i.Is(Opcode::kConditional) || i.Is(Opcode::kFusion))
+    return FusionRole::kNotFusible;
+  if (i.Is(Opcode::kConstant) && !i.shape().IsScalar()) return FusionRole::kNotFusible;
+  if (!codegen::CanEvaluate(i).ok()) return FusionRole::kNotFusible;
+  if (i.Is(Opcode::kReduce)) return FusionRole::kReduction;
+  if (i.Is(Opcode::kReduceWindow)) return FusionRole::kWindow;
+  if (!i.shape().IsArray()) return FusionRole::kNotFusible;
+  if (i.Is(Opcode::kDynamicUpdateSlice)) return FusionRole::kUpdate;
+  if (i.Is(Opcode::kIota) || compiler::MovesElements(i)) return FusionRole::kIndexing;
+  return FusionRole::kElementwise;
+}
+
+bool GpuFusionPolicy::IsCopiedIntoReaders(const Instruction& i) const {
+  if (i.Is(Opcode::kConstant)) return i.shape().IsScalar();
+  if (i.Is(Opcode::kBroadcast)) return !i.IsRoot();
+  return i.Is(Opcode::kIota) && !i.IsRoot();
+}
+
+void GpuFusionPolicy::Start(const FusionGraph& graph) {
+  facts_.assign(static_cast<size_t>(graph.group_count()), {});
+  for (int n = 0; n < graph.node_count(); ++n) {
+    if (graph.group_of(n) < 0 || graph.node(n).role != FusionRole::kReduction) continue;
+    Facts& facts = facts_[static_cast<size_t>(graph.group_of(n))];
+    facts.has_reduction = true;
+    facts.has_shared_reduction = IsSharedByBlock(graph.instruction(n));
+  }
+}
+
+void GpuFusionPolicy::BeforeMerge(const FusionGraph& graph, int from, int into) {
+  facts_[static_cast<size_t>(into)].has_reduction |= facts_[static_cast<size_t>(from)].has_reduction;
+  facts_[static_cast<size_t>(into)].has_shared_reduction |= facts_[static_cast<size_t>(from)].has_shared_reduction;
+}
+
+bool GpuFusionPolicy::IsReadElementwise(const FusionGraph& graph, int producer, int target) const {
+  const FusionGraph::Node& p = graph.node(producer);
+  return std::all_of(p.uses.begin(), p.uses.end(), [&](const FusionGraph::Use& use) {
+    if (graph.group_of(use.node) != target) return true;
+    const FusionGraph::Node& reader = graph.node(use.node);
+    return !use.repeats && (reader.role == FusionRole::kElementwise || reader.role == FusionRole::kReduction);
+  });
+}
+
+MergeVerdict GpuFusionPolicy::JudgeMerge(const FusionGraph& graph, int producer, int target,
+                                         bool further_result) const {
+  const FusionGraph::Node& p = graph.node(producer);
+  const Instruction& instruction = *p.instruction;
+  const Facts& own = facts_[static_cast<size_t>(p.group)];
+  const Facts& facts = facts_[static_cast<size_t>(target)];
+  if (!instruction.shape().IsArray() || further_result) return MergeVerdict::kRefuse;
+  if (p.role == FusionRole::kUpdate || p.role == FusionRole::kWindow) return MergeVerdict::kRefuse;
+  if (graph.group(p.group).members.size() + graph.group(target).members.size() > kMaxMembers ||
+      graph.CountInputs(p.group, target) > kMaxInputs)
+    return MergeVerdict::kRefuse;
+  if (own.has_reduction) {
+    // One that a thread computes alone is computed for each element that reads it.
+    if (!own.has_shared_reduction)
+      return IsReadElementwise(graph, producer, target) && !facts.has_reduction ? MergeVerdict::kIfPlannable
+                                                                               : MergeVerdict::kRefuse;
+    return MergeVerdict::kIfPlannable;
+  }
+  size_t moving = 0;
+  for (const FusionGraph::Use& use : p.uses) {
+    if (graph.group_of(use.node) != target) continue;
+    const FusionGraph::Node& reader = graph.node(use.node);
+    if (reader.role == FusionRole::kWindow && (!IsCheap(instruction) || graph.group(p.group).members.size() > 3))
+      return MergeVerdict::kRefuse;
+    // The updated array must stay one: the kernel works in place on it.
+    if (reader.role == FusionRole::kUpdate && reader.instruction->operand(0) == &instruction)
+      return MergeVerdict::kRefuse;
+    if (reader.role == FusionRole::kIndexing || use.repeats) {
+      ++moving;
+      const int64_t read = reader.instruction->shape().IsArray() ? reader.instruction->shape().num_elements() : 0;
+      if ((use.repeats || read > instruction.shape().num_elements()) && !IsCheap(instruction) && !facts.has_shared_reduction)
+        return MergeVerdict::kRefuse;
+    }
+  }
+  if (moving > kMaxMovingReads) return MergeVerdict::kRefuse;
+  return facts.has_shared_reduction ? MergeVerdict::kIfPlannable : MergeVerdict::kAccept;
+}
+
+bool GpuFusionPolicy::CanPlan(const Computation& kernel) const {
+  const absl::StatusOr<KernelPlan> plan = PlanFusion(kernel);
+  if (!plan.ok()) return false;
+  // A reduction that a block should share must not become one that each thread computes by itself.
+  const bool shares = std::any_of(kernel.instructions().begin(), kernel.instructions().end(),
+                                  [](const auto& i) { return IsSharedByBlock(*i); });
+  return !shares || plan->kind == KernelPlan::Kind::kRows;
+}
+
+compiler::FusionLabel GpuFusionPolicy::Describe(const FusionGraph& graph, int group,
+                                                absl::Span<const int> results) const {
+  std::string name;
+  int shown = 0;
+  const std::vector<int>& members = graph.group(group).members;
+  for (auto m = members.rbegin(); m != members.rend() && shown < 3; ++m, ++shown)
+    name = absl::StrCat(OpName(graph.instruction(*m).opcode()), shown > 0 ? "_" : "", name);
+  return {absl::StrCat(name, "_fusion"), "fused_computation", FusionKind::kLoop, &graph.instruction(results.back())};
+}
+
+absl::StatusOr<bool> FuseForGpu::Run(Module* module) {
+  bool changed = false;
+  for (Computation* c : ControlFlowComputations(module)) {
+    GpuFusionPolicy policy;
+    ASSIGN_OR_RETURN(const bool fused, FusionGraph(c, &policy).Fuse());
+    changed |= fused;
+  }
+  return changed;
+}
+
+}  // namespace backplane::hip

@@ -1,0 +1,218 @@
+#include "plugins/hip/compiler/kernel_plan.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "core/types/status_macros.h"
+#include "plugins/hip/compiler/dot_problem.h"
+#include "sdk/codegen/body/can_evaluate.h"
+#include "sdk/codegen/body/combiner.h"
+#include "sdk/compiler/index_map.h"
+
+namespace backplane::hip {
+namespace {
+
+using compiler::Affine;
+using compiler::Index;
+
+constexpr int64_t kMinSharedElements = 32;  // below this one thread combines a row
+constexpr int64_t kMaxBlocks = 16384;       // beyond them a block computes several parts of the work
+constexpr int kVectorBytes = 16;            // the widest load of a thread
+
+std::vector<const Instruction*> ResultsOf(const Computation& body) {
+  const Instruction* root = body.root();
+  if (!root->Is(Opcode::kTuple)) return {root};
+  return {root->operands().begin(), root->operands().end()};
+}
+
+uint32_t CountBlocks(int64_t work, int64_t per_block) {
+  return static_cast<uint32_t>(std::clamp<int64_t>((work + per_block - 1) / per_block, 1, kMaxBlocks));
+}
+
+absl::Status CanEvaluateAll(const Computation& body) {
+  for (const auto& i : body.instructions()) {
+    if (i->Is(Opcode::kParameter) || i->Is(Opcode::kTuple) || i->Is(Opcode::kGetTupleElement)) continue;
+    if (i->Is(Opcode::kConstant) && i->shape().IsArray()) continue;
+    RETURN_IF_ERROR(codegen::CanEvaluate(*i));
+  }
+  return absl::OkStatus();
+}
+
+// ---- Rows.
+
+// The shape of the rows of a body: the dims that its reductions read, and which of them they reduce.
+struct RowSpace {
+  std::vector<int64_t> dims, reduced;  // `reduced` ascending
+  bool IsFull(const Shape& s) const { return std::equal(dims.begin(), dims.end(), s.dimensions().begin(), s.dimensions().end()); }
+  bool IsRow(const Shape& s) const {
+    std::vector<int64_t> kept;
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if (!std::binary_search(reduced.begin(), reduced.end(), static_cast<int64_t>(d))) kept.push_back(dims[d]);
+    }
+    return std::equal(kept.begin(), kept.end(), s.dimensions().begin(), s.dimensions().end());
+  }
+};
+
+// Follows the reads of a body from its results to see that each reduction is read at its own row only.
+class RowCheck {
+ public:
+  RowCheck(const RowSpace& space, const std::vector<const Instruction*>& reduces) : space_(space) {
+    for (size_t d = 0; d < space.dims.size(); ++d) {
+      full_.push_back(Affine::Var(vars_.Loop(space.dims[d])));
+      if (!std::binary_search(space.reduced.begin(), space.reduced.end(), static_cast<int64_t>(d)))
+        row_.push_back(full_.back());
+    }
+    materialized_.insert(reduces.begin(), reduces.end());
+  }
+
+  bool Holds(const Computation& body, const std::vector<const Instruction*>& reduces) {
+    for (const Instruction* reduce : reduces) {
+      for (int64_t k = 0; k < reduce->operand_count() / 2; ++k) {
+        if (!ReadsOwnRow(reduce->operand(k), full_)) return false;
+      }
+      // Initial values have no index; those that depend on a reduction are rare.
+      for (int64_t k = reduce->operand_count() / 2; k < reduce->operand_count(); ++k) {
+        if (!ReadsOwnRow(reduce->operand(k), {})) return false;
+      }
+    }
+    for (const Instruction* result : ResultsOf(body)) {
+      const Instruction* value = result->Is(Opcode::kGetTupleElement) ? result->operand(0) : result;
+      if (materialized_.contains(value)) continue;
+      const Shape& shape = result->shape();
+      if (!space_.IsFull(shape) && !space_.IsRow(shape)) return false;
+      if (!ReadsOwnRow(result, space_.IsFull(shape) ? full_ : row_)) return false;
+    }
+    return true;
+  }
+
+ private:
+  bool ReadsOwnRow(const Instruction* value, const Index& index) {
+    compiler::AccessWalk walk(vars_, materialized_);
+    walk.Visit(value, index);
+    walk.Finish();
+    if (walk.too_complex()) return false;
+    return std::all_of(walk.accesses().begin(), walk.accesses().end(), [&](const compiler::Access& a) {
+      return !materialized_.contains(a.array) || a.index == row_;
+    });
+  }
+
+  const RowSpace& space_;
+  compiler::VarTable vars_;
+  Index full_, row_;
+  compiler::AccessWalk::ArraySet materialized_;
+};
+
+bool PlanRows(const Computation& body, KernelPlan* plan) {
+  std::vector<const Instruction*> reduces;
+  RowSpace space;
+  for (const auto& i : body.instructions()) {
+    if (!i->Is(Opcode::kReduce)) continue;
+    if (!IsSharedByBlock(*i)) return false;
+    const Shape& operand = i->operand(0)->shape();
+    RowSpace own{{operand.dimensions().begin(), operand.dimensions().end()}, compiler::SortedDims(*i)};
+    if (reduces.empty()) {
+      space = std::move(own);
+    } else if (own.dims != space.dims || own.reduced != space.reduced) {
+      return false;
+    }
+    reduces.push_back(i.get());
+  }
+  if (reduces.empty() || !RowCheck(space, reduces).Holds(body, reduces)) return false;
+  plan->kind = KernelPlan::Kind::kRows;
+  plan->reduces = std::move(reduces);
+  plan->columns = 1, plan->rows = 1;
+  for (size_t d = 0; d < space.dims.size(); ++d) {
+    const bool reduced = std::binary_search(space.reduced.begin(), space.reduced.end(), static_cast<int64_t>(d));
+    (reduced ? plan->columns : plan->rows) *= space.dims[d];
+  }
+  if (plan->rows == 0 || plan->columns == 0) return false;
+  plan->threads = 64;
+  while (plan->threads < 256 && plan->threads * 4 <= plan->columns) plan->threads *= 2;
+  if (plan->rows == 1 && plan->columns >= 8192) plan->threads = 1024;
+  plan->blocks = CountBlocks(plan->rows, 1);
+  plan->note = absl::StrCat("rows: ", plan->rows, " of ", plan->columns, ", ", plan->reduces.size(), " reductions");
+  return true;
+}
+
+// ---- Elements.
+
+// Whether every instruction computes element i of its result from element i of its operands, or from scalars.
+bool IsElementwise(const Computation& body, absl::Span<const int64_t> dims) {
+  return std::all_of(body.instructions().begin(), body.instructions().end(), [&](const auto& i) {
+    if (i->Is(Opcode::kTuple)) return true;
+    if (!i->shape().IsArray()) return false;
+    if (i->shape().IsScalar()) return true;
+    if (!std::equal(dims.begin(), dims.end(), i->shape().dimensions().begin(), i->shape().dimensions().end()))
+      return false;
+    if (i->Is(Opcode::kParameter)) return true;
+    if (i->Is(Opcode::kBroadcast)) return i->operand(0)->shape().IsScalar();
+    return i->info().Has(OpTrait::kElementwise);
+  });
+}
+
+bool CallsNothing(const Computation& body) {
+  return std::all_of(body.instructions().begin(), body.instructions().end(),
+                     [](const auto& i) { return i->called().empty(); });
+}
+
+int ChooseLanes(const Computation& body, const std::vector<const Instruction*>& results, int64_t elements) {
+  int widest = 1;
+  for (const auto& i : body.instructions()) {
+    if (i->Is(Opcode::kTuple)) continue;
+    if (!i->shape().IsArray() || IsComplex(i->shape().element_type()) || IsSubByte(i->shape().element_type())) return 0;
+    widest = std::max(widest, ByteWidth(i->shape().element_type()));
+  }
+  const int lanes = std::min(kVectorBytes / widest, 8);
+  const Shape& shape = results[0]->shape();
+  if (lanes < 2 || elements % lanes != 0 || !CallsNothing(body)) return 0;
+  return IsElementwise(body, {shape.dimensions().begin(), shape.dimensions().end()}) ? lanes : 0;
+}
+
+}  // namespace
+
+bool IsSharedByBlock(const Instruction& reduce) {
+  if (!reduce.Is(Opcode::kReduce)) return false;
+  const codegen::Combiner combiner = codegen::AnalyzeCombiner(*reduce.called(0));
+  if (!codegen::MayReorder(reduce, combiner)) return false;
+  int64_t reduced = 1;
+  for (const int64_t d : compiler::SortedDims(reduce)) reduced *= reduce.operand(0)->shape().dimensions(d);
+  return reduced >= kMinSharedElements;
+}
+
+absl::StatusOr<KernelPlan> PlanFusion(const Computation& body) {
+  RETURN_IF_ERROR(CanEvaluateAll(body));
+  KernelPlan plan;
+  if (PlanRows(body, &plan)) return plan;
+  int64_t largest = 0;
+  bool equal = true;
+  const std::vector<const Instruction*> results = ResultsOf(body);
+  for (const Instruction* r : results) {
+    if (!r->shape().IsArray()) return absl::UnimplementedError(absl::StrCat(r->name(), ": a result is no array"));
+    largest = std::max(largest, r->shape().num_elements());
+    equal = equal && r->shape().num_elements() == results[0]->shape().num_elements();
+  }
+  plan.lanes = equal ? ChooseLanes(body, results, largest) : 0;
+  plan.blocks = CountBlocks(largest, int64_t{plan.threads} * std::max(1, plan.lanes));
+  plan.note = absl::StrCat("elements: ", largest);
+  if (plan.lanes > 0) absl::StrAppend(&plan.note, ", ", plan.lanes, " in each thread");
+  return plan;
+}
+
+absl::StatusOr<KernelPlan> PlanContraction(const Instruction& contraction) {
+  KernelPlan plan;
+  if (contraction.Is(Opcode::kConvolution)) {
+    plan.kind = KernelPlan::Kind::kConvolution;
+    plan.blocks = CountBlocks(contraction.shape().num_elements(), plan.threads);
+    plan.note = absl::StrCat("convolution: ", contraction.shape().num_elements(), " elements");
+    return plan;
+  }
+  ASSIGN_OR_RETURN(const DotProblem dot, MakeDotProblem(contraction));
+  const int64_t tiles = dot.batch_size() * ((dot.m + kTileM - 1) / kTileM) * ((dot.n + kTileN - 1) / kTileN);
+  plan.kind = KernelPlan::Kind::kDot;
+  plan.blocks = CountBlocks(tiles, 1);
+  plan.note = absl::StrCat("product: ", dot.batch_size(), " x ", dot.m, " x ", dot.n, " x ", dot.k, ", ", tiles,
+                           " tiles");
+  return plan;
+}
+
+}  // namespace backplane::hip

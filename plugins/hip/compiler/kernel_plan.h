@@ -1,0 +1,45 @@
+// How a GPU computes a fusion or a contraction: which elements a thread computes, and how many blocks there are.
+//
+//   kElements  each thread computes elements of the results, and the reductions that they need, by itself
+//   kRows      each block computes one row: its threads share the reductions along it (softmax, layer norm, sums)
+//   kDot       a matrix product in tiles: each block loads tiles of both operands into shared memory
+//   kConvolution  each thread computes one element of the result
+//
+// Arrays are dense and row-major. Only facts here; kernel_emitter.h makes the code.
+#ifndef BACKPLANE_PLUGINS_HIP_COMPILER_KERNEL_PLAN_H_
+#define BACKPLANE_PLUGINS_HIP_COMPILER_KERNEL_PLAN_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/ir/computation.h"
+
+namespace backplane::hip {
+
+struct KernelPlan {
+  enum class Kind : uint8_t { kElements, kRows, kDot, kConvolution };
+  Kind kind = Kind::kElements;
+  uint32_t threads = 256;  // of a block
+  uint32_t blocks = 1;
+  // Elements that a thread computes as one vector, so that it loads and stores 16 bytes; 0: one at a time. kElements.
+  int lanes = 0;
+  // kRows: the reductions, each after those that it reads; the number of rows and of elements in each.
+  std::vector<const Instruction*> reduces;
+  int64_t rows = 0, columns = 0;
+  std::string note;  // for the compile log: "rows: 4096 of 1024"
+};
+
+// The plan for the body of a fusion. Unimplemented names the instruction that no kernel can compute.
+absl::StatusOr<KernelPlan> PlanFusion(const Computation& body);
+
+// The plan for a dot or a convolution (after compiler::LegalizeContractions).
+absl::StatusOr<KernelPlan> PlanContraction(const Instruction& contraction);
+
+// Whether the reduction is one that a block can share: its elements may be combined in any order, and there are enough.
+bool IsSharedByBlock(const Instruction& reduce);
+
+}  // namespace backplane::hip
+
+#endif  // BACKPLANE_PLUGINS_HIP_COMPILER_KERNEL_PLAN_H_

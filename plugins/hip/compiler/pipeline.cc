@@ -1,0 +1,50 @@
+#include "plugins/hip/compiler/pipeline.h"
+
+#include "core/passes/passes.h"
+#include "core/types/status_macros.h"
+#include "plugins/hip/compiler/fusion_policy.h"
+#include "plugins/hip/compiler/kernel_plan.h"
+#include "sdk/codegen/body/can_evaluate.h"
+#include "sdk/codegen/element_emitter.h"
+#include "sdk/compiler/legalize.h"
+#include "sdk/compiler/outline_scalar_control.h"
+#include "sdk/compiler/pipeline.h"
+
+namespace backplane::hip {
+namespace {
+
+// Types that the product kernels read, sum and write. Others become one of them.
+bool IsContractionType(PrimitiveType type) {
+  return IsArrayType(type) && !IsSubByte(type) && !codegen::IsSmallFloat(type);
+}
+
+}  // namespace
+
+absl::Status RunGpuPipeline(Module* module, const CompileOptions& options, NamedValues* cost,
+                            std::vector<std::string>* log) {
+  RETURN_IF_ERROR(compiler::PartitionForDevices(module, options, log));
+  compiler::TargetFacts target;
+  target.can_call = [](const Computation& c) { return codegen::CanCall(c).ok(); };
+  target.has_kernel_for = [](const Computation& c) { return PlanFusion(c).ok(); };
+  RETURN_IF_ERROR(compiler::SimplifyForTarget(module, target, log));
+  *cost = compiler::CountCost(*module);
+  if (compiler::IsFullyInterpreted(*module)) return absl::OkStatus();
+  PassPipeline p("gpu");
+  compiler::ContractionRules contractions;
+  contractions.supports_type = IsContractionType;
+  p.Add<compiler::LegalizeLayouts>();
+  p.Add<compiler::LegalizeTypes>();
+  p.Add<compiler::LegalizeContractions>(std::move(contractions));
+  p.Add<SimplifyAlgebra>(false);
+  p.Add<EliminateCommonSubexpressions>();
+  p.Add<RemoveDeadCode>();
+  p.Add<UnshareComputations>();
+  p.Add<compiler::OutlineScalarControl>([](const Instruction& i) { return codegen::CanEvaluate(i).ok(); });
+  p.Add<FuseForGpu>();
+  p.Add<RemoveDeadCode>();
+  RETURN_IF_ERROR(p.Run(module).status());
+  compiler::LogPasses(p, log);
+  return absl::OkStatus();
+}
+
+}  // namespace backplane::hip

@@ -1,0 +1,20 @@
+// From an imported module to one that GpuProgram::Build (program.h) accepts.
+#ifndef BACKPLANE_PLUGINS_HIP_COMPILER_PIPELINE_H_
+#define BACKPLANE_PLUGINS_HIP_COMPILER_PIPELINE_H_
+
+#include <string>
+#include <vector>
+
+#include "core/import/compile_options.h"
+#include "sdk/backend/backend.h"
+
+namespace backplane::hip {
+
+// Runs all passes: partitioning, simplification, legalization, fusion. `cost`: counted after simplification. `log`
+// receives lines for the compile log.
+absl::Status RunGpuPipeline(Module* module, const CompileOptions& options, NamedValues* cost,
+                            std::vector<std::string>* log);
+
+}  // namespace backplane::hip
+
+#endif  // BACKPLANE_PLUGINS_HIP_COMPILER_PIPELINE_H_

@@ -1,0 +1,141 @@
+#include "plugins/hip/program/program.h"
+
+#include "absl/strings/str_cat.h"
+#include "core/types/status_macros.h"
+#include "plugins/hip/program/program_kernels.h"
+#include "sdk/compiler/schedule.h"
+#include "sdk/compiler/step_factory.h"
+
+namespace backplane::hip {
+namespace {
+
+using compiler::Slot;
+
+bool Communicates(Opcode op) {
+  switch (op) {
+    case Opcode::kAllGather:
+    case Opcode::kAllReduce:
+    case Opcode::kAllToAll:
+    case Opcode::kCollectiveBroadcast:
+    case Opcode::kCollectivePermute:
+    case Opcode::kRaggedAllToAll:
+    case Opcode::kReduceScatter:
+    case Opcode::kSend:
+    case Opcode::kRecv:
+    case Opcode::kSendDone:
+    case Opcode::kRecvDone:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool HasNoElements(const Shape& shape) {
+  bool none = true;
+  ForEachLeaf(
+      shape, [&](const Shape& s, const std::vector<int64_t>&) { none = none && s.IsArray() && s.num_elements() == 0; });
+  return none;
+}
+
+class GpuStepFactory : public compiler::StepFactory<std::unique_ptr<Step>> {
+ public:
+  GpuStepFactory(const compiler::BufferAssignment& assignment, ProgramKernels& kernels, std::vector<std::string>* log)
+      : assignment_(assignment), kernels_(kernels), log_(log) {}
+
+  bool communicates() const { return communicates_; }
+
+  absl::Status AddWork(const Instruction& i, Steps* steps) override {
+    if (i.Is(Opcode::kRecv) || i.Is(Opcode::kSendDone)) return absl::OkStatus();  // the other half does it
+    communicates_ |= Communicates(i.opcode());
+    if (!i.HasSideEffect() && HasNoElements(i.shape())) return absl::OkStatus();
+    std::string refusal = "no kernel";
+    if (IsKernelInstruction(i)) {
+      const absl::StatusOr<int> number = kernels_.Find(i);
+      if (number.ok()) {
+        AddKernel(i, *number, steps);
+        return absl::OkStatus();
+      }
+      refusal = std::string(number.status().message());
+    }
+    if (log_ != nullptr)
+      log_->push_back(absl::StrCat("on the host: ", OpName(i.opcode()), " ", i.shape().ToString(), ": ", refusal));
+    std::vector<std::vector<SlotId>> operands;
+    for (const Instruction* o : i.operands()) operands.push_back(assignment_.instruction_slots.at(o));
+    steps->push_back(std::make_unique<HostStep>(i, std::move(operands), assignment_.instruction_slots.at(&i)));
+    return absl::OkStatus();
+  }
+
+  std::unique_ptr<Step> MakeCopy(const compiler::SlotCopy& copy) override { return std::make_unique<CopyStep>(copy); }
+  std::unique_ptr<Step> MakeWhile(const compiler::ScheduledStep& step, Steps condition, Steps body) override {
+    return std::make_unique<WhileStep>(std::move(condition), std::move(body), step.selector, step.trip_count);
+  }
+  std::unique_ptr<Step> MakeConditional(const compiler::ScheduledStep& step, std::vector<Steps> branches) override {
+    const bool by_predicate = step.instruction->operand(0)->shape().element_type() == PrimitiveType::kPred;
+    return std::make_unique<ConditionalStep>(std::move(branches), step.selector, by_predicate);
+  }
+
+ private:
+  void AddKernel(const Instruction& i, int number, Steps* steps) {
+    const ProgramKernels::Kernel& kernel = kernels_.kernels()[static_cast<size_t>(number)];
+    std::vector<SlotId> slots;
+    for (const Instruction* o : i.operands()) slots.push_back(assignment_.slot(o));
+    for (const SlotId s : assignment_.instruction_slots.at(&i)) slots.push_back(s);
+    steps->push_back(
+        std::make_unique<KernelStep>(number, kernel.plan.blocks, kernel.plan.threads, std::move(slots)));
+    if (log_ != nullptr) log_->push_back(absl::StrCat(i.name(), ": kernel ", kernel.name, ": ", kernel.plan.note));
+  }
+
+  const compiler::BufferAssignment& assignment_;
+  ProgramKernels& kernels_;
+  std::vector<std::string>* const log_;
+  bool communicates_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GpuProgram>> GpuProgram::Build(std::unique_ptr<Module> module, const GpuTarget& target,
+                                                              const Image* image, std::vector<std::string>* log) {
+  std::unique_ptr<GpuProgram> program(new GpuProgram);
+  program->module_ = std::move(module);
+  ProgramKernels kernels;
+  ASSIGN_OR_RETURN(compiler::Schedule schedule,
+                   compiler::BuildSchedule(*program->module_, [&](const Instruction* i, int64_t operand, int64_t output) {
+                     return kernels.MayWorkInPlace(*i, operand, output);
+                   }));
+  GpuStepFactory factory(schedule.assignment, kernels, log);
+  ASSIGN_OR_RETURN(program->steps_, compiler::MakeSteps<std::unique_ptr<Step>>(schedule.entry, factory));
+  program->assignment_ = std::move(schedule.assignment);
+  program->communicates_ = factory.communicates();
+  for (const ProgramKernels::Kernel& k : kernels.kernels()) program->kernels_.push_back(k.name);
+  if (image != nullptr) {
+    program->image_ = *image;
+  } else if (!program->kernels_.empty()) {
+    ASSIGN_OR_RETURN(program->image_, kernels.Compile(target));
+  }
+  return program;
+}
+
+absl::Status GpuProgram::Run(Queue& queue, absl::Span<void* const> arguments, absl::Span<void* const> outputs,
+                             absl::Span<void* const> constants, void* temporary, const EvaluatorHooks& hooks) const {
+  absl::InlinedVector<void*, 64> slots;
+  slots.reserve(assignment_.slots.size());
+  for (const Slot& s : assignment_.slots) {
+    switch (s.kind) {
+      case Slot::Kind::kArgument:
+        slots.push_back(arguments[static_cast<size_t>(s.index)]);
+        break;
+      case Slot::Kind::kOutput:
+        slots.push_back(outputs[static_cast<size_t>(s.index)]);
+        break;
+      case Slot::Kind::kConstant:
+        slots.push_back(constants[static_cast<size_t>(s.index)]);
+        break;
+      case Slot::Kind::kTemporary:
+        slots.push_back(static_cast<std::byte*>(temporary) + s.offset);
+        break;
+    }
+  }
+  return RunSteps(steps_, {&queue, slots.data(), &hooks});
+}
+
+}  // namespace backplane::hip

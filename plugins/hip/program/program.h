@@ -1,0 +1,51 @@
+// A compiled program: the image with its kernels, the slots of its arrays, and the steps that run it.
+//
+// Made from a module that has been through RunGpuPipeline. Immutable afterwards; Run may be called from many threads.
+#ifndef BACKPLANE_PLUGINS_HIP_PROGRAM_PROGRAM_H_
+#define BACKPLANE_PLUGINS_HIP_PROGRAM_PROGRAM_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/ir/module.h"
+#include "plugins/hip/lowering/lowering.h"
+#include "plugins/hip/program/step.h"
+
+namespace backplane::hip {
+
+class GpuProgram {
+ public:
+  // `image`: of an earlier build from the same module and for the same target; null: the kernels are compiled. `log`
+  // receives a line for each kernel, and for each instruction that the host evaluates.
+  static absl::StatusOr<std::unique_ptr<GpuProgram>> Build(std::unique_ptr<Module> module, const GpuTarget& target,
+                                                           const Image* image, std::vector<std::string>* log);
+
+  const Module& module() const { return *module_; }
+  const compiler::BufferAssignment& assignment() const { return assignment_; }
+  const Image& image() const { return image_; }  // no bytes: the program has no kernel
+  // The names of the kernels; Queue::Launch numbers them so.
+  const std::vector<std::string>& kernels() const { return kernels_; }
+  // With other devices of the launch.
+  bool communicates() const { return communicates_; }
+
+  // `arguments`, `outputs`: addresses of the leaves, in order; `constants`: of assignment().constants; `temporary`: of
+  // assignment().temporary_bytes. All on the device. Returns when all steps have been started; those that the host
+  // takes part in have ended.
+  absl::Status Run(Queue& queue, absl::Span<void* const> arguments, absl::Span<void* const> outputs,
+                   absl::Span<void* const> constants, void* temporary, const EvaluatorHooks& hooks) const;
+
+ private:
+  GpuProgram() = default;
+
+  std::unique_ptr<Module> module_;
+  compiler::BufferAssignment assignment_;
+  Image image_;
+  std::vector<std::string> kernels_;
+  Steps steps_;
+  bool communicates_ = false;
+};
+
+}  // namespace backplane::hip
+
+#endif  // BACKPLANE_PLUGINS_HIP_PROGRAM_PROGRAM_H_

@@ -1,0 +1,108 @@
+#include "plugins/hip/program/program_kernels.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "core/passes/rewrite.h"
+#include "core/types/status_macros.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+#include "plugins/hip/compiler/kernel_emitter.h"
+#include "sdk/compiler/dot_strides.h"
+#include "sdk/compiler/index_map.h"
+
+namespace backplane::hip {
+namespace {
+
+// Equal keys mean equal code, whatever the names are.
+std::string KeyOf(const Instruction& instruction) {
+  Module module("key");
+  if (instruction.Is(Opcode::kFusion) && !compiler::AsDotCall(instruction)) {
+    module.set_entry(module.CloneComputation(instruction.called(0)));
+    return module.Fingerprint();
+  }
+  Computation* c = module.AddComputation("key");
+  std::vector<Instruction*> operands;
+  for (const Instruction* o : instruction.operands()) {
+    InstructionSpec spec;
+    spec.opcode = Opcode::kParameter;
+    spec.shape = o->shape();
+    spec.attrs.Set(AttrId::kParameterNumber, static_cast<int64_t>(operands.size()));
+    operands.push_back(c->Add(std::move(spec)));
+  }
+  Instruction* copy = c->AddClone(&instruction, instruction.shape(), operands);
+  if (instruction.Is(Opcode::kFusion)) copy->set_called(0, module.CloneComputation(instruction.called(0)));
+  c->set_root(copy);
+  module.set_entry(c);
+  return absl::StrCat("contraction ", module.Fingerprint());
+}
+
+// Whether each access to the parameter, from whatever result, is at the element that is then stored.
+bool ReadsOnlyOwnElement(const Computation& body, const Instruction* parameter) {
+  const Instruction* root = body.root();
+  std::vector<const Instruction*> results = {root};
+  if (root->Is(Opcode::kTuple)) results.assign(root->operands().begin(), root->operands().end());
+  for (const Instruction* result : results) {
+    const Shape& shape = result->shape();
+    if (!shape.IsArray() || shape.dimensions() != parameter->shape().dimensions()) return false;
+    compiler::VarTable vars;
+    compiler::Index index;
+    for (const int64_t n : shape.dimensions()) index.push_back(compiler::Affine::Var(vars.Loop(n)));
+    compiler::AccessWalk walk(vars, {});
+    walk.Visit(result, index);
+    walk.Finish();
+    if (walk.too_complex()) return false;
+    for (const compiler::Access& a : walk.accesses()) {
+      if (a.array == parameter && (a.index != index || a.reduce_depth > 0)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool IsKernelInstruction(const Instruction& i) {
+  return i.Is(Opcode::kFusion) || i.Is(Opcode::kDot) || i.Is(Opcode::kConvolution);
+}
+
+absl::StatusOr<int> ProgramKernels::Find(const Instruction& instruction) {
+  if (const auto known = by_instruction_.find(&instruction); known != by_instruction_.end()) return known->second;
+  absl::StatusOr<int> found = [&]() -> absl::StatusOr<int> {
+    const bool is_body = instruction.Is(Opcode::kFusion) && !compiler::AsDotCall(instruction);
+    std::string key = KeyOf(instruction);
+    if (const auto at = by_key_.find(key); at != by_key_.end()) return at->second;
+    ASSIGN_OR_RETURN(KernelPlan plan,
+                     is_body ? PlanFusion(*instruction.called(0)) : PlanContraction(instruction));
+    const int number = static_cast<int>(kernels_.size());
+    kernels_.push_back({std::move(plan), &instruction, absl::StrCat("k", number)});
+    by_key_[std::move(key)] = number;
+    return number;
+  }();
+  by_instruction_.emplace(&instruction, found);
+  return found;
+}
+
+bool ProgramKernels::MayWorkInPlace(const Instruction& instruction, int64_t operand, int64_t output) {
+  if (!instruction.Is(Opcode::kFusion) || compiler::AsDotCall(instruction)) return false;
+  const Computation& body = *instruction.called(0);
+  const Instruction* parameter = body.parameter(operand);
+  const Instruction* root = body.root();
+  const Instruction* result = root->Is(Opcode::kTuple) ? root->operand(output) : root;
+  if (!result->shape().IsArray() || result->shape().byte_size() != parameter->shape().byte_size() ||
+      result->shape().element_type() != parameter->shape().element_type())
+    return false;
+  const absl::StatusOr<int> kernel = Find(instruction);
+  return kernel.ok() && kernels_[static_cast<size_t>(*kernel)].plan.kind == KernelPlan::Kind::kElements &&
+         ReadsOnlyOwnElement(body, parameter);
+}
+
+absl::StatusOr<Image> ProgramKernels::Compile(const GpuTarget& target) const {
+  llvm::LLVMContext context;
+  llvm::Module module("program", context);
+  RETURN_IF_ERROR(PrepareModule(module, target));
+  codegen::ElementEmitter elements(&module, &target.ir);
+  for (const Kernel& k : kernels_) RETURN_IF_ERROR(EmitKernel(elements, *k.instruction, k.plan, k.name));
+  return Lower(module, target);
+}
+
+}  // namespace backplane::hip

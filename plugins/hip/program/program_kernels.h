@@ -1,0 +1,41 @@
+// The kernels of a program: which there are, and their code.
+#ifndef BACKPLANE_PLUGINS_HIP_PROGRAM_PROGRAM_KERNELS_H_
+#define BACKPLANE_PLUGINS_HIP_PROGRAM_PROGRAM_KERNELS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "plugins/hip/compiler/kernel_plan.h"
+#include "plugins/hip/lowering/lowering.h"
+
+namespace backplane::hip {
+
+class ProgramKernels {
+ public:
+  struct Kernel {
+    KernelPlan plan;
+    const Instruction* instruction = nullptr;  // the first of those that it runs
+    std::string name;
+  };
+
+  // The kernel of a fusion or contraction. Equal bodies have one. Unimplemented where there is none.
+  absl::StatusOr<int> Find(const Instruction& instruction);
+  // Whether the output may have the memory of the operand: each thread reads of it only what it then overwrites.
+  bool MayWorkInPlace(const Instruction& instruction, int64_t operand, int64_t output);
+
+  const std::vector<Kernel>& kernels() const { return kernels_; }
+  absl::StatusOr<Image> Compile(const GpuTarget& target) const;
+
+ private:
+  std::vector<Kernel> kernels_;
+  absl::flat_hash_map<std::string, int> by_key_;
+  absl::flat_hash_map<const Instruction*, absl::StatusOr<int>> by_instruction_;
+};
+
+// Whether the instruction is one that a kernel may run: a fusion, a dot, a convolution.
+bool IsKernelInstruction(const Instruction& instruction);
+
+}  // namespace backplane::hip
+
+#endif  // BACKPLANE_PLUGINS_HIP_PROGRAM_PROGRAM_KERNELS_H_

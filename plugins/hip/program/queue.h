@@ -1,0 +1,31 @@
+// What a program needs of a device: one stream of it, on which work runs in order.
+#ifndef BACKPLANE_PLUGINS_HIP_PROGRAM_QUEUE_H_
+#define BACKPLANE_PLUGINS_HIP_PROGRAM_QUEUE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+
+namespace backplane::hip {
+
+// One launch of a program uses a queue from one thread at a time.
+class Queue {
+ public:
+  virtual ~Queue() = default;
+
+  // Starts a kernel. `function`: by number, see LoadedKernels in the backend. `arguments`: addresses on the device.
+  virtual absl::Status Launch(int function, uint32_t blocks, uint32_t threads, absl::Span<void* const> arguments) = 0;
+  // Starts a copy between two addresses of the device.
+  virtual absl::Status CopyWithin(const void* from, void* to, size_t bytes) = 0;
+  // Copy from and to host memory, after all work before; return when the copy is done.
+  virtual absl::Status CopyIn(const void* host, void* address, size_t bytes) = 0;
+  virtual absl::Status CopyOut(const void* address, void* host, size_t bytes) = 0;
+  // Waits until all work has ended.
+  virtual absl::Status Synchronize() = 0;
+};
+
+}  // namespace backplane::hip
+
+#endif  // BACKPLANE_PLUGINS_HIP_PROGRAM_QUEUE_H_

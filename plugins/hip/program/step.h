@@ -1,0 +1,102 @@
+// The steps of a program: kernels, copies, loops and branches that the host decides, and instructions that the host
+// evaluates.
+#ifndef BACKPLANE_PLUGINS_HIP_PROGRAM_STEP_H_
+#define BACKPLANE_PLUGINS_HIP_PROGRAM_STEP_H_
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/eval/instruction_evaluator.h"
+#include "plugins/hip/program/queue.h"
+#include "sdk/compiler/buffer_assignment.h"
+
+namespace backplane::hip {
+
+using compiler::SlotId;
+
+// One run of a program on one device.
+struct RunState {
+  Queue* queue = nullptr;
+  void* const* slots = nullptr;  // addresses on the device; null: an array without elements, or a token
+  const EvaluatorHooks* hooks = nullptr;
+};
+
+// Immutable; several runs may use one at a time.
+class Step {
+ public:
+  virtual ~Step() = default;
+  virtual absl::Status Run(const RunState& state) const = 0;
+};
+using Steps = std::vector<std::unique_ptr<Step>>;
+
+absl::Status RunSteps(const Steps& steps, const RunState& state);
+
+class KernelStep : public Step {
+ public:
+  KernelStep(int kernel, uint32_t blocks, uint32_t threads, std::vector<SlotId> slots)
+      : kernel_(kernel), blocks_(blocks), threads_(threads), slots_(std::move(slots)) {}
+  absl::Status Run(const RunState& state) const override;
+
+ private:
+  const int kernel_;
+  const uint32_t blocks_, threads_;
+  const std::vector<SlotId> slots_;
+};
+
+class CopyStep : public Step {
+ public:
+  explicit CopyStep(const compiler::SlotCopy& copy) : copy_(copy) {}
+  absl::Status Run(const RunState& state) const override;
+
+ private:
+  const compiler::SlotCopy copy_;
+};
+
+// The host reads the predicate after each run of the condition, unless the trip count is known.
+class WhileStep : public Step {
+ public:
+  WhileStep(Steps condition, Steps body, SlotId predicate, std::optional<int64_t> trip_count)
+      : condition_(std::move(condition)), body_(std::move(body)), predicate_(predicate), trip_count_(trip_count) {}
+  absl::Status Run(const RunState& state) const override;
+
+ private:
+  const Steps condition_, body_;
+  const SlotId predicate_;
+  const std::optional<int64_t> trip_count_;
+};
+
+class ConditionalStep : public Step {
+ public:
+  // `by_predicate`: the selector is a pred, and the first branch that of true; else it is an s32 index.
+  ConditionalStep(std::vector<Steps> branches, SlotId selector, bool by_predicate)
+      : branches_(std::move(branches)), selector_(selector), by_predicate_(by_predicate) {}
+  absl::Status Run(const RunState& state) const override;
+
+ private:
+  const std::vector<Steps> branches_;
+  const SlotId selector_;
+  const bool by_predicate_;
+};
+
+// Copies the operands to the host, evaluates the instruction there, and copies the results back.
+class HostStep : public Step {
+ public:
+  // By operand, and of the result: the slots of the leaves.
+  HostStep(const Instruction& instruction, std::vector<std::vector<SlotId>> operands, std::vector<SlotId> results);
+  absl::Status Run(const RunState& state) const override;
+
+ private:
+  absl::StatusOr<Literal> Read(const Shape& shape, const std::vector<SlotId>& slots, size_t* at,
+                               const RunState& state) const;
+  absl::Status Write(const Literal& value, const std::vector<SlotId>& slots, size_t* at, const RunState& state) const;
+
+  const Instruction& instruction_;
+  const InstructionEvaluator evaluator_;
+  const std::vector<std::vector<SlotId>> operands_;
+  const std::vector<SlotId> results_;
+};
+
+}  // namespace backplane::hip
+
+#endif  // BACKPLANE_PLUGINS_HIP_PROGRAM_STEP_H_
