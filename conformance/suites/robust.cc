@@ -185,7 +185,13 @@ int64_t BytesAtMost(const std::vector<int64_t>& dims) {
 void RandomBuffers(Kit& k) {
   Random random(1);
   constexpr int64_t kRoom = 1 << 16;
-  std::vector<unsigned char> memory(3 * kRoom, 1);
+  // Aligned for use in place.
+  struct alignas(64) Line {
+    unsigned char bytes[64];
+  };
+  std::vector<Line> lines(3 * kRoom / sizeof(Line), Line{});
+  const absl::Span<unsigned char> memory(lines[0].bytes, 3 * kRoom);
+  std::fill(memory.begin(), memory.end(), 1);
   std::vector<PJRT_Buffer*> kept;
   int made = 0, refused = 0;
   for (int i = 0; i < Rounds(2000); ++i) {
@@ -220,7 +226,12 @@ void RandomBuffers(Kit& k) {
     if (!e.ok()) continue;
     k.Require(bytes >= 0 && bytes <= kRoom, "a buffer of ", absl::StrJoin(dims, "x"), " elements is made");
     ++made;
-    if (a.done_with_host_buffer != nullptr) Outcome(k, a.done_with_host_buffer);
+    if (a.done_with_host_buffer != nullptr) {
+      // A buffer that uses the host's memory in place is done with it when it is destroyed, and not before.
+      const bool in_place = a.host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableZeroCopy ||
+                            a.host_buffer_semantics == PJRT_HostBufferSemantics_kMutableZeroCopy;
+      in_place ? Destroy(k, a.done_with_host_buffer) : static_cast<void>(Outcome(k, a.done_with_host_buffer));
+    }
     kept.push_back(a.buffer);
     if (kept.size() < 8) continue;
     // Reads some of them back, with a destination of any size.
