@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "plugins/hip/compiler/kernel_frame.h"
+#include "sdk/codegen/body/carried_values.h"
 
 namespace backplane::hip {
 

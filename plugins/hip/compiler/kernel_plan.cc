@@ -165,7 +165,7 @@ int ChooseLanes(const Computation& body, const std::vector<const Instruction*>& 
   const int lanes = std::min(kVectorBytes / widest, 8);
   const Shape& shape = results[0]->shape();
   if (lanes < 2 || elements % lanes != 0 || !CallsNothing(body)) return 0;
-  return IsElementwise(body, {shape.dimensions().begin(), shape.dimensions().end()}) ? lanes : 0;
+  return IsElementwise(body, shape.dimensions()) ? lanes : 0;
 }
 
 }  // namespace
