@@ -238,8 +238,9 @@ TEST(ChipDeathTest, IsStrict) {
       },
       "ended on its own thread");
   chip::Memory memory(1 << 20);
-  const float* address = static_cast<const float*>(*memory.Allocate(64));
-  EXPECT_DEATH(std::printf("%f", static_cast<double>(*address)), "");
+  void* address = *memory.Allocate(64);
+  EXPECT_DEATH(std::printf("%f", static_cast<double>(*static_cast<const float*>(address))), "");
+  memory.Free(address, 64);
 }
 
 // Through the whole C ABI: the host destroys everything while copies and programs are in progress.

@@ -41,15 +41,18 @@ absl::StatusOr<HostSource> ReadHostSource(const PJRT_Client_BufferFromHostBuffer
   return source;
 }
 
-// Whether the range is within this process's half of the address space, which ends at 2^63.
-bool FitsBehind(const void* data, uint64_t bytes) {
-  constexpr uint64_t kEnd = uint64_t{1} << 63;
+// Whether so many bytes from the address on can be memory at all.
+bool FitsBehind(const void* data, uint64_t bytes, bool host) {
   const uint64_t address = reinterpret_cast<uintptr_t>(data);
-  return address <= kEnd && bytes <= kEnd - address;
+  // Linux gives a program host memory beyond 48 bits only where it asks for addresses there, so no block reaches across
+  // from below; with larger page tables addresses have up to 57 bits. Of a device's addresses nothing is known.
+  const int bits = !host ? 63 : address < (uint64_t{1} << 48) ? 48 : 57;
+  const uint64_t end = uint64_t{1} << bits;
+  return address <= end && bytes <= end - address;
 }
 
-absl::Status CheckFitsBehind(const char* what, const void* data, const Shape& shape, uint64_t bytes) {
-  if (FitsBehind(data, bytes)) return absl::OkStatus();
+absl::Status CheckFitsBehind(const char* what, const void* data, const Shape& shape, uint64_t bytes, bool host) {
+  if (FitsBehind(data, bytes, host)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(what, ": no memory has the ", bytes, " bytes of ", shape.ToString(), " behind that address"));
 }
@@ -89,7 +92,8 @@ absl::Status Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args& 
   const bool may_borrow = a.host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableZeroCopy ||
                           a.host_buffer_semantics == PJRT_HostBufferSemantics_kMutableZeroCopy;
   if (may_borrow && FitsInPlace(source, shape, *memory)) {
-    RETURN_IF_ERROR(CheckFitsBehind("buffer from host", source.data, shape, static_cast<uint64_t>(shape.byte_size())));
+    RETURN_IF_ERROR(
+        CheckFitsBehind("buffer from host", source.data, shape, static_cast<uint64_t>(shape.byte_size()), true));
     Event released = Event::Create();
     const bool writable = a.host_buffer_semantics == PJRT_HostBufferSemantics_kMutableZeroCopy;
     std::shared_ptr<Storage> storage =
@@ -128,7 +132,7 @@ absl::Status Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffe
   ASSIGN_OR_RETURN(MemoryObject * memory, ChooseMemory(*client, a.device, a.memory, &device));
   ASSIGN_OR_RETURN(size_t bytes, client->client->StorageSize(shape, memory->info->id));
   if (a.device_buffer_ptr == nullptr && bytes > 0) return NullField("device_buffer_ptr");
-  RETURN_IF_ERROR(CheckFitsBehind("view of device buffer", a.device_buffer_ptr, shape, bytes));
+  RETURN_IF_ERROR(CheckFitsBehind("view of device buffer", a.device_buffer_ptr, shape, bytes, memory->host));
   Event ready;
   // Host memory has no streams, so `stream` is ignored; hosts without streams leave it unset.
   if (!memory->host && a.stream != 0) {

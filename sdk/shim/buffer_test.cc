@@ -361,24 +361,26 @@ TEST_F(BufferTest, ARefusedFulfilmentLeavesThePromise) {
 
 TEST_F(BufferTest, NoMemoryIsLargerThanTheAddressSpaceBehindIt) {
   alignas(64) static float data[4] = {};
-  const int64_t dims[] = {std::numeric_limits<int64_t>::max()};
-  BP_ARGS(a, PJRT_Client_BufferFromHostBuffer);
-  a.client = client_;
-  a.data = data;
-  a.type = PJRT_Buffer_Type_U8;
-  a.dims = dims;
-  a.num_dims = 1;
-  a.device = device_;
-  a.host_buffer_semantics = PJRT_HostBufferSemantics_kMutableZeroCopy;
-  EXPECT_FALSE(BP_CALL(PJRT_Client_BufferFromHostBuffer, a).ok());
-  BP_ARGS(v, PJRT_Client_CreateViewOfDeviceBuffer);
-  v.client = client_;
-  v.device_buffer_ptr = data;
-  v.dims = dims;
-  v.num_dims = 1;
-  v.element_type = PJRT_Buffer_Type_U8;
-  v.device = device_;
-  EXPECT_FALSE(BP_CALL(PJRT_Client_CreateViewOfDeviceBuffer, v).ok());
+  for (const int64_t size : {std::numeric_limits<int64_t>::max(), int64_t{1} << 57, int64_t{1} << 50}) {
+    const int64_t dims[] = {size};
+    BP_ARGS(a, PJRT_Client_BufferFromHostBuffer);
+    a.client = client_;
+    a.data = data;
+    a.type = PJRT_Buffer_Type_U8;
+    a.dims = dims;
+    a.num_dims = 1;
+    a.device = device_;
+    a.host_buffer_semantics = PJRT_HostBufferSemantics_kMutableZeroCopy;
+    EXPECT_FALSE(BP_CALL(PJRT_Client_BufferFromHostBuffer, a).ok());
+    BP_ARGS(v, PJRT_Client_CreateViewOfDeviceBuffer);
+    v.client = client_;
+    v.device_buffer_ptr = data;
+    v.dims = dims;
+    v.num_dims = 1;
+    v.element_type = PJRT_Buffer_Type_U8;
+    v.device = device_;
+    EXPECT_FALSE(BP_CALL(PJRT_Client_CreateViewOfDeviceBuffer, v).ok());
+  }
 }
 
 TEST_F(BufferTest, AliasBuffersAreFulfilledOnceWithAValueOrAnError) {
