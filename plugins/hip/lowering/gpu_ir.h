@@ -1,8 +1,8 @@
 // The IR that kernels are written in, for every GPU: LLVM IR with a few functions that lowering.h replaces.
 //
-// A kernel is a function with external linkage that returns void and carries the attribute kKernelAttribute, whose value
-// is the number of threads of a block, in decimal. Its parameters are pointers to global memory and integers. Blocks and
-// threads are numbered in one dimension. A module has one kernel or many; what they share is internal.
+// A kernel is a function with external linkage that returns void and carries the attribute kKernelAttribute, whose
+// value is the number of threads of a block, in decimal. Its parameters are pointers to global memory and integers.
+// Blocks and threads are numbered in one dimension. A module has one kernel or many; what they share is internal.
 //
 //   i32  @gpu.thread()              the number of the thread in its block
 //   i32  @gpu.block()               the number of the block in the grid

@@ -11,16 +11,19 @@ namespace backplane::hip {
 
 // Runs all threads of one block. `kernarg`: the arguments, each at its natural alignment, in their order. `shared`:
 // HostKernel::shared_bytes of memory for this block, 64-byte aligned, uninitialized. `frames`: HostKernel::frame_bytes
-// of memory for this block, 64-byte aligned, uninitialized. Blocks may run on several threads at once.
-using HostKernelFunction = void (*)(const void* kernarg, uint32_t block, uint32_t blocks, void* shared, void* frames);
+// of memory for this block, 64-byte aligned, uninitialized. Blocks may run on several threads at once, each with memory
+// of its own for `shared` and `frames`. Returns 0; or 1 if the threads disagree about a barrier or shuffle: one waits
+// at it while another waits at a different one or has ended. The block has then stopped in the middle.
+using HostKernelFunction = int32_t (*)(const void* kernarg, uint32_t block, uint32_t blocks, void* shared,
+                                       void* frames);
 
 struct HostKernel {
   const char* name;
   HostKernelFunction run;
-  uint32_t threads;        // of a block
+  uint32_t threads;  // of a block
   uint32_t kernarg_bytes;
   uint32_t shared_bytes;
-  uint32_t frame_bytes;    // for the states of threads that wait at barriers
+  uint32_t frame_bytes;  // for the states of threads that wait at barriers; 0 for kernels without barriers and shuffles
 };
 
 inline constexpr char kHostKernelTable[] = "backplane_host_kernels";

@@ -6,7 +6,17 @@
 //   sm_80 ... sm_90             PTX text, which the driver assembles
 //   host                        a shared library, see host_image.h
 //
-// Nothing here needs the maker's software. All functions are thread-safe; linking is serialized.
+// A client asks for a target, prepares an empty module, emits kernels for target.ir, and lowers the module:
+//
+//   ASSIGN_OR_RETURN(GpuTarget target, FindGpuTarget("gfx942"));
+//   llvm::LLVMContext context;
+//   llvm::Module module("kernels", context);
+//   RETURN_IF_ERROR(PrepareModule(module, target));
+//   ...  // emit
+//   ASSIGN_OR_RETURN(Image image, Lower(module, target));
+//
+// Nothing here needs the maker's software. All functions are thread-safe; linking is serialized. A module and its
+// context belong to one thread at a time.
 #ifndef BACKPLANE_PLUGINS_HIP_LOWERING_LOWERING_H_
 #define BACKPLANE_PLUGINS_HIP_LOWERING_LOWERING_H_
 
@@ -14,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "sdk/codegen/ir_target.h"
@@ -27,13 +38,17 @@ namespace backplane::hip {
 enum class ImageKind : uint8_t { kAmdCodeObject, kPtx, kHost };
 
 struct GpuTarget {
-  std::string name;           // "gfx942", "sm_90", "host"
+  std::string name;  // "gfx942", "sm_90", "host"
   ImageKind kind = ImageKind::kHost;
-  codegen::IrTarget ir;       // what emitters ask
+  // What emitters ask. Addresses of buffers are in kGlobalAddressSpace on all targets. A thread computes scalars: on
+  // the host, Lower makes vectors of neighboring threads.
+  codegen::IrTarget ir;
   int wave_size = 32;
   int max_block_threads = 1024;
-  int shared_bytes = 65536;   // of a block
-  int max_vgprs = 256;        // of a thread; 0: unknown
+  int shared_bytes = 65536;  // of a block
+  int max_vgprs = 256;       // of a thread, in 32-bit units; 0: the machine has no such registers
+  // The version of an AMD code object. 5 and 4 for machines; generic ones have 6 alone.
+  int code_object_version = 5;
 };
 
 // By name; "host" is the machine that this process runs on. NotFound names those that are known.
@@ -44,18 +59,23 @@ std::vector<std::string> GpuTargetNames();
 // What the compiler says of a kernel. Unknown numbers are -1 (PTX, host).
 struct KernelResources {
   std::string name;
-  int threads = 0, vgprs = -1, agprs = -1, sgprs = -1, shared_bytes = 0, spilled_registers = -1, code_bytes = -1;
-  int occupancy = -1;  // waves of a SIMD that run at once, as the registers and shared memory allow
+  int threads = 0;
+  int vgprs = -1;  // of a thread, AGPRs included where they take the place of VGPRs
+  int agprs = -1, sgprs = -1, shared_bytes = 0, spilled_registers = -1, code_bytes = -1;
+  int scratch_bytes = -1;  // private memory of a thread, in the GPU's memory
+  int occupancy = -1;      // waves of a SIMD that run at once, as the registers and shared memory allow
 };
 
 struct Image {
   std::string bytes;
-  std::vector<KernelResources> kernels;
+  std::vector<KernelResources> kernels;  // in the module's order
 };
 
 // Gives an empty module the triple and the data layout that kernels for the target are written with.
 absl::Status PrepareModule(llvm::Module& module, const GpuTarget& target);
-// Optimizes and compiles the module, which is changed. Internal if LLVM fails, with its message.
+// Optimizes and compiles the module, which is changed and must not be lowered again. InvalidArgument for a module that
+// is not as gpu_ir.h says, naming the kernel; ResourceExhausted for more shared memory or threads than the target has;
+// Internal if LLVM or the linker fails, with its message.
 absl::StatusOr<Image> Lower(llvm::Module& module, const GpuTarget& target);
 // The same as assembly text with register and memory use as comments, for people.
 absl::StatusOr<std::string> LowerToText(llvm::Module& module, const GpuTarget& target);

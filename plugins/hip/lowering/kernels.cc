@@ -1,0 +1,245 @@
+#include "plugins/hip/lowering/kernels.h"
+
+#include <string>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "core/types/status_macros.h"
+#include "llvm/IR/InstIterator.h"
+#include "plugins/hip/lowering/gpu_ir.h"
+#include "sdk/codegen/llvm_includes.h"
+
+namespace backplane::hip {
+namespace {
+
+std::string Print(const llvm::Type& type) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  type.print(stream);
+  return text;
+}
+
+bool IsKernel(const llvm::Function& function) { return function.hasFnAttribute(kKernelAttribute); }
+
+absl::Status Mistake(llvm::StringRef subject, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("lowering: ", subject.str(), ": ", what));
+}
+
+absl::StatusOr<int> ThreadsOf(const llvm::Function& kernel, const GpuTarget& target) {
+  const std::string text = kernel.getFnAttribute(kKernelAttribute).getValueAsString().str();
+  int threads = 0;
+  if (!absl::SimpleAtoi(text, &threads) || threads < 1) {
+    return Mistake(kernel.getName(), absl::StrCat("attribute \"", kKernelAttribute, "\" is \"", text,
+                                                  "\", not a positive number of threads"));
+  }
+  if (threads > target.max_block_threads) {
+    return absl::ResourceExhaustedError(absl::StrCat("lowering: ", kernel.getName().str(), ": ", threads,
+                                                     " threads; blocks of ", target.name, " have at most ",
+                                                     target.max_block_threads));
+  }
+  return threads;
+}
+
+absl::Status CheckKernel(const llvm::Function& kernel, const GpuTarget& target) {
+  if (kernel.isDeclaration()) return Mistake(kernel.getName(), "a kernel without a body");
+  if (!kernel.hasExternalLinkage()) return Mistake(kernel.getName(), "a kernel without external linkage");
+  if (!kernel.getReturnType()->isVoidTy()) {
+    return Mistake(kernel.getName(), absl::StrCat("a kernel returns void, not ", Print(*kernel.getReturnType())));
+  }
+  for (const llvm::Argument& argument : kernel.args()) {
+    const llvm::Type* type = argument.getType();
+    const bool pointer = type->isPointerTy() && type->getPointerAddressSpace() == kGlobalAddressSpace;
+    const bool integer =
+        type->isIntegerTy(8) || type->isIntegerTy(16) || type->isIntegerTy(32) || type->isIntegerTy(64);
+    if (!pointer && !integer) {
+      return Mistake(kernel.getName(), absl::StrCat("parameter ", argument.getArgNo(), " is ", Print(*type),
+                                                    "; a kernel takes pointers to global memory (ptr addrspace(",
+                                                    kGlobalAddressSpace, ")) and integers of 8 to 64 bits"));
+    }
+  }
+  return ThreadsOf(kernel, target).status();
+}
+
+// The type of a gpu.* function; null if there is none of this name.
+llvm::FunctionType* GpuFunctionType(llvm::LLVMContext& context, llvm::StringRef name) {
+  llvm::Type* number = llvm::Type::getInt32Ty(context);
+  if (name == kThread || name == kBlock || name == kBlocks) return llvm::FunctionType::get(number, false);
+  if (name == kBarrier) return llvm::FunctionType::get(llvm::Type::getVoidTy(context), false);
+  if (name == kShuffleXor || name == kShuffleIndex) return llvm::FunctionType::get(number, {number, number}, false);
+  return nullptr;
+}
+
+absl::Status CheckDeclaration(const llvm::Function& function) {
+  if (function.isIntrinsic()) return absl::OkStatus();
+  const llvm::FunctionType* type = GpuFunctionType(function.getContext(), function.getName());
+  if (type == nullptr) {
+    return Mistake(function.getName(),
+                   "a function without a body; a kernel can call gpu.thread, gpu.block, gpu.blocks, "
+                   "gpu.barrier, gpu.shuffle.xor and gpu.shuffle.index");
+  }
+  if (type != function.getFunctionType()) {
+    return Mistake(function.getName(),
+                   absl::StrCat("declared as ", Print(*function.getFunctionType()), ", but it is ", Print(*type)));
+  }
+  for (const llvm::Use& use : function.uses()) {
+    const auto* call = llvm::dyn_cast<llvm::CallInst>(use.getUser());
+    if (call == nullptr || !call->isCallee(&use)) return Mistake(function.getName(), "used other than by a call");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckVariable(const llvm::GlobalVariable& variable) {
+  if (!variable.hasLocalLinkage()) {
+    return Mistake(variable.getName(), "a variable of a module of kernels is internal or private");
+  }
+  if (variable.getAddressSpace() != kSharedAddressSpace) {
+    if (!variable.isConstant())
+      return Mistake(variable.getName(), "a global variable is constant, or in shared memory");
+    return absl::OkStatus();
+  }
+  if (variable.hasInitializer() && !llvm::isa<llvm::UndefValue>(variable.getInitializer())) {
+    return Mistake(variable.getName(), "shared memory has no initial value: use undef or poison");
+  }
+  return absl::OkStatus();
+}
+
+// The functions whose instructions use `value`, directly or in constant expressions.
+void CollectUsers(const llvm::Value& value, absl::flat_hash_set<llvm::Function*>& users) {
+  for (const llvm::User* user : value.users()) {
+    if (const auto* instruction = llvm::dyn_cast<llvm::Instruction>(user)) {
+      users.insert(const_cast<llvm::Function*>(instruction->getFunction()));
+    } else {
+      CollectUsers(*user, users);
+    }
+  }
+}
+
+// Marks what uses `value`, and what calls those functions.
+void MarkInlined(const llvm::Value& value, absl::flat_hash_set<llvm::Function*>& marked) {
+  absl::flat_hash_set<llvm::Function*> users;
+  CollectUsers(value, users);
+  for (llvm::Function* function : users) {
+    if (IsKernel(*function) || !marked.insert(function).second) continue;
+    function->removeFnAttr(llvm::Attribute::NoInline);
+    function->removeFnAttr(llvm::Attribute::OptimizeNone);
+    function->addFnAttr(llvm::Attribute::AlwaysInline);
+    MarkInlined(*function, marked);
+  }
+}
+
+bool CallsItself(const llvm::Function& function, const llvm::Function& origin,
+                 absl::flat_hash_set<const llvm::Function*>& seen) {
+  for (const llvm::Instruction& i : llvm::instructions(function)) {
+    const auto* call = llvm::dyn_cast<llvm::CallBase>(&i);
+    const llvm::Function* callee = call == nullptr ? nullptr : call->getCalledFunction();
+    if (callee == &origin) return true;
+    if (callee != nullptr && !callee->isDeclaration() && seen.insert(callee).second &&
+        CallsItself(*callee, origin, seen)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+uint64_t SharedAlignment(const llvm::GlobalVariable& variable) {
+  return variable.getAlign().value_or(variable.getParent()->getDataLayout().getPreferredAlign(&variable)).value();
+}
+
+absl::Status CheckModule(llvm::Module& module, const GpuTarget& target) {
+  std::string broken;
+  llvm::raw_string_ostream stream(broken);
+  if (llvm::verifyModule(module, &stream)) return Mistake(module.getName(), absl::StrCat("no valid IR: ", broken));
+  if (module.getTargetTriple() != target.ir.triple) {
+    return Mistake(module.getName(), absl::StrCat("the module's triple is \"", module.getTargetTriple(), "\", that of ",
+                                                  target.name, " is \"", target.ir.triple, "\""));
+  }
+  bool found = false;
+  for (llvm::Function& function : module) {
+    if (IsKernel(function)) {
+      found = true;
+      RETURN_IF_ERROR(CheckKernel(function, target));
+      for (const llvm::User* user : function.users()) {
+        if (llvm::isa<llvm::CallBase>(user)) return Mistake(function.getName(), "a kernel is called");
+      }
+    } else if (function.isDeclaration()) {
+      RETURN_IF_ERROR(CheckDeclaration(function));
+    } else if (!function.hasLocalLinkage()) {
+      return Mistake(function.getName(), absl::StrCat("neither internal nor a kernel (attribute \"", kKernelAttribute,
+                                                      "\" with the number of threads)"));
+    }
+  }
+  if (!found) {
+    return Mistake(module.getName(),
+                   absl::StrCat("no kernel: no function has the attribute \"", kKernelAttribute, "\""));
+  }
+  absl::flat_hash_set<llvm::Function*> marked;
+  for (const llvm::GlobalVariable& variable : module.globals()) {
+    RETURN_IF_ERROR(CheckVariable(variable));
+    if (variable.getAddressSpace() == kSharedAddressSpace) MarkInlined(variable, marked);
+  }
+  for (const llvm::Function& function : module) {
+    if (function.isDeclaration() && !function.isIntrinsic()) MarkInlined(function, marked);
+  }
+  for (const llvm::Function& function : module) {
+    if (!marked.contains(&function)) continue;
+    absl::flat_hash_set<const llvm::Function*> seen;
+    if (CallsItself(function, function, seen)) {
+      return Mistake(function.getName(), "a function that uses threads or shared memory calls itself");
+    }
+    if (function.hasAddressTaken()) {
+      return Mistake(function.getName(), "a function that uses threads or shared memory has its address taken");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Kernel>> DescribeKernels(llvm::Module& module, const GpuTarget& target) {
+  std::vector<Kernel> kernels;
+  for (llvm::Function& function : module) {
+    if (!IsKernel(function)) continue;
+    Kernel kernel;
+    kernel.function = &function;
+    ASSIGN_OR_RETURN(kernel.threads, ThreadsOf(function, target));
+    for (llvm::Instruction& i : llvm::instructions(function)) {
+      auto* call = llvm::dyn_cast<llvm::CallInst>(&i);
+      const llvm::Function* callee = call == nullptr ? nullptr : call->getCalledFunction();
+      if (callee == nullptr || GpuFunctionType(module.getContext(), callee->getName()) == nullptr) continue;
+      kernel.calls.push_back(call);
+      const llvm::StringRef name = callee->getName();
+      kernel.has_barrier |= name == kBarrier;
+      kernel.has_shuffle |= name == kShuffleXor || name == kShuffleIndex;
+      kernel.reads_block |= name == kBlock;
+      kernel.reads_blocks |= name == kBlocks;
+    }
+    if (kernel.has_shuffle && kernel.threads % 32 != 0) {
+      return Mistake(function.getName(),
+                     absl::StrCat("shuffles in a block of ", kernel.threads, " threads, which is no multiple of 32"));
+    }
+    kernels.push_back(std::move(kernel));
+  }
+  for (llvm::GlobalVariable& variable : module.globals()) {
+    if (variable.getAddressSpace() != kSharedAddressSpace) continue;
+    absl::flat_hash_set<llvm::Function*> users;
+    CollectUsers(variable, users);
+    const llvm::DataLayout& layout = module.getDataLayout();
+    const uint64_t bytes = layout.getTypeAllocSize(variable.getValueType());
+    const uint64_t alignment = SharedAlignment(variable);
+    for (Kernel& kernel : kernels) {
+      if (!users.contains(kernel.function)) continue;
+      kernel.shared.push_back(&variable);
+      const uint64_t end = llvm::alignTo(static_cast<uint64_t>(kernel.shared_bytes), alignment) + bytes;
+      if (end > static_cast<uint64_t>(target.shared_bytes)) {
+        return absl::ResourceExhaustedError(absl::StrCat(
+            "lowering: ", kernel.function->getName().str(), ": variable ", variable.getName().str(), " ends at ", end,
+            " bytes of shared memory; a block of ", target.name, " has ", target.shared_bytes));
+      }
+      kernel.shared_bytes = static_cast<int>(end);
+    }
+  }
+  return kernels;
+}
+
+}  // namespace backplane::hip

@@ -1,0 +1,43 @@
+// The kernels of a module: checked against gpu_ir.h, and complete in themselves.
+#ifndef BACKPLANE_PLUGINS_HIP_LOWERING_KERNELS_H_
+#define BACKPLANE_PLUGINS_HIP_LOWERING_KERNELS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "plugins/hip/lowering/lowering.h"
+
+namespace llvm {
+class CallInst;
+class Function;
+class GlobalVariable;
+class Module;
+}  // namespace llvm
+
+namespace backplane::hip {
+
+struct Kernel {
+  llvm::Function* function = nullptr;
+  int threads = 0;
+  // The calls of gpu.* functions in its body.
+  std::vector<llvm::CallInst*> calls;
+  bool has_barrier = false, has_shuffle = false, reads_block = false, reads_blocks = false;
+  std::vector<llvm::GlobalVariable*> shared;  // in the module's order
+  int shared_bytes = 0;
+};
+
+// The alignment of a variable in shared memory, in bytes.
+uint64_t SharedAlignment(const llvm::GlobalVariable& variable);
+
+// Whether the module is as gpu_ir.h says. Functions that call gpu.* functions or use shared memory are marked for
+// inlining, because only a kernel has threads.
+absl::Status CheckModule(llvm::Module& module, const GpuTarget& target);
+
+// The kernels of a checked module in which marked functions have been inlined.
+absl::StatusOr<std::vector<Kernel>> DescribeKernels(llvm::Module& module, const GpuTarget& target);
+
+}  // namespace backplane::hip
+
+#endif  // BACKPLANE_PLUGINS_HIP_LOWERING_KERNELS_H_

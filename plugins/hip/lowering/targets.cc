@@ -1,0 +1,89 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/TargetParser/Host.h"
+#include "plugins/hip/lowering/amd_machine.h"
+#include "plugins/hip/lowering/gpu_ir.h"
+#include "plugins/hip/lowering/lowering.h"
+
+namespace backplane::hip {
+namespace {
+
+constexpr const char* kNvidiaNames[] = {"sm_80", "sm_86", "sm_89", "sm_90"};
+
+GpuTarget AmdTarget(const AmdMachine& machine) {
+  GpuTarget t;
+  t.name = machine.name;
+  t.kind = ImageKind::kAmdCodeObject;
+  t.ir = codegen::AmdGpuTarget(machine.name);
+  t.wave_size = machine.wave_size;
+  t.shared_bytes = 65536;
+  t.max_vgprs = machine.max_vgprs;
+  t.code_object_version = machine.generic ? 6 : 5;
+  return t;
+}
+
+GpuTarget NvidiaTarget(absl::string_view name) {
+  GpuTarget t;
+  t.name = std::string(name);
+  t.kind = ImageKind::kPtx;
+  t.ir = codegen::NvptxTarget(name);
+  t.wave_size = 32;
+  t.shared_bytes = 49152;  // that a kernel may declare; more is given at launch only
+  t.max_vgprs = 255;
+  return t;
+}
+
+GpuTarget HostTarget() {
+  GpuTarget t;
+  t.name = "host";
+  t.kind = ImageKind::kHost;
+  t.ir.triple = llvm::sys::getProcessTriple();
+  t.ir.cpu = llvm::sys::getHostCPUName().str();
+  const llvm::StringMap<bool> detected = llvm::sys::getHostCPUFeatures();
+  std::vector<std::string> features;
+  for (const auto& feature : detected) {
+    features.push_back(absl::StrCat(feature.getValue() ? "+" : "-", feature.getKey().str()));
+  }
+  std::sort(features.begin(), features.end());  // a string map has no order
+  t.ir.features = absl::StrJoin(features, ",");
+  t.ir.has_fma = detected.lookup("fma");
+  t.ir.has_rounding = detected.lookup("sse4.1");
+  t.ir.has_f16_conversions = detected.lookup("f16c");
+  // Scalars of a thread: the vectors are made of threads, from instructions that every machine has.
+  t.ir.has_avx512 = false;
+  t.ir.vector_bytes = 0;
+  t.ir.index_bits = 32;
+  t.ir.buffer_address_space = kGlobalAddressSpace;
+  t.ir.buffer_alignment = 16;
+  t.max_vgprs = 0;
+  return t;
+}
+
+}  // namespace
+
+std::vector<std::string> GpuTargetNames() {
+  std::vector<std::string> names;
+  for (const AmdMachine& machine : AmdMachines()) names.push_back(machine.name);
+  for (const char* name : kNvidiaNames) names.push_back(name);
+  names.push_back("host");
+  return names;
+}
+
+absl::StatusOr<GpuTarget> FindGpuTarget(absl::string_view name) {
+  if (name == "host") return HostTarget();
+  if (const AmdMachine* machine = FindAmdMachine(name)) return AmdTarget(*machine);
+  for (const char* nvidia : kNvidiaNames) {
+    if (name == nvidia) return NvidiaTarget(name);
+  }
+  return absl::NotFoundError(
+      absl::StrCat("lowering: no target \"", name, "\"; those known: ", absl::StrJoin(GpuTargetNames(), ", ")));
+}
+
+}  // namespace backplane::hip
