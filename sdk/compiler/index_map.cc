@@ -199,6 +199,57 @@ bool WindowElement(const Window& window, absl::Span<const int64_t> operand_dims,
   return true;
 }
 
+namespace {
+
+// -1: not in the list.
+int64_t PositionIn(const Ints& list, int64_t d) {
+  const auto it = std::find(list.begin(), list.end(), d);
+  return it == list.end() ? int64_t{-1} : static_cast<int64_t>(it - list.begin());
+}
+
+}  // namespace
+
+std::vector<int64_t> ScatterUpdateDims(const Instruction& scatter) {
+  std::vector<int64_t> dims;
+  const Shape& updates = scatter.operand((scatter.operand_count() - 1) / 2 + 1)->shape();
+  for (int64_t d = 0; d < updates.rank(); ++d) {
+    if (PositionIn(scatter.scatter_dims().update_window_dims, d) < 0) dims.push_back(d);
+  }
+  return dims;
+}
+
+Index ScatterTarget(const Instruction& scatter, const Index& update_index, VarTable& vars, Guards& guards) {
+  constexpr int64_t kFar = int64_t{1} << 40;
+  const ScatterDimensions& s = scatter.scatter_dims();
+  const Instruction* indices = scatter.operand((scatter.operand_count() - 1) / 2);
+  const Shape& operand = scatter.operand(0)->shape();
+  const std::vector<int64_t> update_dims = ScatterUpdateDims(scatter);
+  auto scatter_index = [&](int64_t k) {
+    return update_index[static_cast<size_t>(update_dims[static_cast<size_t>(k)])];
+  };
+  Index target(static_cast<size_t>(operand.rank()));
+  size_t window = 0;
+  for (int64_t d = 0; d < operand.rank(); ++d) {
+    Affine& e = target[static_cast<size_t>(d)];
+    if (const int64_t batching = PositionIn(s.input_batching_dims, d); batching >= 0) {
+      const int64_t k = s.scatter_indices_batching_dims[static_cast<size_t>(batching)];
+      e = scatter_index(k - (k > s.index_vector_dim ? 1 : 0));
+      continue;
+    }
+    if (PositionIn(s.inserted_window_dims, d) < 0)
+      e = update_index[static_cast<size_t>(s.update_window_dims[window++])];
+    const int64_t mapped = PositionIn(s.scatter_dims_to_operand_dims, d);
+    if (mapped < 0) continue;
+    Index where;
+    int64_t next = 0;
+    for (int64_t k = 0; k < indices->shape().rank(); ++k)
+      where.push_back(k == s.index_vector_dim ? Affine::Const(mapped) : scatter_index(next++));
+    e.Add(vars.Runtime(indices, where, -kFar, kFar, true));
+    AddGuard(vars, guards, e, 0, operand.dimensions(d));
+  }
+  return target;
+}
+
 std::vector<int64_t> SortedDims(const Instruction& reduce) {
   std::vector<int64_t> dims(reduce.dimensions().begin(), reduce.dimensions().end());
   std::sort(dims.begin(), dims.end());

@@ -53,6 +53,11 @@ bool IsReducedDim(const Instruction& reduce, int64_t dim);
 // Shape of the arrays that a reduce, or another operation with array or tuple result, gives: that of the first.
 const Shape& FirstShape(const Instruction& instruction);
 
+// Index of the operand's element that a scatter's update at `update_index` goes to, and the guards of its being there.
+Index ScatterTarget(const Instruction& scatter, const Index& update_index, VarTable& vars, Guards& guards);
+// The dimensions of a scatter's updates that are not window dimensions, ascending.
+std::vector<int64_t> ScatterUpdateDims(const Instruction& scatter);
+
 struct Access {
   const Instruction* array = nullptr;  // parameter, constant or materialized instruction
   Affine address;                      // in elements

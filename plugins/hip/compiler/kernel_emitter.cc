@@ -254,6 +254,12 @@ absl::Status EmitKernel(codegen::ElementEmitter& elements, const Instruction& in
     case KernelPlan::Kind::kRows:
       EmitRows(frame, instruction);
       break;
+    case KernelPlan::Kind::kUpdate:
+      EmitUpdate(frame, instruction);
+      break;
+    case KernelPlan::Kind::kScatter:
+      EmitScatter(frame, instruction);
+      break;
     case KernelPlan::Kind::kDot:
       EmitDot(frame, instruction);
       break;

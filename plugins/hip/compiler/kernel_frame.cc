@@ -93,10 +93,7 @@ void KernelFrame::ForEachInGrid(int64_t count, int lanes, const std::function<vo
 void KernelFrame::ForEachBlock(int64_t count, const std::function<void(Value*)>& body) {
   llvm::IntegerType* type = indices.CounterType(count + plan.blocks);
   Value* first = b.CreateZExt(block_, type);
-  if (count <= plan.blocks) {
-    scopes.Block([&] { body(first); });
-    return;
-  }
+  if (count <= plan.blocks) return body(first);
   LoopScopes::Values none;
   Repeat(first, count, plan.blocks, none, [&](Value* i, LoopScopes::Values&) { body(i); });
 }

@@ -35,7 +35,7 @@ class KernelFrame {
   // Runs `body` for each multiple of `lanes` below `count`, the threads of the grid taking turns.
   void ForEachInGrid(int64_t count, int lanes, const std::function<void(llvm::Value*)>& body);
   // Runs `body` for each block's share of `count`: its own number, and every plan.blocks-th after it. All threads of a
-  // block do the same iterations.
+  // block do the same iterations. Call it once, in no other scope: without a loop the body has no scope of its own.
   void ForEachBlock(int64_t count, const std::function<void(llvm::Value*)>& body);
   // Runs `body` for each number below `count`, the threads of a block taking turns. `carried`: see LoopScopes::Loop.
   void ForEachInBlock(int64_t count, codegen::LoopScopes::Values& carried,
@@ -67,6 +67,8 @@ class KernelFrame {
 // The kinds of kernels; each writes the whole body.
 void EmitElements(KernelFrame& frame, const Instruction& fusion);
 void EmitRows(KernelFrame& frame, const Instruction& fusion);
+void EmitUpdate(KernelFrame& frame, const Instruction& fusion);
+void EmitScatter(KernelFrame& frame, const Instruction& scatter);
 void EmitConvolution(KernelFrame& frame, const Instruction& convolution);
 void EmitDot(KernelFrame& frame, const Instruction& dot);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
 #include "plugins/hip/compiler/dot_problem.h"
@@ -134,6 +135,72 @@ bool PlanRows(const Computation& body, KernelPlan* plan) {
   return true;
 }
 
+// ---- Updates.
+
+// Whether the value is computed without a look at the array.
+bool IsIndependentOf(const Instruction* value, const Instruction* array) {
+  absl::flat_hash_set<const Instruction*> seen;
+  std::vector<const Instruction*> open = {value};
+  while (!open.empty()) {
+    const Instruction* i = open.back();
+    open.pop_back();
+    if (!seen.insert(i).second) continue;
+    if (i == array) return false;
+    open.insert(open.end(), i->operands().begin(), i->operands().end());
+  }
+  return true;
+}
+
+bool PlanUpdate(const Computation& body, KernelPlan* plan) {
+  const Instruction* root = body.root();
+  if (!root->Is(Opcode::kDynamicUpdateSlice) || !root->operand(0)->Is(Opcode::kParameter)) return false;
+  for (int64_t k = 1; k < root->operand_count(); ++k) {
+    if (!IsIndependentOf(root->operand(k), root->operand(0))) return false;
+  }
+  const int64_t updates = root->operand(1)->shape().num_elements();
+  plan->kind = KernelPlan::Kind::kUpdate;
+  plan->updated_operands = {root->operand(0)->parameter_number()};
+  plan->blocks = CountBlocks(updates, plan->threads);
+  plan->note = absl::StrCat("update: ", updates, " elements");
+  return true;
+}
+
+// What threads can combine at the same time: one operation that the machines have as an atomic one.
+bool IsAtomic(const Instruction& scatter) {
+  if (scatter.operand_count() != 3) return false;
+  const std::optional<Opcode> op = codegen::AnalyzeCombiner(*scatter.called(0)).op;
+  if (!op) return false;
+  switch (scatter.operand(0)->shape().element_type()) {
+    case PrimitiveType::kS32:
+    case PrimitiveType::kU32:
+    case PrimitiveType::kS64:
+    case PrimitiveType::kU64:
+      return *op == Opcode::kAdd || *op == Opcode::kMaximum || *op == Opcode::kMinimum || *op == Opcode::kAnd ||
+             *op == Opcode::kOr || *op == Opcode::kXor;
+    case PrimitiveType::kF32:
+    case PrimitiveType::kF64:
+      return *op == Opcode::kAdd;
+    default:
+      return false;
+  }
+}
+
+absl::Status PlanScatter(const Instruction& scatter, KernelPlan* plan) {
+  RETURN_IF_ERROR(codegen::CheckArrays(scatter));
+  for (const Computation* c : scatter.called()) RETURN_IF_ERROR(codegen::CanCall(*c));
+  const int64_t arrays = (scatter.operand_count() - 1) / 2, updates = scatter.operand(arrays + 1)->shape().num_elements();
+  plan->kind = KernelPlan::Kind::kScatter;
+  for (int64_t k = 0; k < arrays; ++k) plan->updated_operands.push_back(k);
+  plan->parallel = IsAtomic(scatter) || scatter.attrs().GetBool(AttrId::kUniqueIndices);
+  if (plan->parallel) {
+    plan->blocks = CountBlocks(updates, plan->threads);
+  } else {
+    plan->threads = 64;
+  }
+  plan->note = absl::StrCat("scatter: ", updates, " updates", plan->parallel ? "" : ", in order");
+  return absl::OkStatus();
+}
+
 // ---- Elements.
 
 // Whether every instruction computes element i of its result from element i of its operands, or from scalars.
@@ -182,7 +249,7 @@ bool IsSharedByBlock(const Instruction& reduce) {
 absl::StatusOr<KernelPlan> PlanFusion(const Computation& body) {
   RETURN_IF_ERROR(CanEvaluateAll(body));
   KernelPlan plan;
-  if (PlanRows(body, &plan)) return plan;
+  if (PlanRows(body, &plan) || PlanUpdate(body, &plan)) return plan;
   int64_t largest = 0;
   bool equal = true;
   const std::vector<const Instruction*> results = ResultsOf(body);
@@ -198,8 +265,12 @@ absl::StatusOr<KernelPlan> PlanFusion(const Computation& body) {
   return plan;
 }
 
-absl::StatusOr<KernelPlan> PlanContraction(const Instruction& contraction) {
+absl::StatusOr<KernelPlan> PlanOperation(const Instruction& contraction) {
   KernelPlan plan;
+  if (contraction.Is(Opcode::kScatter)) {
+    RETURN_IF_ERROR(PlanScatter(contraction, &plan));
+    return plan;
+  }
   if (contraction.Is(Opcode::kConvolution)) {
     plan.kind = KernelPlan::Kind::kConvolution;
     plan.blocks = CountBlocks(contraction.shape().num_elements(), plan.threads);

@@ -2,6 +2,8 @@
 //
 //   kElements  each thread computes elements of the results, and the reductions that they need, by itself
 //   kRows      each block computes one row: its threads share the reductions along it (softmax, layer norm, sums)
+//   kUpdate    a dynamic-update-slice: each thread stores elements of the update into the array that is there
+//   kScatter   each thread combines updates into the array that is there; one thread does all where their order counts
 //   kDot       a matrix product in tiles: each block loads tiles of both operands into shared memory
 //   kConvolution  each thread computes one element of the result
 //
@@ -19,7 +21,7 @@
 namespace backplane::hip {
 
 struct KernelPlan {
-  enum class Kind : uint8_t { kElements, kRows, kDot, kConvolution };
+  enum class Kind : uint8_t { kElements, kRows, kUpdate, kScatter, kDot, kConvolution };
   Kind kind = Kind::kElements;
   uint32_t threads = 256;  // of a block
   uint32_t blocks = 1;
@@ -28,14 +30,19 @@ struct KernelPlan {
   // kRows: the reductions, each after those that it reads; the number of rows and of elements in each.
   std::vector<const Instruction*> reduces;
   int64_t rows = 0, columns = 0;
+  // kUpdate, kScatter: the operand by result that the result must be a copy of when the kernel starts, or share memory
+  // with. Else empty.
+  std::vector<int64_t> updated_operands;
+  // kScatter: threads combine at the same time, by atomic operations where two may meet.
+  bool parallel = false;
   std::string note;  // for the compile log: "rows: 4096 of 1024"
 };
 
 // The plan for the body of a fusion. Unimplemented names the instruction that no kernel can compute.
 absl::StatusOr<KernelPlan> PlanFusion(const Computation& body);
 
-// The plan for a dot or a convolution (after compiler::LegalizeContractions).
-absl::StatusOr<KernelPlan> PlanContraction(const Instruction& contraction);
+// The plan for a dot or a convolution (after compiler::LegalizeContractions), or a scatter.
+absl::StatusOr<KernelPlan> PlanOperation(const Instruction& operation);
 
 // Whether the reduction is one that a block can share: its elements may be combined in any order, and there are enough.
 bool IsSharedByBlock(const Instruction& reduce);

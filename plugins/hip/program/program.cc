@@ -77,6 +77,12 @@ class GpuStepFactory : public compiler::StepFactory<std::unique_ptr<Step>> {
  private:
   void AddKernel(const Instruction& i, int number, Steps* steps) {
     const ProgramKernels::Kernel& kernel = kernels_.kernels()[static_cast<size_t>(number)];
+    for (size_t k = 0; k < kernel.plan.updated_operands.size(); ++k) {
+      const Instruction* operand = i.operand(kernel.plan.updated_operands[k]);
+      const compiler::SlotCopy copy{assignment_.slot(operand), assignment_.slot(&i, static_cast<int64_t>(k)),
+                                    operand->shape().byte_size()};
+      if (copy.from != copy.to) steps->push_back(std::make_unique<CopyStep>(copy));
+    }
     std::vector<SlotId> slots;
     for (const Instruction* o : i.operands()) slots.push_back(assignment_.slot(o));
     for (const SlotId s : assignment_.instruction_slots.at(&i)) slots.push_back(s);

@@ -48,7 +48,8 @@ bool ReadsOnlyOwnElement(const Computation& body, const Instruction* parameter) 
     compiler::VarTable vars;
     compiler::Index index;
     for (const int64_t n : shape.dimensions()) index.push_back(compiler::Affine::Var(vars.Loop(n)));
-    compiler::AccessWalk walk(vars, {});
+    const compiler::AccessWalk::ArraySet none;
+    compiler::AccessWalk walk(vars, none);
     walk.Visit(result, index);
     walk.Finish();
     if (walk.too_complex()) return false;
@@ -62,7 +63,7 @@ bool ReadsOnlyOwnElement(const Computation& body, const Instruction* parameter) 
 }  // namespace
 
 bool IsKernelInstruction(const Instruction& i) {
-  return i.Is(Opcode::kFusion) || i.Is(Opcode::kDot) || i.Is(Opcode::kConvolution);
+  return i.Is(Opcode::kFusion) || i.Is(Opcode::kDot) || i.Is(Opcode::kConvolution) || i.Is(Opcode::kScatter);
 }
 
 absl::StatusOr<int> ProgramKernels::Find(const Instruction& instruction) {
@@ -72,7 +73,7 @@ absl::StatusOr<int> ProgramKernels::Find(const Instruction& instruction) {
     std::string key = KeyOf(instruction);
     if (const auto at = by_key_.find(key); at != by_key_.end()) return at->second;
     ASSIGN_OR_RETURN(KernelPlan plan,
-                     is_body ? PlanFusion(*instruction.called(0)) : PlanContraction(instruction));
+                     is_body ? PlanFusion(*instruction.called(0)) : PlanOperation(instruction));
     const int number = static_cast<int>(kernels_.size());
     kernels_.push_back({std::move(plan), &instruction, absl::StrCat("k", number)});
     by_key_[std::move(key)] = number;
@@ -83,6 +84,10 @@ absl::StatusOr<int> ProgramKernels::Find(const Instruction& instruction) {
 }
 
 bool ProgramKernels::MayWorkInPlace(const Instruction& instruction, int64_t operand, int64_t output) {
+  if (instruction.Is(Opcode::kScatter)) {
+    const auto count = std::count(instruction.operands().begin(), instruction.operands().end(), instruction.operand(operand));
+    return operand == output && count == 1 && Find(instruction).ok();
+  }
   if (!instruction.Is(Opcode::kFusion) || compiler::AsDotCall(instruction)) return false;
   const Computation& body = *instruction.called(0);
   const Instruction* parameter = body.parameter(operand);
@@ -92,8 +97,10 @@ bool ProgramKernels::MayWorkInPlace(const Instruction& instruction, int64_t oper
       result->shape().element_type() != parameter->shape().element_type())
     return false;
   const absl::StatusOr<int> kernel = Find(instruction);
-  return kernel.ok() && kernels_[static_cast<size_t>(*kernel)].plan.kind == KernelPlan::Kind::kElements &&
-         ReadsOnlyOwnElement(body, parameter);
+  if (!kernel.ok()) return false;
+  const KernelPlan& plan = kernels_[static_cast<size_t>(*kernel)].plan;
+  if (plan.kind == KernelPlan::Kind::kUpdate) return plan.updated_operands[0] == operand;
+  return plan.kind == KernelPlan::Kind::kElements && ReadsOnlyOwnElement(body, parameter);
 }
 
 absl::StatusOr<Image> ProgramKernels::Compile(const GpuTarget& target) const {

@@ -19,7 +19,7 @@ class ProgramKernels {
     std::string name;
   };
 
-  // The kernel of a fusion or contraction. Equal bodies have one. Unimplemented where there is none.
+  // The kernel of a fusion, contraction or scatter. Equal bodies have one. Unimplemented where there is none.
   absl::StatusOr<int> Find(const Instruction& instruction);
   // Whether the output may have the memory of the operand: each thread reads of it only what it then overwrites.
   bool MayWorkInPlace(const Instruction& instruction, int64_t operand, int64_t output);
@@ -33,7 +33,7 @@ class ProgramKernels {
   absl::flat_hash_map<const Instruction*, absl::StatusOr<int>> by_instruction_;
 };
 
-// Whether the instruction is one that a kernel may run: a fusion, a dot, a convolution.
+// Whether the instruction is one that a kernel may run: a fusion, a dot, a convolution, a scatter.
 bool IsKernelInstruction(const Instruction& instruction);
 
 }  // namespace backplane::hip

@@ -57,7 +57,8 @@ class HostQueue : public Queue {
     for (uint32_t b = 0; b < blocks; ++b) {
       // What other blocks left in shared memory must not matter.
       std::memset(shared.data(), 0xAB, shared.size() * sizeof(std::max_align_t));
-      k.run(arguments.data(), b, blocks, align(shared.data()), align(frames.data()));
+      if (k.run(arguments.data(), b, blocks, align(shared.data()), align(frames.data())) != 0)
+        return absl::InternalError("the threads of a block disagree about a barrier");
     }
     return absl::OkStatus();
   }
@@ -103,6 +104,23 @@ void ExpectClose(const Literal& got, const Literal& want, double tolerance) {
   }
 }
 
+// The kernels of the program come out for GPUs too, whole: in registers, and with the barriers where they were.
+void CompilesForGpus(const Module& original) {
+  for (const char* name : {"gfx942", "gfx1100", "sm_90"}) {
+    std::unique_ptr<Module> module = original.Clone();
+    NamedValues cost;
+    ASSERT_TRUE(RunGpuPipeline(module.get(), {}, &cost, nullptr).ok());
+    const absl::StatusOr<GpuTarget> target = FindGpuTarget(name);
+    ASSERT_TRUE(target.ok()) << target.status();
+    const auto built = GpuProgram::Build(std::move(module), *target, nullptr, nullptr);
+    ASSERT_TRUE(built.ok()) << name << ": " << built.status();
+    for (const KernelResources& k : (*built)->image().kernels) {
+      EXPECT_LE(k.spilled_registers, 0) << name << " " << k.name;
+      EXPECT_LE(k.shared_bytes, target->shared_bytes) << name << " " << k.name;
+    }
+  }
+}
+
 struct Compiled {
   std::unique_ptr<GpuProgram> program;
   std::vector<std::string> log;
@@ -125,6 +143,7 @@ Compiled Check(const std::string& hlo, size_t kernels, int on_host = 0, double t
   EXPECT_TRUE(built.ok()) << built.status();
   if (!built.ok()) return compiled;
   compiled.program = *std::move(built);
+  CompilesForGpus(**original);
   const GpuProgram& program = *compiled.program;
   EXPECT_EQ(program.kernels().size(), kernels) << absl::StrCat("log:\n", absl::StrJoin(compiled.log, "\n"));
   int host = 0;
@@ -264,10 +283,10 @@ TEST(GpuProgram, MultipliesMatricesOfAllTypes) {
   for (const char* type : {"f32", "f64", "bf16", "f16", "s32", "u8", "c64"}) {
     Check(absl::StrReplaceAll(R"(HloModule m
 ENTRY e {
-  x = T[3,70,45] parameter(0)
-  y = T[3,45,65] parameter(1)
-  ROOT r = T[3,70,65] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}
-})", {{"T", type}}), 1, 0, 0.02);
+  x = @[3,70,45] parameter(0)
+  y = @[3,45,65] parameter(1)
+  ROOT r = @[3,70,65] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}
+})", {{"@", type}}), 1, 0, 0.02);
   }
 }
 
@@ -313,6 +332,46 @@ ENTRY e {
   y = f32[100] get-tuple-element(w), index=1
   ROOT r = f32[100] conditional(c, y, y), true_computation=yes, false_computation=no
 })", 4);
+}
+
+TEST(GpuProgram, UpdatesInPlace) {
+  const Compiled compiled = Check(R"(HloModule m
+more { s = (s32[], f32[10,8]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(12) ROOT r = pred[] compare(i, n), direction=LT }
+step {
+  s = (s32[], f32[10,8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[10,8] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  zero = s32[] constant(0)
+  j = s32[] add(i, one)
+  f = f32[] convert(i)
+  u = f32[2,3] broadcast(f), dimensions={}
+  y = f32[10,8] dynamic-update-slice(x, u, i, one)
+  ROOT t = (s32[], f32[10,8]) tuple(j, y)
+}
+ENTRY e {
+  x = f32[10,8] parameter(0)
+  i = s32[] constant(0)
+  s = (s32[], f32[10,8]) tuple(i, x)
+  w = (s32[], f32[10,8]) while(s), condition=more, body=step
+  ROOT r = f32[10,8] get-tuple-element(w), index=1
+})", 2);
+  EXPECT_NE(absl::StrJoin(compiled.log, "\n").find("update: 6 elements"), std::string::npos);
+}
+
+TEST(GpuProgram, Scatters) {
+  for (const char* combine : {"add(a, b)", "multiply(a, b)", "maximum(a, b)", "add(b, b)"}) {
+    for (const char* type : {"f32", "s32", "bf16", "u8"}) {
+      Check(absl::StrReplaceAll(R"(HloModule m
+combine { a = @[] parameter(0) b = @[] parameter(1) ROOT r = @[] OP }
+ENTRY e {
+  x = @[4,6] parameter(0)
+  i = s32[9,1] parameter(1)
+  u = @[9,6] parameter(2)
+  ROOT r = @[4,6] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=combine
+})", {{"@", type}, {"OP", combine}}), 1, 0, 0.02);
+    }
+  }
 }
 
 TEST(GpuProgram, EvaluatesTheRestOnTheHost) {

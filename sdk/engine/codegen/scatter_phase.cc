@@ -10,11 +10,6 @@ using llvm::Value;
 
 namespace {
 
-int64_t PositionOf(const Ints& list, int64_t d) {  // -1: not in the list
-  auto it = std::find(list.begin(), list.end(), d);
-  return it == list.end() ? int64_t{-1} : static_cast<int64_t>(it - list.begin());
-}
-
 class ScatterLoops {
  public:
   ScatterLoops(PhaseFrame& f, const ScatterPhase& kind)
@@ -25,7 +20,7 @@ class ScatterLoops {
         updates_(op_.operand(arrays_ + 1)->shape()),
         lane_dim_(kind.lanes > 0 ? updates_.rank() - 1 : -1) {
     MakeVariables();
-    MakeOperandIndex();
+    address_ = Linearize(compiler::ScatterTarget(op_, update_index_, f_.vars, guards_), op_.operand(0)->shape().dimensions());
   }
 
   void Emit() {
@@ -35,19 +30,11 @@ class ScatterLoops {
  private:
   // One variable for each dimension of the updates; scatter dimensions outside, window dimensions inside.
   void MakeVariables() {
-    const ScatterDimensions& s = op_.scatter_dims();
     const int64_t rank = updates_.rank();
     vars_.assign(static_cast<size_t>(rank), -1);
     update_index_ = Index(static_cast<size_t>(rank));
-    std::vector<int64_t> order, window_dims;
-    for (int64_t d = 0; d < rank; ++d) {
-      if (PositionOf(s.update_window_dims, d) >= 0) {
-        window_dims.push_back(d);
-      } else {
-        order.push_back(d);
-      }
-    }
-    scatter_dims_ = order;
+    std::vector<int64_t> order = compiler::ScatterUpdateDims(op_);
+    const Ints& window_dims = op_.scatter_dims().update_window_dims;
     order.insert(order.end(), window_dims.begin(), window_dims.end());
     for (int64_t dim : order) {
       const size_t d = static_cast<size_t>(dim);
@@ -59,41 +46,6 @@ class ScatterLoops {
       update_index_[d] = Affine::Var(vars_[d]);
       if (dim != lane_dim_) loops_.push_back(dim);
     }
-  }
-
-  // The element of the operand that an element of the updates goes to, and the guards of its being there.
-  void MakeOperandIndex() {
-    constexpr int64_t kFar = int64_t{1} << 40;
-    const ScatterDimensions& s = op_.scatter_dims();
-    const Instruction* indices = op_.operand(arrays_);
-    const Shape& operand = op_.operand(0)->shape();
-    auto scatter_index = [&](int64_t k) {
-      return update_index_[static_cast<size_t>(scatter_dims_[static_cast<size_t>(k)])];
-    };
-    Index target(static_cast<size_t>(operand.rank()));
-    size_t window = 0;
-    for (int64_t d = 0; d < operand.rank(); ++d) {
-      Affine& e = target[static_cast<size_t>(d)];
-      const int64_t batching = PositionOf(s.input_batching_dims, d);
-      if (batching >= 0) {
-        const int64_t k = s.scatter_indices_batching_dims[static_cast<size_t>(batching)];
-        e = scatter_index(k - (k > s.index_vector_dim ? 1 : 0));
-        continue;
-      }
-      if (PositionOf(s.inserted_window_dims, d) < 0) {
-        e = update_index_[static_cast<size_t>(s.update_window_dims[window++])];
-      }
-      const int64_t mapped = PositionOf(s.scatter_dims_to_operand_dims, d);
-      if (mapped < 0) continue;
-      Index where;
-      int64_t next = 0;
-      for (int64_t k = 0; k < indices->shape().rank(); ++k) {
-        where.push_back(k == s.index_vector_dim ? Affine::Const(mapped) : scatter_index(next++));
-      }
-      e.Add(f_.vars.Runtime(indices, where, -kFar, kFar, true));
-      AddGuard(f_.vars, guards_, e, 0, operand.dimensions(d));
-    }
-    address_ = Linearize(target, operand.dimensions());
   }
 
   void Nest(Value* item, size_t k) {
@@ -156,7 +108,7 @@ class ScatterLoops {
   const int64_t lane_dim_;   // of the updates; -1: none
   std::vector<VarId> vars_;  // by dimension of the updates; -1: of size one
   Index update_index_;
-  std::vector<int64_t> scatter_dims_, loops_;  // of the updates; loops outer to inner, that of the lanes excepted
+  std::vector<int64_t> loops_;  // dimensions of the updates, outer to inner, that of the lanes excepted
   Affine address_;
   Guards guards_;
 };
