@@ -28,7 +28,7 @@ TEST_P(AllTargets, CompilesKernels) {
   auto target = FindGpuTarget(GetParam());
   ASSERT_TRUE(target.ok()) << target.status();
   EXPECT_EQ(target->name, GetParam());
-  auto image = LowerKernels(*target, target->kind == ImageKind::kHost ? kElementwise : AllKernels());
+  auto image = LowerKernels(*target, AllKernels());
   ASSERT_TRUE(image.ok()) << image.status();
   for (const KernelResources& k : image->kernels) {
     std::printf(
@@ -36,7 +36,7 @@ TEST_P(AllTargets, CompilesKernels) {
         GetParam().c_str(), k.name.c_str(), k.threads, k.vgprs, k.agprs, k.sgprs, k.shared_bytes, k.scratch_bytes,
         k.spilled_registers, k.code_bytes, k.occupancy);
   }
-  EXPECT_EQ(image->kernels.size(), target->kind == ImageKind::kHost ? 1u : kAllKernels);
+  EXPECT_EQ(image->kernels.size(), kAllKernels);
 }
 
 INSTANTIATE_TEST_SUITE_P(Lowering, AllTargets, ::testing::ValuesIn(GpuTargetNames()), TestName);

@@ -205,9 +205,10 @@ define void @lanes(ptr addrspace(1) %x, ptr addrspace(1) %y, i32 %mask) "backpla
   ret void
 })";
 
-// counts[x[i] % 8] += 1, sum += float(x[i]), largest = max(largest, x[i]), and `turns` counted up by compare and swap.
+// counts[x[i] % 8] += 1, sum += float(x[i]), largest = max(largest, x[i]), and `tickets` counted up by compare and
+// swap.
 inline constexpr char kAtomics[] = R"(
-define void @atomics(ptr addrspace(1) %x, ptr addrspace(1) %counts, ptr addrspace(1) %sum, ptr addrspace(1) %largest, ptr addrspace(1) %turns) "backplane-kernel"="64" {
+define void @atomics(ptr addrspace(1) %x, ptr addrspace(1) %counts, ptr addrspace(1) %sum, ptr addrspace(1) %largest, ptr addrspace(1) %tickets) "backplane-kernel"="64" {
 entry:
   %t = call i32 @gpu.thread()
   %g = call i32 @gpu.block()
@@ -221,12 +222,12 @@ entry:
   %f = uitofp i32 %v to float
   %s = atomicrmw fadd ptr addrspace(1) %sum, float %f syncscope("agent") monotonic, align 4
   %m = atomicrmw umax ptr addrspace(1) %largest, i32 %v syncscope("agent") monotonic, align 4
-  %before = load atomic i32, ptr addrspace(1) %turns syncscope("agent") monotonic, align 4
+  %before = load atomic i32, ptr addrspace(1) %tickets syncscope("agent") monotonic, align 4
   br label %try
 try:
   %old = phi i32 [ %before, %entry ], [ %found, %try ]
   %new = add i32 %old, 1
-  %pair = cmpxchg ptr addrspace(1) %turns, i32 %old, i32 %new syncscope("agent") monotonic monotonic, align 4
+  %pair = cmpxchg ptr addrspace(1) %tickets, i32 %old, i32 %new syncscope("agent") monotonic monotonic, align 4
   %found = extractvalue { i32, i1 } %pair, 0
   %won = extractvalue { i32, i1 } %pair, 1
   br i1 %won, label %end, label %try

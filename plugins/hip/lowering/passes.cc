@@ -62,10 +62,16 @@ PassRunner::PassRunner(llvm::TargetMachine& machine) : builder_(&machine) {
   builder_.crossRegisterProxies(loops_, functions_, graph_, modules_);
 }
 
+void PassRunner::Run(llvm::ModulePassManager& passes, llvm::Module& module) {
+  passes.run(module, modules_);
+  // Between runs the module is changed by hand.
+  modules_.clear(), graph_.clear(), functions_.clear(), loops_.clear();
+}
+
 void PassRunner::InlineMarked(llvm::Module& module) {
   llvm::ModulePassManager passes;
   passes.addPass(llvm::AlwaysInlinerPass(/*InsertLifetime=*/false));
-  passes.run(module, modules_);
+  Run(passes, module);
 }
 
 void PassRunner::OptimizeForGpu(llvm::Module& module) {
@@ -88,7 +94,7 @@ void PassRunner::OptimizeForGpu(llvm::Module& module) {
   function.addPass(llvm::SimplifyCFGPass());
   function.addPass(llvm::DCEPass());
   passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(function)));
-  passes.run(module, modules_);
+  Run(passes, module);
 }
 
 void PassRunner::OptimizeForSplit(llvm::Module& module) {
@@ -102,14 +108,14 @@ void PassRunner::OptimizeForSplit(llvm::Module& module) {
   function.addPass(llvm::GVNPass());
   function.addPass(llvm::SimplifyCFGPass());
   passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(function)));
-  passes.run(module, modules_);
+  Run(passes, module);
 }
 
 void PassRunner::SplitCoroutines(llvm::Module& module) {
   llvm::ModulePassManager passes;
-  passes.addPass(llvm::createModuleToPostOrderCGSCCPassAdaptor(llvm::CoroSplitPass()));
+  passes.addPass(llvm::createModuleToPostOrderCGSCCPassAdaptor(llvm::CoroSplitPass(/*OptimizeFrame=*/true)));
   passes.addPass(llvm::CoroCleanupPass());
-  passes.run(module, modules_);
+  Run(passes, module);
 }
 
 void PassRunner::OptimizeForHost(llvm::Module& module) {
@@ -129,7 +135,7 @@ void PassRunner::OptimizeForHost(llvm::Module& module) {
   function.addPass(llvm::DCEPass());
   passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(function)));
   passes.addPass(llvm::GlobalDCEPass());
-  passes.run(module, modules_);
+  Run(passes, module);
 }
 
 }  // namespace backplane::hip

@@ -31,6 +31,8 @@ class PassRunner {
   void OptimizeForHost(llvm::Module& module);
 
  private:
+  void Run(llvm::ModulePassManager& passes, llvm::Module& module);
+
   llvm::PassBuilder builder_;
   llvm::LoopAnalysisManager loops_;
   llvm::FunctionAnalysisManager functions_;

@@ -2,22 +2,18 @@
 
 #include <string>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/InstIterator.h"
 #include "plugins/hip/lowering/gpu_ir.h"
 #include "plugins/hip/lowering/host/host_table.h"
 #include "plugins/hip/lowering/host/one_address_space.h"
+#include "plugins/hip/lowering/host/run_function.h"
 #include "sdk/codegen/llvm_includes.h"
 
 namespace backplane::hip {
 namespace {
 
-llvm::Argument* ParameterOf(const HostBody& body, BodyParameter parameter) {
-  const size_t first = body.function->arg_size() - kBodyParameters;
-  return body.function->getArg(static_cast<unsigned>(first + parameter));
-}
+constexpr uint64_t kMaxFrameBytes = uint64_t{1} << 30;
 
 // A processor has no scopes between one thread and all.
 void WidenSyncScopes(llvm::Module& module) {
@@ -39,7 +35,7 @@ void WidenSyncScopes(llvm::Module& module) {
   }
 }
 
-// The body of a kernel whose threads never wait: the numbers of thread and block are parameters.
+// The numbers of thread and block are parameters of a body.
 void LowerNumbers(const HostBody& body) {
   for (llvm::Instruction& i : llvm::make_early_inc_range(llvm::instructions(*body.function))) {
     auto* call = llvm::dyn_cast<llvm::CallInst>(&i);
@@ -54,97 +50,6 @@ void LowerNumbers(const HostBody& body) {
     call->eraseFromParent();
   }
 }
-
-bool MayBeTemporary(const llvm::Value& address) {
-  llvm::SmallVector<const llvm::Value*, 4> objects;
-  llvm::getUnderlyingObjects(&address, objects);
-  for (const llvm::Value* object : objects) {
-    if (llvm::isa<llvm::AllocaInst, llvm::PHINode, llvm::SelectInst>(object)) return true;
-  }
-  return false;
-}
-
-// Says that accesses of different threads do not depend on each other, because threads that do not wait for each other
-// have no order. A thread's temporary arrays are excepted: on the host all threads have them in one place.
-void MarkParallelAccesses(llvm::Function& body, llvm::MDNode* group) {
-  for (llvm::Instruction& i : llvm::instructions(body)) {
-    if (!i.mayReadOrWriteMemory()) continue;
-    const llvm::Value* address = llvm::getLoadStorePointerOperand(&i);
-    if (address != nullptr && !MayBeTemporary(*address)) i.setMetadata(llvm::LLVMContext::MD_access_group, group);
-  }
-}
-
-class RunFunction {
- public:
-  RunFunction(llvm::Module& module, const Kernel& kernel, const HostBody& body)
-      : module_(module), context_(module.getContext()), b_(context_), kernel_(kernel), body_(body) {}
-
-  llvm::Function* Emit() {
-    llvm::Type* number = b_.getInt32Ty();
-    llvm::Type* pointer = b_.getPtrTy();
-    auto* type = llvm::FunctionType::get(number, {pointer, number, number, pointer, pointer}, false);
-    run_ = llvm::Function::Create(type, llvm::Function::InternalLinkage, kernel_.function->getName() + ".run", module_);
-    b_.SetInsertPoint(llvm::BasicBlock::Create(context_, "entry", run_));
-    LoadArguments();
-    EmitLoop();
-    b_.CreateRet(b_.getInt32(0));
-    return run_;
-  }
-  uint64_t kernarg_bytes() const { return kernarg_bytes_; }
-
- private:
-  void LoadArguments() {
-    const llvm::DataLayout& layout = module_.getDataLayout();
-    for (size_t i = 0; i + kBodyParameters < body_.function->arg_size(); ++i) {
-      llvm::Type* type = body_.function->getArg(static_cast<unsigned>(i))->getType();
-      const llvm::Align alignment = layout.getABITypeAlign(type);
-      kernarg_bytes_ = llvm::alignTo(kernarg_bytes_, alignment);
-      arguments_.push_back(b_.CreateAlignedLoad(
-          type, b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), run_->getArg(0), kernarg_bytes_), alignment));
-      kernarg_bytes_ += layout.getTypeAllocSize(type);
-    }
-  }
-
-  // One call for each thread, which will be inlined.
-  void EmitLoop() {
-    llvm::MDNode* group = llvm::MDNode::getDistinct(context_, {});
-    MarkParallelAccesses(*body_.function, group);
-    llvm::BasicBlock* entry = b_.GetInsertBlock();
-    auto* loop = llvm::BasicBlock::Create(context_, "threads", run_);
-    auto* done = llvm::BasicBlock::Create(context_, "done", run_);
-    b_.CreateBr(loop);
-    b_.SetInsertPoint(loop);
-    llvm::PHINode* thread = b_.CreatePHI(b_.getInt32Ty(), 2);
-    thread->addIncoming(b_.getInt32(0), entry);
-    std::vector<llvm::Value*> arguments = arguments_;
-    llvm::Value* none = llvm::ConstantPointerNull::get(b_.getPtrTy());
-    arguments.insert(arguments.end(), {thread, run_->getArg(1), run_->getArg(2), run_->getArg(3), none});
-    b_.CreateCall(body_.function, arguments);
-    llvm::Value* next = b_.CreateNUWAdd(thread, b_.getInt32(1));
-    thread->addIncoming(next, loop);
-    llvm::BranchInst* back =
-        b_.CreateCondBr(b_.CreateICmpULT(next, b_.getInt32(static_cast<uint32_t>(kernel_.threads))), loop, done);
-    back->setMetadata(llvm::LLVMContext::MD_loop, ParallelLoop(group));
-    b_.SetInsertPoint(done);
-  }
-
-  llvm::MDNode* ParallelLoop(llvm::MDNode* group) {
-    llvm::MDNode* accesses =
-        llvm::MDNode::get(context_, {llvm::MDString::get(context_, "llvm.loop.parallel_accesses"), group});
-    llvm::MDNode* loop = llvm::MDNode::getDistinct(context_, {nullptr, accesses});
-    loop->replaceOperandWith(0, loop);
-    return loop;
-  }
-
-  llvm::Module& module_;
-  llvm::LLVMContext& context_;
-  llvm::IRBuilder<> b_;
-  const Kernel& kernel_;
-  const HostBody& body_;
-  llvm::Function* run_ = nullptr;
-  std::vector<llvm::Value*> arguments_;
-  uint64_t kernarg_bytes_ = 0;
-};
 
 void SetHostAttributes(llvm::Module& module, const GpuTarget& target) {
   codegen::IrTarget ir = target.ir;
@@ -161,25 +66,44 @@ absl::Status LowerHostKernels(llvm::Module& module, const std::vector<Kernel>& k
   WidenSyncScopes(module);
   const std::vector<HostBody> bodies = UseOneAddressSpace(module, kernels);
   std::vector<HostTableEntry> entries;
+  std::vector<WaitingThreads> waiting(kernels.size());
+  bool any_waits = false;
   for (size_t i = 0; i < kernels.size(); ++i) {
-    if (kernels[i].has_barrier || kernels[i].has_shuffle) {
-      return absl::UnimplementedError(
-          absl::StrCat("lowering: ", kernels[i].function->getName().str(), ": barriers and shuffles on the host"));
-    }
+    const Kernel& kernel = kernels[i];
     LowerNumbers(bodies[i]);
-    bodies[i].function->addFnAttr(llvm::Attribute::AlwaysInline);
-    RunFunction run(module, kernels[i], bodies[i]);
+    const bool waits = kernel.has_barrier || kernel.has_shuffle;
+    RunFunction run(module, bodies[i]);
+    if (waits) {
+      waiting[i] = RunInRounds(run, kernel, bodies[i]);
+    } else {
+      RunInLoop(run, kernel, bodies[i]);
+    }
+    any_waits |= waits;
     HostTableEntry entry;
-    entry.name = kernels[i].function->getName().str();
-    entry.run = run.Emit();
-    entry.threads = static_cast<uint32_t>(kernels[i].threads);
-    entry.kernarg_bytes = static_cast<uint32_t>(run.kernarg_bytes());
-    entry.shared_bytes = static_cast<uint32_t>(kernels[i].shared_bytes);
+    entry.name = kernel.function->getName().str();
+    entry.run = run.function;
+    entry.threads = static_cast<uint32_t>(kernel.threads);
+    entry.kernarg_bytes = static_cast<uint32_t>(run.kernarg_bytes);
+    entry.shared_bytes = static_cast<uint32_t>(kernel.shared_bytes);
     entries.push_back(std::move(entry));
   }
   for (const Kernel& kernel : kernels) kernel.function->eraseFromParent();
   SetHostAttributes(module, target);
   passes.InlineMarked(module);
+  if (any_waits) {
+    passes.OptimizeForSplit(module);
+    passes.SplitCoroutines(module);
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      if (waiting[i].coroutine == nullptr) continue;
+      const uint64_t bytes = SetFrameSizes(waiting[i]);
+      if (bytes > kMaxFrameBytes) {
+        return absl::ResourceExhaustedError(absl::StrCat("lowering: ", entries[i].name, ": the states of ",
+                                                         entries[i].threads, " waiting threads take ", bytes,
+                                                         " bytes, more than ", kMaxFrameBytes));
+      }
+      entries[i].frame_bytes = static_cast<uint32_t>(bytes);
+    }
+  }
   EmitHostTable(module, entries);
   passes.OptimizeForHost(module);
   DefineMemoryFunctions(module);

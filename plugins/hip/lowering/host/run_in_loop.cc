@@ -1,0 +1,59 @@
+#include "llvm/Analysis/ValueTracking.h"
+#include "llvm/IR/InstIterator.h"
+#include "plugins/hip/lowering/host/run_function.h"
+
+namespace backplane::hip {
+namespace {
+
+bool MayBeTemporary(const llvm::Value& address) {
+  llvm::SmallVector<const llvm::Value*, 4> objects;
+  llvm::getUnderlyingObjects(&address, objects);
+  for (const llvm::Value* object : objects) {
+    if (llvm::isa<llvm::AllocaInst, llvm::PHINode, llvm::SelectInst>(object)) return true;
+  }
+  return false;
+}
+
+// Says that accesses of different threads do not depend on each other, because threads that do not wait for each other
+// have no order. A thread's temporary arrays are excepted: on the host all threads have them in one place.
+void MarkParallelAccesses(llvm::Function& body, llvm::MDNode* group) {
+  for (llvm::Instruction& i : llvm::instructions(body)) {
+    const llvm::Value* address = llvm::getLoadStorePointerOperand(&i);
+    if (address != nullptr && !MayBeTemporary(*address)) i.setMetadata(llvm::LLVMContext::MD_access_group, group);
+  }
+}
+
+llvm::MDNode* ParallelLoop(llvm::LLVMContext& context, llvm::MDNode* group) {
+  llvm::MDNode* accesses =
+      llvm::MDNode::get(context, {llvm::MDString::get(context, "llvm.loop.parallel_accesses"), group});
+  llvm::MDNode* loop = llvm::MDNode::getDistinct(context, {nullptr, accesses});
+  loop->replaceOperandWith(0, loop);
+  return loop;
+}
+
+}  // namespace
+
+void RunInLoop(RunFunction& run, const Kernel& kernel, const HostBody& body) {
+  llvm::LLVMContext& context = run.function->getContext();
+  llvm::MDNode* group = llvm::MDNode::getDistinct(context, {});
+  MarkParallelAccesses(*body.function, group);
+  body.function->addFnAttr(llvm::Attribute::AlwaysInline);
+
+  llvm::IRBuilder<>& b = run.b;
+  llvm::BasicBlock* entry = b.GetInsertBlock();
+  auto* loop = llvm::BasicBlock::Create(context, "threads", run.function);
+  auto* done = llvm::BasicBlock::Create(context, "done", run.function);
+  b.CreateBr(loop);
+  b.SetInsertPoint(loop);
+  llvm::PHINode* thread = b.CreatePHI(b.getInt32Ty(), 2, "thread");
+  run.CallBody(body, thread);
+  llvm::Value* next = b.CreateNUWAdd(thread, b.getInt32(1));
+  thread->addIncoming(b.getInt32(0), entry);
+  thread->addIncoming(next, loop);
+  llvm::Value* more = b.CreateICmpULT(next, b.getInt32(static_cast<uint32_t>(kernel.threads)));
+  b.CreateCondBr(more, loop, done)->setMetadata(llvm::LLVMContext::MD_loop, ParallelLoop(context, group));
+  b.SetInsertPoint(done);
+  b.CreateRet(b.getInt32(0));
+}
+
+}  // namespace backplane::hip
