@@ -97,6 +97,7 @@ absl::StatusOr<Image> Lower(llvm::Module& module, const GpuTarget& target) {
 
 absl::StatusOr<std::string> LowerToText(llvm::Module& module, const GpuTarget& target) {
   ASSIGN_OR_RETURN(const std::unique_ptr<llvm::TargetMachine> machine, MakeMachine(target));
+  machine->Options.MCOptions.AsmVerbose = true;
   RETURN_IF_ERROR(LowerIr(module, target, *machine).status());
   return codegen::GenerateCode(module, *machine, target.ir, codegen::CodeKind::kAssembly);
 }

@@ -1,45 +1,304 @@
 // Images for every target: complete, of the right machine and version, and described.
 #include "plugins/hip/lowering/lowering.h"
 
-#include <cstdio>
+#include <algorithm>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "llvm/BinaryFormat/ELF.h"
 #include "llvm/Object/ELFObjectFile.h"
 #include "plugins/hip/lowering/lowering_testing.h"
+#include "sdk/codegen/targets_testing.h"
 
 namespace backplane::hip {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+const GpuTarget& TargetOf(const std::string& name) {
+  auto target = FindGpuTarget(name);
+  EXPECT_TRUE(target.ok()) << target.status();
+  static std::vector<std::unique_ptr<GpuTarget>> found;
+  found.push_back(std::make_unique<GpuTarget>(target.value_or(GpuTarget())));
+  return *found.back();
+}
+
+std::vector<std::string> NamesOf(const Image& image) {
+  std::vector<std::string> names;
+  for (const KernelResources& kernel : image.kernels) names.push_back(kernel.name);
+  return names;
+}
+
+// A header and dynamic section as an image must have.
+void CheckElf(const std::string& image, uint16_t machine, uint8_t os_abi, uint8_t abi_version) {
+  auto elf = llvm::object::ELFFile<llvm::object::ELF64LE>::create(image);
+  ASSERT_TRUE(static_cast<bool>(elf)) << llvm::toString(elf.takeError());
+  const auto& header = elf->getHeader();
+  EXPECT_EQ(header.e_type, llvm::ELF::ET_DYN);
+  EXPECT_EQ(header.e_machine, machine);
+  EXPECT_EQ(header.e_ident[llvm::ELF::EI_OSABI], os_abi);
+  EXPECT_EQ(header.e_ident[llvm::ELF::EI_ABIVERSION], abi_version);
+  auto entries = elf->dynamicEntries();
+  ASSERT_TRUE(static_cast<bool>(entries)) << llvm::toString(entries.takeError());
+  for (const auto& entry : *entries) EXPECT_NE(entry.getTag(), llvm::ELF::DT_NEEDED);
+  EXPECT_THAT(codegen::UndefinedSymbols(image), IsEmpty());
+}
+
+uint8_t AbiVersion(int code_object_version) {
+  return code_object_version == 4   ? llvm::ELF::ELFABIVERSION_AMDGPU_HSA_V4
+         : code_object_version == 5 ? llvm::ELF::ELFABIVERSION_AMDGPU_HSA_V5
+                                    : llvm::ELF::ELFABIVERSION_AMDGPU_HSA_V6;
+}
+
+// The numbers after "; Occupancy: " in assembly.
+std::vector<int> OccupanciesIn(const std::string& text) {
+  std::vector<int> found;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (absl::StartsWith(line, "; Occupancy: ")) found.push_back(std::atoi(line.data() + 13));
+  }
+  return found;
+}
 
 class AllTargets : public ::testing::TestWithParam<std::string> {};
+class AmdTargets : public AllTargets {};
+class NvidiaTargets : public AllTargets {};
+
+std::vector<std::string> TargetsOfKind(ImageKind kind) {
+  std::vector<std::string> names;
+  for (const std::string& name : GpuTargetNames()) {
+    if (FindGpuTarget(name)->kind == kind) names.push_back(name);
+  }
+  return names;
+}
 
 std::string TestName(const ::testing::TestParamInfo<std::string>& info) {
   std::string name = info.param;
-  for (char& c : name) c = c == '-' ? '_' : c;
+  std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
 
-TEST_P(AllTargets, CompilesKernels) {
-  auto target = FindGpuTarget(GetParam());
-  ASSERT_TRUE(target.ok()) << target.status();
-  EXPECT_EQ(target->name, GetParam());
-  auto image = LowerKernels(*target, AllKernels());
+TEST_P(AllTargets, CompileKernels) {
+  const GpuTarget& target = TargetOf(GetParam());
+  EXPECT_EQ(target.name, GetParam());
+  auto image = LowerKernels(target, AllKernels());
   ASSERT_TRUE(image.ok()) << image.status();
-  for (const KernelResources& k : image->kernels) {
-    std::printf(
-        "%s %s: %d threads, %d vgprs, %d agprs, %d sgprs, %d shared, %d scratch, %d spilled, %d code, occupancy %d\n",
-        GetParam().c_str(), k.name.c_str(), k.threads, k.vgprs, k.agprs, k.sgprs, k.shared_bytes, k.scratch_bytes,
-        k.spilled_registers, k.code_bytes, k.occupancy);
+  EXPECT_THAT(NamesOf(*image), ElementsAre("elementwise", "numbers", "matmul", "block_sum", "lanes", "atomics",
+                                           "division", "floats", "private_array"));
+  for (const KernelResources& kernel : image->kernels) {
+    EXPECT_EQ(kernel.shared_bytes, kernel.name == "matmul" ? 2048 : kernel.name == "block_sum" ? 32 : 0) << kernel.name;
+    const bool is_large = kernel.name == "elementwise" || kernel.name == "matmul" || kernel.name == "block_sum";
+    EXPECT_EQ(kernel.threads, is_large ? 256 : 64) << kernel.name;
   }
-  EXPECT_EQ(image->kernels.size(), kAllKernels);
+  switch (target.kind) {
+    case ImageKind::kHost:
+      CheckElf(image->bytes, llvm::ELF::EM_X86_64, llvm::ELF::ELFOSABI_NONE, 0);
+      break;
+    case ImageKind::kPtx:
+      EXPECT_THAT(image->bytes, HasSubstr(absl::StrCat(".target ", target.name)));
+      EXPECT_EQ(codegen::CountOf(image->bytes, ".visible .entry"), static_cast<int>(kAllKernels));
+      EXPECT_EQ(codegen::CountOf(image->bytes, ".maxntid"), static_cast<int>(kAllKernels));
+      EXPECT_THAT(image->bytes, Not(HasSubstr(".extern")));
+      break;
+    case ImageKind::kAmdCodeObject:
+      CheckElf(image->bytes, llvm::ELF::EM_AMDGPU, llvm::ELF::ELFOSABI_AMDGPU_HSA,
+               AbiVersion(target.code_object_version));
+      for (const KernelResources& kernel : image->kernels) {
+        EXPECT_GT(kernel.vgprs, 0) << kernel.name;
+        EXPECT_LE(kernel.vgprs, target.max_vgprs) << kernel.name;
+        EXPECT_GT(kernel.sgprs, 0) << kernel.name;
+        EXPECT_EQ(kernel.agprs, 0) << kernel.name;
+        EXPECT_EQ(kernel.spilled_registers, 0) << kernel.name;
+        EXPECT_EQ(kernel.scratch_bytes, 0) << kernel.name;
+        EXPECT_GT(kernel.code_bytes, 16) << kernel.name;
+      }
+      break;
+  }
+}
+
+// LLVM computes the same number from its own tables.
+TEST_P(AmdTargets, KnowOccupancy) {
+  const GpuTarget& target = TargetOf(GetParam());
+  for (int bytes : {4, 9000, 20000, 40000, 65536}) {
+    // A kernel with many registers and one with much shared memory.
+    const std::string text =
+        absl::StrCat(kMatmul, "@large = internal addrspace(3) global [", bytes, R"( x i8] undef, align 4
+define void @shares(ptr addrspace(1) %y) "backplane-kernel"="256" {
+  %t = call i32 @gpu.thread()
+  %p = getelementptr inbounds i8, ptr addrspace(3) @large, i32 %t
+  store volatile i8 1, ptr addrspace(3) %p, align 1
+  ret void
+})");
+    auto image = LowerKernels(target, text);
+    ASSERT_TRUE(image.ok()) << image.status();
+    llvm::LLVMContext context;
+    auto module = ParseKernels(context, target, text);
+    ASSERT_TRUE(module.ok()) << module.status();
+    auto assembly = LowerToText(**module, target);
+    ASSERT_TRUE(assembly.ok()) << assembly.status();
+    std::vector<int> occupancies;
+    for (const KernelResources& kernel : image->kernels) occupancies.push_back(kernel.occupancy);
+    EXPECT_EQ(occupancies, OccupanciesIn(*assembly)) << bytes << " bytes, registers " << image->kernels[0].vgprs;
+  }
+}
+
+TEST_P(NvidiaTargets, AreAssembledByPtxas) {
+  const GpuTarget& target = TargetOf(GetParam());
+  if (std::system("ptxas --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no ptxas";
+  auto image = LowerKernels(target, AllKernels());
+  ASSERT_TRUE(image.ok()) << image.status();
+  const std::string path = absl::StrCat(::testing::TempDir(), "/lowering_test_", getpid(), ".ptx");
+  FILE* file = std::fopen(path.c_str(), "w");
+  ASSERT_NE(file, nullptr);
+  std::fwrite(image->bytes.data(), 1, image->bytes.size(), file);
+  std::fclose(file);
+  EXPECT_EQ(std::system(absl::StrCat("ptxas -v -arch=", target.name, " -o /dev/null ", path).c_str()), 0);
+  std::remove(path.c_str());
 }
 
 INSTANTIATE_TEST_SUITE_P(Lowering, AllTargets, ::testing::ValuesIn(GpuTargetNames()), TestName);
+INSTANTIATE_TEST_SUITE_P(Lowering, AmdTargets, ::testing::ValuesIn(TargetsOfKind(ImageKind::kAmdCodeObject)), TestName);
+INSTANTIATE_TEST_SUITE_P(Lowering, NvidiaTargets, ::testing::ValuesIn(TargetsOfKind(ImageKind::kPtx)), TestName);
+
+TEST(Lowering, KnowsMachines) {
+  EXPECT_EQ(TargetOf("gfx942").wave_size, 64);
+  EXPECT_EQ(TargetOf("gfx942").max_vgprs, 512);
+  EXPECT_EQ(TargetOf("gfx1100").wave_size, 32);
+  EXPECT_EQ(TargetOf("gfx1100").max_vgprs, 256);
+  EXPECT_EQ(TargetOf("gfx9-generic").code_object_version, 6);
+  EXPECT_EQ(TargetOf("sm_90").shared_bytes, 49152);
+  EXPECT_EQ(TargetOf("host").ir.buffer_address_space, 1u);
+  const absl::Status none = FindGpuTarget("gfx9999").status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(none.message()), HasSubstr("\"gfx9999\"; those known: gfx906, gfx908, gfx90a, gfx942"));
+  EXPECT_THAT(std::string(none.message()), HasSubstr("sm_90, host"));
+}
+
+TEST(Lowering, UsesSingleInstructionsWhereMachinesHaveThem) {
+  auto assembly = [](const char* name, absl::string_view kernels) {
+    llvm::LLVMContext context;
+    auto module = ParseKernels(context, TargetOf(name), kernels);
+    EXPECT_TRUE(module.ok()) << module.status();
+    return LowerToText(**module, TargetOf(name)).value_or("");
+  };
+  EXPECT_THAT(assembly("gfx942", kAtomics), HasSubstr("global_atomic_add_f32"));
+  EXPECT_THAT(assembly("gfx1100", kAtomics), HasSubstr("global_atomic_add_f32"));
+  EXPECT_THAT(assembly("gfx906", kAtomics), Not(HasSubstr("global_atomic_add_f32")));
+  EXPECT_THAT(assembly("gfx942", kBlockSum), HasSubstr("ds_swizzle_b32"));
+  EXPECT_THAT(assembly("gfx942", kBlockSum), HasSubstr("quad_perm:[1,0,3,2]"));
+  EXPECT_THAT(assembly("gfx1100", kBlockSum), HasSubstr("v_permlanex16_b32"));
+  EXPECT_THAT(assembly("gfx1100", kBlockSum), HasSubstr("row_xmask:8"));
+  EXPECT_THAT(assembly("gfx942", kLanes), HasSubstr("ds_bpermute_b32"));
+  EXPECT_THAT(assembly("sm_90", kBlockSum), HasSubstr("shfl.sync.bfly.b32"));
+  EXPECT_THAT(assembly("sm_90", kLanes), HasSubstr("shfl.sync.idx.b32"));
+  EXPECT_THAT(assembly("sm_90", kBlockSum), HasSubstr("bar.sync"));
+  EXPECT_THAT(assembly("sm_90", kAtomics), HasSubstr("atom.global.add.f32"));
+}
+
+TEST(Lowering, MakesCodeObjectsOfVersion4) {
+  GpuTarget target = TargetOf("gfx90a");
+  target.code_object_version = 4;
+  auto image = LowerKernels(target, kNumbers);
+  ASSERT_TRUE(image.ok()) << image.status();
+  CheckElf(image->bytes, llvm::ELF::EM_AMDGPU, llvm::ELF::ELFOSABI_AMDGPU_HSA, llvm::ELF::ELFABIVERSION_AMDGPU_HSA_V4);
+}
+
+TEST(Lowering, GivesTheSameImagesFromManyThreads) {
+  std::vector<std::string> expected, found(8);
+  const std::vector<std::string> names = {"gfx942", "gfx1100", "sm_90", "host"};
+  for (const std::string& name : names) expected.push_back(LowerKernels(TargetOf(name), AllKernels())->bytes);
+  std::vector<GpuTarget> targets;
+  for (const std::string& name : names) targets.push_back(TargetOf(name));
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < found.size(); ++i) {
+    threads.emplace_back([&, i] {
+      for (int n = 0; n < 3; ++n) {
+        auto image = LowerKernels(targets[i % 4], AllKernels());
+        found[i] = image.ok() ? image->bytes : image.status().ToString();
+        if (found[i] != expected[i % 4]) return;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(found[i] == expected[i % 4]) << found[i].substr(0, 300);
+}
+
+struct Mistake {
+  const char* name;
+  const char* text;
+  absl::StatusCode code;
+  const char* message;
+};
+
+constexpr Mistake kMistakes[] = {
+    {"NoKernel", "define internal void @f() {\n ret void\n}", absl::StatusCode::kInvalidArgument, "no kernel"},
+    {"NotInternal", R"(define void @f() { ret void }
+                       define void @k() "backplane-kernel"="1" { ret void })",
+     absl::StatusCode::kInvalidArgument, "f: neither internal nor a kernel"},
+    {"UnknownFunction", R"(declare float @sinf(float)
+                           define void @k() "backplane-kernel"="1" { %s = call float @sinf(float 0.0) ret void })",
+     absl::StatusCode::kInvalidArgument, "sinf: a function without a body"},
+    {"NoNumber", "define void @k() \"backplane-kernel\"=\"many\" { ret void }", absl::StatusCode::kInvalidArgument,
+     "k: attribute \"backplane-kernel\" is \"many\""},
+    {"TooManyThreads", "define void @k() \"backplane-kernel\"=\"1025\" { ret void }",
+     absl::StatusCode::kResourceExhausted, "k: 1025 threads"},
+    {"ReturnsValue", "define i32 @k() \"backplane-kernel\"=\"1\" { ret i32 0 }", absl::StatusCode::kInvalidArgument,
+     "k: a kernel returns void, not i32"},
+    {"FloatParameter", "define void @k(i32 %a, float %x) \"backplane-kernel\"=\"1\" { ret void }",
+     absl::StatusCode::kInvalidArgument, "k: parameter 1 is float"},
+    {"GenericPointer", "define void @k(ptr %x) \"backplane-kernel\"=\"1\" { ret void }",
+     absl::StatusCode::kInvalidArgument, "k: parameter 0 is ptr"},
+    {"CalledKernel", R"(define void @k() "backplane-kernel"="1" { ret void }
+                        define void @l() "backplane-kernel"="1" { call void @k() ret void })",
+     absl::StatusCode::kInvalidArgument, "k: a kernel is called"},
+    {"TooMuchShared", R"(@a = internal addrspace(3) global [40000 x i8] undef
+                         @b = internal addrspace(3) global [40000 x i8] undef
+                         define void @k() "backplane-kernel"="1" {
+                           store volatile i8 0, ptr addrspace(3) @a
+                           store volatile i8 0, ptr addrspace(3) @b
+                           ret void
+                         })",
+     absl::StatusCode::kResourceExhausted, "k: variable b ends at 80"},
+    {"InitializedShared", R"(@a = internal addrspace(3) global i32 7
+                             define void @k() "backplane-kernel"="1" { ret void })",
+     absl::StatusCode::kInvalidArgument, "a: shared memory has no initial value"},
+    {"Variable", R"(@a = internal global i32 7
+                    define void @k() "backplane-kernel"="1" { ret void })",
+     absl::StatusCode::kInvalidArgument, "a: a global variable is constant"},
+    {"Shuffle48", R"(define void @k() "backplane-kernel"="48" {
+                       %v = call i32 @gpu.shuffle.xor(i32 1, i32 1)
+                       ret void
+                     })",
+     absl::StatusCode::kInvalidArgument, "k: shuffles in a block of 48 threads"},
+    {"Recursive", R"(define internal void @f() { call void @gpu.barrier() call void @f() ret void }
+                     define void @k() "backplane-kernel"="1" { call void @f() ret void })",
+     absl::StatusCode::kInvalidArgument, "f: a function that uses threads or shared memory calls itself"},
+};
+
+TEST(Lowering, NamesMistakes) {
+  for (const char* name : {"gfx942", "sm_80", "host"}) {
+    for (const Mistake& mistake : kMistakes) {
+      const absl::Status status = LowerKernels(TargetOf(name), mistake.text).status();
+      EXPECT_EQ(status.code(), mistake.code) << name << ", " << mistake.name << ": " << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr(mistake.message)) << name << ", " << mistake.name;
+    }
+  }
+}
+
+TEST(Lowering, RefusesModulesOfOtherTargets) {
+  llvm::LLVMContext context;
+  auto module = ParseKernels(context, TargetOf("gfx942"), kElementwise);
+  ASSERT_TRUE(module.ok()) << module.status();
+  const absl::Status status = Lower(**module, TargetOf("sm_90")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("\"amdgcn-amd-amdhsa\", that of sm_90"));
+}
 
 }  // namespace
 }  // namespace backplane::hip

@@ -101,7 +101,7 @@ class CoroutineMaker {
   void ReplaceWait(llvm::CallInst& call) {
     const llvm::StringRef name = call.getCalledFunction()->getName();
     b_.SetInsertPoint(&call);
-    const uint32_t place = ++places_;
+    const uint32_t place = ++waits_;
     if (name == kBarrier) {
       Suspend(call, place);
     } else {
@@ -139,7 +139,7 @@ class CoroutineMaker {
   const WaitingThreads& threads_;
   llvm::Value* handle_ = nullptr;
   llvm::BasicBlock* end_ = nullptr;
-  uint32_t places_ = 0;
+  uint32_t waits_ = 0;
 };
 
 // The function that runs the coroutines of a block.
