@@ -117,6 +117,15 @@ absl::Status Start(absl::string_view gpus, HipApi& api) {
   return absl::OkStatus();
 }
 
+// The first line of the emulated runtime's report.
+std::string EmulatedReport(void* handle) {
+  const auto report = reinterpret_cast<size_t (*)(char*, size_t)>(dlsym(handle, "hipemuReport"));
+  char text[1024] = "";
+  report(text, sizeof text);
+  const std::string line = text;
+  return line.substr(0, line.find('\n'));
+}
+
 absl::StatusOr<HipApi> OpenPlatform(Platform platform, const std::string& library) {
   const absl::string_view what = platform == Platform::kAmd      ? "the runtime of AMD GPUs, libamdhip64,"
                                  : platform == Platform::kNvidia ? "the driver of NVIDIA GPUs, libcuda,"
@@ -132,8 +141,12 @@ absl::StatusOr<HipApi> OpenPlatform(Platform platform, const std::string& librar
     // The emulated runtime may stand in for AMD's; it has one function of its own.
     if (dlsym(opened.handle, "hipemuReport") != nullptr) api.platform = Platform::kEmulated;
   }
-  RETURN_IF_ERROR(Start(platform == Platform::kNvidia ? "NVIDIA GPU" : "AMD GPU", api));
-  return api;
+  const absl::Status started = Start(platform == Platform::kNvidia ? "NVIDIA GPU" : "AMD GPU", api);
+  if (started.ok()) return api;
+  // The emulated runtime says in its report what is wrong with its settings.
+  const std::string report = api.platform == Platform::kEmulated ? EmulatedReport(opened.handle) : "";
+  if (report.empty()) return started;
+  return absl::Status(started.code(), absl::StrCat(started.message(), ": ", report));
 }
 
 }  // namespace

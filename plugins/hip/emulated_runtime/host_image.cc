@@ -1,0 +1,168 @@
+// Host images: loaded from memory as shared libraries and run by one or two threads.
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "plugins/hip/emulated_runtime/kernel_image.h"
+#include "plugins/hip/lowering/host_image.h"
+
+namespace backplane::hip::emulated {
+namespace {
+
+#if defined(__x86_64__)
+constexpr uint16_t kHostMachine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr uint16_t kHostMachine = EM_AARCH64;
+#else
+#error "host images need the ELF number of this machine"
+#endif
+
+constexpr size_t kMaxKernels = 65536;
+constexpr size_t kBlockAlignment = 64;
+// Fewer blocks than this are not worth a second thread.
+constexpr uint32_t kMinBlocksForThreads = 8;
+
+struct FreeMemory {
+  void operator()(void* memory) const { std::free(memory); }
+};
+using BlockMemory = std::unique_ptr<void, FreeMemory>;
+
+BlockMemory AllocateForBlock(uint64_t bytes) {
+  const size_t rounded = (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
+  return BlockMemory(std::aligned_alloc(kBlockAlignment, rounded == 0 ? kBlockAlignment : rounded));
+}
+
+class HostImage : public KernelImage {
+ public:
+  HostImage(std::string elf, void* library, const HostKernel* table) : elf_(std::move(elf)), library_(library) {
+    for (const HostKernel* kernel = table; kernel->name != nullptr; ++kernel) {
+      Entry entry;
+      entry.kernel = kernel;
+      entry.facts.name = kernel->name;
+      entry.facts.threads = kernel->threads;
+      entry.facts.argument_bytes = kernel->kernarg_bytes;
+      entry.facts.shared_bytes = kernel->shared_bytes;
+      kernels_.emplace(kernel->name, std::move(entry));
+    }
+  }
+  ~HostImage() override { dlclose(library_); }
+
+  const KernelFacts* Find(absl::string_view name) const override {
+    const auto found = kernels_.find(std::string(name));
+    return found == kernels_.end() ? nullptr : &found->second.facts;
+  }
+
+  absl::Status Run(const KernelFacts& facts, const KernelLaunch& launch) const override {
+    const HostKernel& kernel = *kernels_.find(facts.name)->second.kernel;
+    const uint32_t blocks = launch.blocks.x * launch.blocks.y * launch.blocks.z;
+    // The arguments at their alignment, whatever that of the caller's buffer is.
+    const BlockMemory arguments = AllocateForBlock(launch.arguments.size());
+    if (arguments == nullptr) return absl::ResourceExhaustedError("no memory for the arguments of a launch");
+    std::memcpy(arguments.get(), launch.arguments.data(), launch.arguments.size());
+    const auto run = [&](uint32_t begin, uint32_t end) {
+      const BlockMemory shared = AllocateForBlock(uint64_t{kernel.shared_bytes} + launch.dynamic_shared_bytes);
+      const BlockMemory frames = AllocateForBlock(kernel.frame_bytes);
+      if (shared == nullptr || frames == nullptr) return false;
+      for (uint32_t block = begin; block < end; ++block) {
+        kernel.run(arguments.get(), block, blocks, shared.get(), frames.get());
+      }
+      return true;
+    };
+    // The split does not depend on anything but the number of blocks.
+    bool complete = true;
+    if (launch.host_threads > 1 && blocks >= kMinBlocksForThreads) {
+      bool second_complete = false;
+      std::thread second([&] { second_complete = run(blocks / 2, blocks); });
+      complete = run(0, blocks / 2);
+      second.join();
+      complete = complete && second_complete;
+    } else {
+      complete = run(0, blocks);
+    }
+    return complete ? absl::OkStatus() : absl::ResourceExhaustedError("no memory for the blocks of a launch");
+  }
+
+  std::optional<AddressRange> FindVariable(absl::string_view name) const override {
+    const std::optional<ElfSymbol> symbol = FindElfSymbol(elf_, name);
+    void* address = dlsym(library_, std::string(name).c_str());
+    if (!symbol.has_value() || address == nullptr) return std::nullopt;
+    const uint64_t begin = reinterpret_cast<uint64_t>(address);
+    return AddressRange{begin, begin + symbol->bytes};
+  }
+
+  bool traces_accesses() const override { return false; }
+
+ private:
+  struct Entry {
+    KernelFacts facts;
+    const HostKernel* kernel;
+  };
+  const std::string elf_;
+  void* const library_;
+  std::map<std::string, Entry> kernels_;
+};
+
+// Writes the bytes into a file that only this process sees and returns its descriptor, or -1.
+int WriteToMemoryFile(absl::string_view bytes) {
+  const int file = memfd_create("host image", MFD_CLOEXEC);
+  if (file < 0) return -1;
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t written = write(file, bytes.data() + done, bytes.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) {
+      close(file);
+      return -1;
+    }
+    done += static_cast<size_t>(written);
+  }
+  return file;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<KernelImage>> LoadHostImage(absl::string_view elf) {
+  Elf64_Ehdr header;
+  if (elf.size() < sizeof header) return absl::InvalidArgumentError("the image is shorter than an ELF header");
+  std::memcpy(&header, elf.data(), sizeof header);
+  if (header.e_machine != kHostMachine) {
+    return absl::NotFoundError(
+        absl::StrCat("the image is for machine ", header.e_machine, " of ELF and this host is machine ", kHostMachine));
+  }
+  if (header.e_type != ET_DYN || !FindElfSymbol(elf, kHostKernelTable).has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the image is for this host but is no shared library that exports ", kHostKernelTable));
+  }
+  const int file = WriteToMemoryFile(elf);
+  if (file < 0) return absl::ResourceExhaustedError("no memory file could be made for the image");
+  void* library = dlopen(absl::StrCat("/proc/self/fd/", file).c_str(), RTLD_NOW | RTLD_LOCAL);
+  const char* problem = library == nullptr ? dlerror() : nullptr;
+  const std::string reason = problem == nullptr ? "" : problem;
+  close(file);
+  if (library == nullptr) return absl::InvalidArgumentError(absl::StrCat("the image cannot be loaded: ", reason));
+  const auto* table = static_cast<const HostKernel*>(dlsym(library, kHostKernelTable));
+  size_t kernels = 0;
+  while (table != nullptr && kernels < kMaxKernels && table[kernels].name != nullptr) {
+    if (table[kernels].run == nullptr || table[kernels].threads == 0) break;
+    ++kernels;
+  }
+  if (table == nullptr || kernels == kMaxKernels || table[kernels].name != nullptr) {
+    dlclose(library);
+    return absl::InvalidArgumentError(
+        absl::StrCat("the table of the image is wrong from kernel ", kernels, " on: it has no function or no threads"));
+  }
+  return std::unique_ptr<KernelImage>(std::make_unique<HostImage>(std::string(elf), library, table));
+}
+
+}  // namespace backplane::hip::emulated
