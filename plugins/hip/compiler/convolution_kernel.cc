@@ -83,9 +83,9 @@ class ConvolutionEmitter {
     for (size_t d = 0; d < input_spatial.size(); ++d)
       input_index[static_cast<size_t>(dims_.input_spatial[d])] = input_spatial[d];
     input_index[static_cast<size_t>(dims_.input_feature)] =
-        Affine::Var(feature_).Plus(f_.vars.FloorDiv(out_feature, out_features / op_.attrs().GetInt(AttrId::kFeatureGroupCount)), features);
+        Affine::Var(feature_).Plus(f_.vars.FloorDiv(out_feature, out_features / op_.attrs().GetInt(AttrId::kFeatureGroupCount, 1)), features);
     input_index[static_cast<size_t>(dims_.input_batch)] =
-        batch.Plus(f_.vars.FloorDiv(out_feature, out_features / op_.attrs().GetInt(AttrId::kBatchGroupCount)),
+        batch.Plus(f_.vars.FloorDiv(out_feature, out_features / op_.attrs().GetInt(AttrId::kBatchGroupCount, 1)),
                    op_.shape().dimensions(dims_.output_batch));
     kernel_index[static_cast<size_t>(dims_.kernel_input_feature)] = Affine::Var(feature_);
     kernel_index[static_cast<size_t>(dims_.kernel_output_feature)] = out_feature;

@@ -16,10 +16,7 @@ using llvm::Value;
 
 namespace {
 
-struct ResultRef {
-  const Instruction* instruction;  // what is evaluated: of a get-tuple-element the instruction that it reads
-  int element = 0;
-  Shape shape;
+struct ResultRef : KernelResult {
   ArrayRef array;
 };
 
@@ -29,19 +26,9 @@ std::vector<ResultRef> BindArrays(KernelFrame& frame, const Computation& body) {
   for (const Instruction* p : body.parameters())
     frame.body.SetArray(p, 0, {frame.array(next++), p->shape().element_type()});
   std::vector<ResultRef> results;
-  auto add = [&](const Instruction* r) {
-    ResultRef result{r, 0, r->shape(), {frame.array(next++), r->shape().element_type()}};
-    if (r->Is(Opcode::kGetTupleElement)) {
-      result.instruction = r->operand(0);
-      result.element = static_cast<int>(r->tuple_index());
-    }
-    results.push_back(std::move(result));
-  };
-  const Instruction* root = body.root();
-  if (!root->Is(Opcode::kTuple)) {
-    add(root);
-  } else {
-    for (const Instruction* r : root->operands()) add(r);
+  for (KernelResult& r : ResultsOf(body)) {
+    const PrimitiveType type = r.shape.element_type();
+    results.push_back({std::move(r), {frame.array(next++), type}});
   }
   return results;
 }

@@ -20,12 +20,6 @@ constexpr int64_t kMinSharedElements = 32;  // below this one thread combines a 
 constexpr int64_t kMaxBlocks = 16384;       // beyond them a block computes several parts of the work
 constexpr int kVectorBytes = 16;            // the widest load of a thread
 
-std::vector<const Instruction*> ResultsOf(const Computation& body) {
-  const Instruction* root = body.root();
-  if (!root->Is(Opcode::kTuple)) return {root};
-  return {root->operands().begin(), root->operands().end()};
-}
-
 uint32_t CountBlocks(int64_t work, int64_t per_block) {
   return static_cast<uint32_t>(std::clamp<int64_t>((work + per_block - 1) / per_block, 1, kMaxBlocks));
 }
@@ -76,12 +70,10 @@ class RowCheck {
         if (!ReadsOwnRow(reduce->operand(k), {})) return false;
       }
     }
-    for (const Instruction* result : ResultsOf(body)) {
-      const Instruction* value = result->Is(Opcode::kGetTupleElement) ? result->operand(0) : result;
-      if (materialized_.contains(value)) continue;
-      const Shape& shape = result->shape();
-      if (!space_.IsFull(shape) && !space_.IsRow(shape)) return false;
-      if (!ReadsOwnRow(result, space_.IsFull(shape) ? full_ : row_)) return false;
+    for (const KernelResult& result : ResultsOf(body)) {
+      if (materialized_.contains(result.instruction)) continue;
+      if (!space_.IsFull(result.shape) && !space_.IsRow(result.shape)) return false;
+      if (!ReadsOwnRow(result.instruction, space_.IsFull(result.shape) ? full_ : row_)) return false;
     }
     return true;
   }
@@ -222,7 +214,7 @@ bool CallsNothing(const Computation& body) {
                      [](const auto& i) { return i->called().empty(); });
 }
 
-int ChooseLanes(const Computation& body, const std::vector<const Instruction*>& results, int64_t elements) {
+int ChooseLanes(const Computation& body, const std::vector<KernelResult>& results, int64_t elements) {
   int widest = 1;
   for (const auto& i : body.instructions()) {
     if (i->Is(Opcode::kTuple)) continue;
@@ -230,12 +222,33 @@ int ChooseLanes(const Computation& body, const std::vector<const Instruction*>& 
     widest = std::max(widest, ByteWidth(i->shape().element_type()));
   }
   const int lanes = std::min(kVectorBytes / widest, 8);
-  const Shape& shape = results[0]->shape();
+  const Shape& shape = results[0].shape;
   if (lanes < 2 || elements % lanes != 0 || !CallsNothing(body)) return 0;
   return IsElementwise(body, shape.dimensions()) ? lanes : 0;
 }
 
 }  // namespace
+
+std::vector<KernelResult> ResultsOf(const Computation& body) {
+  std::vector<KernelResult> results;
+  auto add = [&](const Instruction* i) {
+    if (i->Is(Opcode::kGetTupleElement)) {
+      results.push_back({i->operand(0), static_cast<int>(i->tuple_index()), i->shape()});
+    } else if (i->shape().IsTuple()) {
+      for (int64_t k = 0; k < i->shape().tuple_size(); ++k)
+        results.push_back({i, static_cast<int>(k), i->shape().tuple_shapes(k)});
+    } else {
+      results.push_back({i, 0, i->shape()});
+    }
+  };
+  const Instruction* root = body.root();
+  if (!root->Is(Opcode::kTuple)) {
+    add(root);
+  } else {
+    for (const Instruction* i : root->operands()) add(i);
+  }
+  return results;
+}
 
 bool IsSharedByBlock(const Instruction& reduce) {
   if (!reduce.Is(Opcode::kReduce)) return false;
@@ -252,11 +265,11 @@ absl::StatusOr<KernelPlan> PlanFusion(const Computation& body) {
   if (PlanRows(body, &plan) || PlanUpdate(body, &plan)) return plan;
   int64_t largest = 0;
   bool equal = true;
-  const std::vector<const Instruction*> results = ResultsOf(body);
-  for (const Instruction* r : results) {
-    if (!r->shape().IsArray()) return absl::UnimplementedError(absl::StrCat(r->name(), ": a result is no array"));
-    largest = std::max(largest, r->shape().num_elements());
-    equal = equal && r->shape().num_elements() == results[0]->shape().num_elements();
+  const std::vector<KernelResult> results = ResultsOf(body);
+  for (const KernelResult& r : results) {
+    if (!r.shape.IsArray()) return absl::UnimplementedError(absl::StrCat(r.instruction->name(), ": a result is no array"));
+    largest = std::max(largest, r.shape.num_elements());
+    equal = equal && r.shape.num_elements() == results[0].shape.num_elements();
   }
   plan.lanes = equal ? ChooseLanes(body, results, largest) : 0;
   plan.blocks = CountBlocks(largest, int64_t{plan.threads} * std::max(1, plan.lanes));

@@ -38,6 +38,15 @@ struct KernelPlan {
   std::string note;  // for the compile log: "rows: 4096 of 1024"
 };
 
+// One array that a kernel stores: element `element` of the instruction's result where that is a tuple.
+struct KernelResult {
+  const Instruction* instruction = nullptr;
+  int element = 0;
+  Shape shape;
+};
+// Those of a fusion's body, in the order of the kernel's parameters.
+std::vector<KernelResult> ResultsOf(const Computation& body);
+
 // The plan for the body of a fusion. Unimplemented names the instruction that no kernel can compute.
 absl::StatusOr<KernelPlan> PlanFusion(const Computation& body);
 

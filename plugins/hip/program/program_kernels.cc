@@ -39,18 +39,15 @@ std::string KeyOf(const Instruction& instruction) {
 
 // Whether each access to the parameter, from whatever result, is at the element that is then stored.
 bool ReadsOnlyOwnElement(const Computation& body, const Instruction* parameter) {
-  const Instruction* root = body.root();
-  std::vector<const Instruction*> results = {root};
-  if (root->Is(Opcode::kTuple)) results.assign(root->operands().begin(), root->operands().end());
-  for (const Instruction* result : results) {
-    const Shape& shape = result->shape();
-    if (!shape.IsArray() || shape.dimensions() != parameter->shape().dimensions()) return false;
+  for (const KernelResult& result : ResultsOf(body)) {
+    const Shape& shape = result.shape;
+    if (shape.dimensions() != parameter->shape().dimensions()) return false;
     compiler::VarTable vars;
     compiler::Index index;
     for (const int64_t n : shape.dimensions()) index.push_back(compiler::Affine::Var(vars.Loop(n)));
     const compiler::AccessWalk::ArraySet none;
     compiler::AccessWalk walk(vars, none);
-    walk.Visit(result, index);
+    walk.Visit(result.instruction, index);
     walk.Finish();
     if (walk.too_complex()) return false;
     for (const compiler::Access& a : walk.accesses()) {
@@ -91,10 +88,9 @@ bool ProgramKernels::MayWorkInPlace(const Instruction& instruction, int64_t oper
   if (!instruction.Is(Opcode::kFusion) || compiler::AsDotCall(instruction)) return false;
   const Computation& body = *instruction.called(0);
   const Instruction* parameter = body.parameter(operand);
-  const Instruction* root = body.root();
-  const Instruction* result = root->Is(Opcode::kTuple) ? root->operand(output) : root;
-  if (!result->shape().IsArray() || result->shape().byte_size() != parameter->shape().byte_size() ||
-      result->shape().element_type() != parameter->shape().element_type())
+  const Shape& result = ResultsOf(body)[static_cast<size_t>(output)].shape;
+  if (result.byte_size() != parameter->shape().byte_size() ||
+      result.element_type() != parameter->shape().element_type())
     return false;
   const absl::StatusOr<int> kernel = Find(instruction);
   if (!kernel.ok()) return false;

@@ -331,7 +331,7 @@ ENTRY e {
   w = (s32[], f32[100]) while(s), condition=more, body=step
   y = f32[100] get-tuple-element(w), index=1
   ROOT r = f32[100] conditional(c, y, y), true_computation=yes, false_computation=no
-})", 4);
+})", 5);
 }
 
 TEST(GpuProgram, UpdatesInPlace) {
@@ -355,7 +355,7 @@ ENTRY e {
   s = (s32[], f32[10,8]) tuple(i, x)
   w = (s32[], f32[10,8]) while(s), condition=more, body=step
   ROOT r = f32[10,8] get-tuple-element(w), index=1
-})", 2);
+})", 3);
   EXPECT_NE(absl::StrJoin(compiled.log, "\n").find("update: 6 elements"), std::string::npos);
 }
 
