@@ -116,6 +116,15 @@ absl::Status Launch::RunOnDevice() {
     ASSIGN_OR_RETURN(void* address, AddressOnDevice(a, false, &staged));
     results.push_back(address);
   }
+  // An argument that the program overwrites though the caller keeps it: the program works on a copy, which becomes the
+  // output.
+  std::vector<std::pair<void*, size_t>> kept;  // argument, output
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    const int32_t alias = executable->signature().outputs[k].alias;
+    if (alias < 0 || arguments[static_cast<size_t>(alias)] == results[k]) continue;
+    kept.push_back({arguments[static_cast<size_t>(alias)], k});
+    arguments[static_cast<size_t>(alias)] = results[k];
+  }
   RETURN_IF_ERROR(Fault(FaultSite::kTemporary));
   const int32_t memory = runtime->memories->topology().devices[static_cast<size_t>(device)].memories.front();
   ASSIGN_OR_RETURN(
@@ -137,6 +146,10 @@ absl::Status Launch::RunOnDevice() {
   };
   ASSIGN_OR_RETURN(const std::unique_ptr<StreamQueue> queue, devices.OpenQueue(device));
   queue->set_kernels(&residence->kernels());
+  for (const auto& [from, k] : kept) {
+    const size_t bytes = static_cast<size_t>(outputs[k].shape.byte_size());
+    if (bytes > 0) RETURN_IF_ERROR(queue->CopyWithin(from, results[k], bytes));
+  }
   absl::Status status = program.Run(*queue, arguments, results, residence->constants(), temporary->data(), hooks);
   const absl::Status ended = queue->Synchronize();
   RETURN_IF_ERROR(status);

@@ -1,5 +1,8 @@
 #include "plugins/hip/backend/options.h"
 
+#include <cstdlib>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/types/status_macros.h"
@@ -12,6 +15,9 @@ namespace {
 constexpr char kPlatformOption[] = "platform", kLibraryOption[] = "library", kTargetOption[] = "target",
                kCountOption[] = "device_count";
 constexpr int64_t kMaxDevices = 1024;
+// Environment variables for hosts that pass no options.
+constexpr std::pair<const char*, const char*> kVariables[] = {{kPlatformOption, "BACKPLANE_HIP_PLATFORM"},
+                                                              {kTargetOption, "BACKPLANE_HIP_TARGET"}};
 
 absl::StatusOr<std::string> TextOf(const std::string& name, const NamedValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
@@ -20,8 +26,13 @@ absl::StatusOr<std::string> TextOf(const std::string& name, const NamedValue& va
 
 }  // namespace
 
-absl::StatusOr<Options> ParseOptions(const NamedValues& values) {
+absl::StatusOr<Options> ParseOptions(const NamedValues& given) {
   Options options;
+  NamedValues values = given;
+  for (const auto& [option, variable] : kVariables) {
+    const char* text = std::getenv(variable);
+    if (text != nullptr && *text != 0) values.try_emplace(option, std::string(text));
+  }
   for (const auto& [name, value] : values) {
     if (name == kPlatformOption) {
       ASSIGN_OR_RETURN(const std::string platform, TextOf(name, value));

@@ -1,9 +1,11 @@
 // The create options of the HIP plugin, and the topology that follows from them.
 //
-//   platform      auto (default), amd, nvidia, emulated: whose runtime is opened (runtime/open_runtime.h)
+//   platform      auto (default), amd, nvidia, emulated: whose runtime is opened (runtime/open_runtime.h). If it is not
+//                 given, the environment variable BACKPLANE_HIP_PLATFORM is read
 //   library       path of the runtime's library
-//   target        compile for this GPU (lowering.h), "gfx942" or "host". Default: the device's own. For the emulated
-//                 runtime "host" runs faster than machine code
+//   target        compile for this GPU (lowering.h), "gfx942" or "host". If it is not given, the environment variable
+//                 BACKPLANE_HIP_TARGET is read. Default: the device's own; for the emulated runtime "host", which runs
+//                 faster than machine code
 //   memory_limit_bytes, collective_timeout_seconds      as of the other plugins (sdk/backend/host_topology.h)
 //   device_count  of a topology without hardware: for how many devices, 1 to 1024, is compiled; default 1
 #ifndef BACKPLANE_PLUGINS_HIP_BACKEND_OPTIONS_H_

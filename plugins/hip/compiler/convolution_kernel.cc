@@ -32,9 +32,7 @@ class ConvolutionEmitter {
     if (count == 0) return;
     f_.ForEachInGrid(count, 0, [&](Value* at) {
       if (!loops_.empty()) f_.scopes.Bind(loops_, at);
-      Val zero;
-      f_.elements.Identity(Opcode::kAdd, sum_, &zero);
-      like_ = {zero};
+      like_ = {f_.elements.Constant(Literal::Scalar(sum_, 0), 0)};
       LoopScopes::Values carried = codegen::PartsOf(like_);
       if (kernel().num_elements() > 0 && op_.operand(0)->shape().num_elements() > 0) EmitLoops(0, carried);
       const Val sum = codegen::FromParts(like_, carried)[0];

@@ -32,7 +32,7 @@ class DotEmitter {
   void Emit() {
     lhs_tile_ = f_.AddShared(sum_, kTileM * kTileK);
     rhs_tile_ = f_.AddShared(sum_, kTileK * kTileN);
-    e_.Identity(Opcode::kAdd, sum_, &zero_);
+    zero_ = e_.Constant(Literal::Scalar(sum_, 0), 0);
     row_of_thread_ = b_.CreateLShr(f_.thread(), b_.getInt32(4));
     column_of_thread_ = b_.CreateAnd(f_.thread(), b_.getInt32(kThreadsAcross - 1));
     const int64_t across = CountTiles(p_.n, kTileN), down = CountTiles(p_.m, kTileM);

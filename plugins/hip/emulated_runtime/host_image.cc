@@ -45,7 +45,9 @@ BlockMemory AllocateForBlock(uint64_t bytes) {
 
 class HostImage : public KernelImage {
  public:
-  HostImage(std::string elf, void* library, const HostKernel* table) : elf_(std::move(elf)), library_(library) {
+  // Takes over the library and the file that it was loaded from.
+  HostImage(std::string elf, int file, void* library, const HostKernel* table)
+      : elf_(std::move(elf)), file_(file), library_(library) {
     for (const HostKernel* kernel = table; kernel->name != nullptr; ++kernel) {
       Entry entry;
       entry.kernel = kernel;
@@ -56,7 +58,10 @@ class HostImage : public KernelImage {
       kernels_.emplace(kernel->name, std::move(entry));
     }
   }
-  ~HostImage() override { dlclose(library_); }
+  ~HostImage() override {
+    dlclose(library_);
+    close(file_);
+  }
 
   const KernelFacts* Find(absl::string_view name) const override {
     const auto found = kernels_.find(std::string(name));
@@ -70,27 +75,25 @@ class HostImage : public KernelImage {
     const BlockMemory arguments = AllocateForBlock(launch.arguments.size());
     if (arguments == nullptr) return absl::ResourceExhaustedError("no memory for the arguments of a launch");
     std::memcpy(arguments.get(), launch.arguments.data(), launch.arguments.size());
-    const auto run = [&](uint32_t begin, uint32_t end) {
+    const auto run = [&](uint32_t begin, uint32_t end) -> absl::Status {
       const BlockMemory shared = AllocateForBlock(uint64_t{kernel.shared_bytes} + launch.dynamic_shared_bytes);
       const BlockMemory frames = AllocateForBlock(kernel.frame_bytes);
-      if (shared == nullptr || frames == nullptr) return false;
+      if (shared == nullptr || frames == nullptr)
+        return absl::ResourceExhaustedError("no memory for the blocks of a launch");
       for (uint32_t block = begin; block < end; ++block) {
-        kernel.run(arguments.get(), block, blocks, shared.get(), frames.get());
+        if (kernel.run(arguments.get(), block, blocks, shared.get(), frames.get()) != 0)
+          return absl::FailedPreconditionError(
+              absl::StrCat(kernel.name, ": the threads of block ", block, " disagree about a barrier"));
       }
-      return true;
+      return absl::OkStatus();
     };
+    if (launch.host_threads <= 1 || blocks < kMinBlocksForThreads) return run(0, blocks);
     // The split does not depend on anything but the number of blocks.
-    bool complete = true;
-    if (launch.host_threads > 1 && blocks >= kMinBlocksForThreads) {
-      bool second_complete = false;
-      std::thread second([&] { second_complete = run(blocks / 2, blocks); });
-      complete = run(0, blocks / 2);
-      second.join();
-      complete = complete && second_complete;
-    } else {
-      complete = run(0, blocks);
-    }
-    return complete ? absl::OkStatus() : absl::ResourceExhaustedError("no memory for the blocks of a launch");
+    absl::Status rest;
+    std::thread second([&] { rest = run(blocks / 2, blocks); });
+    const absl::Status first = run(0, blocks / 2);
+    second.join();
+    return first.ok() ? rest : first;
   }
 
   std::optional<AddressRange> FindVariable(absl::string_view name) const override {
@@ -109,6 +112,7 @@ class HostImage : public KernelImage {
     const HostKernel* kernel;
   };
   const std::string elf_;
+  const int file_;  // open as long as the library is: dlopen takes equal names for equal libraries
   void* const library_;
   std::map<std::string, Entry> kernels_;
 };
@@ -146,11 +150,14 @@ absl::StatusOr<std::unique_ptr<KernelImage>> LoadHostImage(absl::string_view elf
   }
   const int file = WriteToMemoryFile(elf);
   if (file < 0) return absl::ResourceExhaustedError("no memory file could be made for the image");
-  void* library = dlopen(absl::StrCat("/proc/self/fd/", file).c_str(), RTLD_NOW | RTLD_LOCAL);
-  const char* problem = library == nullptr ? dlerror() : nullptr;
-  const std::string reason = problem == nullptr ? "" : problem;
-  close(file);
-  if (library == nullptr) return absl::InvalidArgumentError(absl::StrCat("the image cannot be loaded: ", reason));
+  // A name that no other user of memory files writes in this form.
+  void* library = dlopen(absl::StrCat("/proc/self/fd/../fd/", file).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* problem = dlerror();
+    const std::string reason = problem == nullptr ? "" : problem;
+    close(file);
+    return absl::InvalidArgumentError(absl::StrCat("the image cannot be loaded: ", reason));
+  }
   const auto* table = static_cast<const HostKernel*>(dlsym(library, kHostKernelTable));
   size_t kernels = 0;
   while (table != nullptr && kernels < kMaxKernels && table[kernels].name != nullptr) {
@@ -159,10 +166,11 @@ absl::StatusOr<std::unique_ptr<KernelImage>> LoadHostImage(absl::string_view elf
   }
   if (table == nullptr || kernels == kMaxKernels || table[kernels].name != nullptr) {
     dlclose(library);
+    close(file);
     return absl::InvalidArgumentError(
         absl::StrCat("the table of the image is wrong from kernel ", kernels, " on: it has no function or no threads"));
   }
-  return std::unique_ptr<KernelImage>(std::make_unique<HostImage>(std::string(elf), library, table));
+  return std::unique_ptr<KernelImage>(std::make_unique<HostImage>(std::string(elf), file, library, table));
 }
 
 }  // namespace backplane::hip::emulated

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/fnv.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
 #include "llvm/IR/LLVMContext.h"
@@ -72,7 +73,8 @@ absl::StatusOr<int> ProgramKernels::Find(const Instruction& instruction) {
     ASSIGN_OR_RETURN(KernelPlan plan,
                      is_body ? PlanFusion(*instruction.called(0)) : PlanOperation(instruction));
     const int number = static_cast<int>(kernels_.size());
-    kernels_.push_back({std::move(plan), &instruction, absl::StrCat("k", number)});
+    // Named by content: a stored program finds its kernels again, in whatever order it asks for them.
+    kernels_.push_back({std::move(plan), &instruction, absl::StrCat("k_", absl::Hex(Fnv1a64(key), absl::kZeroPad16))});
     by_key_[std::move(key)] = number;
     return number;
   }();
