@@ -139,6 +139,18 @@ TEST_F(HostImage, UpdatesAtomically) {
   EXPECT_EQ(tickets, 256u);
 }
 
+TEST_F(HostImage, OrdersBlocks) {
+  const HostKernel* kernel = Kernel(kLastBlock, "last_block");
+  ASSERT_NE(kernel, nullptr);
+  std::vector<uint32_t> y(10);
+  uint32_t tickets = 0, sum = 0;
+  struct {
+    uint32_t *y, *tickets, *sum;
+  } arguments{y.data(), &tickets, &sum};
+  EXPECT_EQ(RunBlocks(*kernel, arguments, 10), 0);
+  EXPECT_EQ(sum, 7u * 45);
+}
+
 TEST_F(HostImage, DividesIntegers) {
   const HostKernel* kernel = Kernel(kDivision, "division");
   ASSERT_NE(kernel, nullptr);

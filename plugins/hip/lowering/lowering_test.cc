@@ -90,11 +90,11 @@ TEST_P(AllTargets, CompileKernels) {
   auto image = LowerKernels(target, AllKernels());
   ASSERT_TRUE(image.ok()) << image.status();
   EXPECT_THAT(NamesOf(*image), ElementsAre("elementwise", "numbers", "matmul", "block_sum", "lanes", "atomics",
-                                           "division", "floats", "private_array"));
+                                           "division", "floats", "private_array", "last_block"));
   for (const KernelResources& kernel : image->kernels) {
     EXPECT_EQ(kernel.shared_bytes, kernel.name == "matmul" ? 2048 : kernel.name == "block_sum" ? 32 : 0) << kernel.name;
     const bool is_large = kernel.name == "elementwise" || kernel.name == "matmul" || kernel.name == "block_sum";
-    EXPECT_EQ(kernel.threads, is_large ? 256 : 64) << kernel.name;
+    EXPECT_EQ(kernel.threads, is_large ? 256 : kernel.name == "last_block" ? 1 : 64) << kernel.name;
   }
   switch (target.kind) {
     case ImageKind::kHost:
@@ -199,6 +199,7 @@ TEST(Lowering, UsesSingleInstructionsWhereMachinesHaveThem) {
   EXPECT_THAT(assembly("sm_90", kLanes), HasSubstr("shfl.sync.idx.b32"));
   EXPECT_THAT(assembly("sm_90", kBlockSum), HasSubstr("bar.sync"));
   EXPECT_THAT(assembly("sm_90", kAtomics), HasSubstr("atom.global.add.f32"));
+  EXPECT_THAT(assembly("sm_90", kLastBlock), HasSubstr("membar.gl"));
 }
 
 TEST(Lowering, MakesCodeObjectsOfVersion4) {

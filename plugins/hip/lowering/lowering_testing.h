@@ -235,6 +235,37 @@ end:
   ret void
 })";
 
+// y[block] = 7 * block, then the last block to finish (by `tickets`, ordered) writes the sum of all y to *sum.
+inline constexpr char kLastBlock[] = R"(
+define void @last_block(ptr addrspace(1) %y, ptr addrspace(1) %tickets, ptr addrspace(1) %sum) "backplane-kernel"="1" {
+entry:
+  %g = call i32 @gpu.block()
+  %n = call i32 @gpu.blocks()
+  %v = mul i32 %g, 7
+  %p = getelementptr inbounds i32, ptr addrspace(1) %y, i32 %g
+  store i32 %v, ptr addrspace(1) %p, align 4
+  fence syncscope("agent") release
+  %ticket = atomicrmw add ptr addrspace(1) %tickets, i32 1 syncscope("agent") acq_rel, align 4
+  fence syncscope("agent") acquire
+  %last = sub i32 %n, 1
+  %is.last = icmp eq i32 %ticket, %last
+  br i1 %is.last, label %loop, label %end
+loop:
+  %i = phi i32 [ 0, %entry ], [ %i.next, %loop ]
+  %s = phi i32 [ 0, %entry ], [ %s.next, %loop ]
+  %q = getelementptr inbounds i32, ptr addrspace(1) %y, i32 %i
+  %w = load atomic i32, ptr addrspace(1) %q syncscope("agent") acquire, align 4
+  %s.next = add i32 %s, %w
+  %i.next = add i32 %i, 1
+  %more = icmp ult i32 %i.next, %n
+  br i1 %more, label %loop, label %out
+out:
+  store atomic i32 %s.next, ptr addrspace(1) %sum syncscope("agent") release, align 4
+  br label %end
+end:
+  ret void
+})";
+
 // q[i] = x[i] / d, r[i] = x[i] % d, w[i] = (x[i] * 2^20 + i) / (d * 2^7 + 1) in 64 bits, all signed; 64 threads.
 inline constexpr char kDivision[] = R"(
 define void @division(ptr addrspace(1) %x, i32 %d, ptr addrspace(1) %q, ptr addrspace(1) %r, ptr addrspace(1) %w) "backplane-kernel"="64" {
@@ -320,9 +351,10 @@ use:
 })";
 
 inline std::string AllKernels() {
-  return absl::StrCat(kElementwise, kNumbers, kMatmul, kBlockSum, kLanes, kAtomics, kDivision, kFloats, kPrivate);
+  return absl::StrCat(kElementwise, kNumbers, kMatmul, kBlockSum, kLanes, kAtomics, kDivision, kFloats, kPrivate,
+                      kLastBlock);
 }
-inline constexpr size_t kAllKernels = 9;
+inline constexpr size_t kAllKernels = 10;
 
 // A module for the target from text; PRIVATE stands for the address space of temporaries.
 inline absl::StatusOr<std::unique_ptr<llvm::Module>> ParseKernels(llvm::LLVMContext& context, const GpuTarget& target,

@@ -46,6 +46,57 @@ void AnnotateKernel(llvm::Module& module, const Kernel& kernel) {
   annotate("maxntidx", kernel.threads);
 }
 
+// LLVM 19 has no instruction for fences and ordered accesses of NVPTX and ends the process where it meets one; atomic
+// updates it compiles as relaxed. So orders become memory barriers before and after relaxed accesses.
+class MemoryOrders {
+ public:
+  explicit MemoryOrders(llvm::Function& function) : function_(function), b_(function.getContext()) {}
+
+  void Run() {
+    constexpr llvm::AtomicOrdering kRelaxed = llvm::AtomicOrdering::Monotonic;
+    for (llvm::Instruction& i : llvm::make_early_inc_range(llvm::instructions(function_))) {
+      if (!i.isAtomic()) continue;
+      if (auto* fence = llvm::dyn_cast<llvm::FenceInst>(&i)) {
+        EmitBarrier(i, fence->getSyncScopeID());
+        i.eraseFromParent();
+      } else if (auto* load = llvm::dyn_cast<llvm::LoadInst>(&i)) {
+        SetOrder(i, load->getOrdering(), load->getSyncScopeID());
+        if (load->getOrdering() != llvm::AtomicOrdering::Unordered) load->setOrdering(kRelaxed);
+      } else if (auto* store = llvm::dyn_cast<llvm::StoreInst>(&i)) {
+        SetOrder(i, store->getOrdering(), store->getSyncScopeID());
+        if (store->getOrdering() != llvm::AtomicOrdering::Unordered) store->setOrdering(kRelaxed);
+      } else if (auto* update = llvm::dyn_cast<llvm::AtomicRMWInst>(&i)) {
+        SetOrder(i, update->getOrdering(), update->getSyncScopeID());
+        update->setOrdering(kRelaxed);
+      } else if (auto* exchange = llvm::dyn_cast<llvm::AtomicCmpXchgInst>(&i)) {
+        SetOrder(i, exchange->getMergedOrdering(), exchange->getSyncScopeID());
+        exchange->setSuccessOrdering(kRelaxed);
+        exchange->setFailureOrdering(kRelaxed);
+      }
+    }
+  }
+
+ private:
+  void SetOrder(llvm::Instruction& i, llvm::AtomicOrdering order, llvm::SyncScope::ID scope) {
+    const bool is_total = order == llvm::AtomicOrdering::SequentiallyConsistent;
+    if (is_total || llvm::isReleaseOrStronger(order)) EmitBarrier(i, scope);
+    if (is_total || llvm::isAcquireOrStronger(order)) EmitBarrier(*i.getNextNode(), scope);
+  }
+
+  void EmitBarrier(llvm::Instruction& before, llvm::SyncScope::ID scope) {
+    if (scope == llvm::SyncScope::SingleThread) return;
+    llvm::LLVMContext& context = function_.getContext();
+    llvm::Intrinsic::ID barrier = llvm::Intrinsic::nvvm_membar_sys;
+    if (scope == context.getOrInsertSyncScopeID(kDeviceScope)) barrier = llvm::Intrinsic::nvvm_membar_gl;
+    if (scope == context.getOrInsertSyncScopeID("workgroup")) barrier = llvm::Intrinsic::nvvm_membar_cta;
+    b_.SetInsertPoint(&before);
+    b_.CreateIntrinsic(barrier, {}, {});
+  }
+
+  llvm::Function& function_;
+  llvm::IRBuilder<> b_;
+};
+
 }  // namespace
 
 void LowerNvptxKernels(llvm::Module& module, const std::vector<Kernel>& kernels, const GpuTarget& target) {
@@ -60,7 +111,9 @@ void LowerNvptxKernels(llvm::Module& module, const std::vector<Kernel>& kernels,
     }
   }
   for (llvm::Function& function : module) {
-    if (!function.isDeclaration() && function.hasLocalLinkage()) codegen::SetFunctionAttributes(function, target.ir);
+    if (function.isDeclaration()) continue;
+    if (function.hasLocalLinkage()) codegen::SetFunctionAttributes(function, target.ir);
+    MemoryOrders(function).Run();
   }
 }
 
