@@ -90,8 +90,12 @@ TEST(DeviceHeap, BlocksNeverOverlap) {
         continue;
       }
       const auto after = blocks.lower_bound(*block);
-      if (after != blocks.end()) EXPECT_LE(*block + bytes, after->first);
-      if (after != blocks.begin()) EXPECT_LE(std::prev(after)->first + std::prev(after)->second, *block);
+      if (after != blocks.end()) {
+        EXPECT_LE(*block + bytes, after->first);
+      }
+      if (after != blocks.begin()) {
+        EXPECT_LE(std::prev(after)->first + std::prev(after)->second, *block);
+      }
       blocks[*block] = bytes;
       std::memset(At(*block), 1, bytes);
     } else if (!blocks.empty()) {

@@ -45,7 +45,8 @@ BlockMemory AllocateForBlock(uint64_t bytes) {
 
 class HostImage : public KernelImage {
  public:
-  HostImage(std::string elf, void* library, const HostKernel* table) : elf_(std::move(elf)), library_(library) {
+  HostImage(std::string elf, int file, void* library, const HostKernel* table)
+      : elf_(std::move(elf)), file_(file), library_(library) {
     for (const HostKernel* kernel = table; kernel->name != nullptr; ++kernel) {
       Entry entry;
       entry.kernel = kernel;
@@ -56,7 +57,10 @@ class HostImage : public KernelImage {
       kernels_.emplace(kernel->name, std::move(entry));
     }
   }
-  ~HostImage() override { dlclose(library_); }
+  ~HostImage() override {
+    dlclose(library_);
+    close(file_);
+  }
 
   const KernelFacts* Find(absl::string_view name) const override {
     const auto found = kernels_.find(std::string(name));
@@ -109,6 +113,8 @@ class HostImage : public KernelImage {
     const HostKernel* kernel;
   };
   const std::string elf_;
+  // Stays open: the loader knows a library by its path, which is the number of the descriptor here.
+  const int file_;
   void* const library_;
   std::map<std::string, Entry> kernels_;
 };
@@ -149,8 +155,10 @@ absl::StatusOr<std::unique_ptr<KernelImage>> LoadHostImage(absl::string_view elf
   void* library = dlopen(absl::StrCat("/proc/self/fd/", file).c_str(), RTLD_NOW | RTLD_LOCAL);
   const char* problem = library == nullptr ? dlerror() : nullptr;
   const std::string reason = problem == nullptr ? "" : problem;
-  close(file);
-  if (library == nullptr) return absl::InvalidArgumentError(absl::StrCat("the image cannot be loaded: ", reason));
+  if (library == nullptr) {
+    close(file);
+    return absl::InvalidArgumentError(absl::StrCat("the image cannot be loaded: ", reason));
+  }
   const auto* table = static_cast<const HostKernel*>(dlsym(library, kHostKernelTable));
   size_t kernels = 0;
   while (table != nullptr && kernels < kMaxKernels && table[kernels].name != nullptr) {
@@ -159,10 +167,11 @@ absl::StatusOr<std::unique_ptr<KernelImage>> LoadHostImage(absl::string_view elf
   }
   if (table == nullptr || kernels == kMaxKernels || table[kernels].name != nullptr) {
     dlclose(library);
+    close(file);
     return absl::InvalidArgumentError(
         absl::StrCat("the table of the image is wrong from kernel ", kernels, " on: it has no function or no threads"));
   }
-  return std::unique_ptr<KernelImage>(std::make_unique<HostImage>(std::string(elf), library, table));
+  return std::unique_ptr<KernelImage>(std::make_unique<HostImage>(std::string(elf), file, library, table));
 }
 
 }  // namespace backplane::hip::emulated
