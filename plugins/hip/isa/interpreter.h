@@ -6,10 +6,12 @@
 // know is an error that names the instruction, never a guess.
 //
 // The interpreter judges what a GPU would not tell:
-//   - a register that is read or overwritten while a load into it is outstanding (s_waitcnt is missing or too weak), and
-//     the same for data that a store has not read yet;
-//   - a word of LDS that two waves access between two barriers, at least one of them writing;
-//   - a barrier that some waves of a work group never reach;
+//   - a register that is read or overwritten while a load into it is outstanding (s_waitcnt is missing or too weak). Both
+//     machines read the data of a store when they issue it, so a store holds no registers;
+//   - a byte of LDS that two waves access between two barriers, at least one of them writing, unless both do so atomically.
+//     An access that a wave has not waited for at a barrier goes on behind it;
+//   - a barrier that some waves of a work group never reach, because they have ended;
+//   - lanes of WMMA factors that have to be equal and are not;
 //   - an access to memory that MemoryGuard does not know, or outside of the LDS of the work group;
 //   - a program counter outside of the kernel's code.
 // Each is an error (FailedPrecondition, for memory OutOfRange) that names kernel, instruction, its text, wave and lane.
@@ -62,7 +64,8 @@ struct KernelInfo {
 struct Statistics {
   int64_t instructions = 0;  // of waves
   int64_t valu = 0, salu = 0, matrix = 0, global_loads = 0, global_stores = 0, lds_accesses = 0, barriers = 0;
-  // Extra passes that LDS accesses of a wave take as several lanes meet in one bank (32 banks of 4 bytes).
+  // Extra passes that LDS accesses of a wave take, as lanes use different words of one bank (32 banks of 4 bytes). A pass
+  // serves as many lanes as fill the banks once: 32 for accesses of up to 4 bytes, 16 of 8, 8 of 16.
   int64_t lds_bank_conflicts = 0;
   int64_t global_load_bytes = 0, global_store_bytes = 0;
   std::map<std::string, int64_t> by_mnemonic;  // "v_wmma_f32_16x16x16_f16"
@@ -88,9 +91,14 @@ struct Launch {
   uint32_t dynamic_lds = 0;       // bytes behind the static ones
   absl::Span<const uint8_t> kernarg;  // the explicit arguments; hidden ones are filled in by the interpreter
   const MemoryGuard* guard = nullptr;  // null: all memory is accessible
+  // Instructions of waves, after which the launch is given up with DeadlineExceeded; 0: no limit. A program that waits for a
+  // work group behind its own would never end.
+  int64_t max_instructions = 0;
 };
 
-// Runs all work groups of the launch, one after another. Several threads may execute one code object at once; global
+// Runs all work groups of the launch, one after another, and within a group one wave after another, each until it reaches a
+// barrier or has run for some thousand instructions. Registers and LDS hold arbitrary values before a program writes them.
+// Several threads may execute one code object at once; global
 // atomics are atomic among them.
 absl::StatusOr<Statistics> Execute(const CodeObject& code, const Launch& launch);
 
