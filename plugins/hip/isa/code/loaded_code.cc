@@ -168,7 +168,7 @@ absl::Status LoadedCode::ReadMetadata(absl::string_view elf) {
     llvm::Error error = llvm::Error::success();
     for (const auto& note : file->notes(segment, error)) {
       if (note.getName() != "AMDGPU" || note.getType() != llvm::ELF::NT_AMDGPU_METADATA) continue;
-      const llvm::StringRef blob = note.getDescAsStringRef(segment.p_align);
+      const llvm::StringRef blob = note.getDescAsStringRef(segment.p_align == 8 ? 8 : 4);
       if (absl::Status s = AppendKernelMetadata(absl::string_view(blob.data(), blob.size()), kernels); !s.ok()) return s;
     }
     if (error) return NotACodeObject(std::move(error));

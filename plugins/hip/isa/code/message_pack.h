@@ -1,0 +1,32 @@
+// Reads MessagePack (the format's specification: msgpack.org), as far as metadata uses it: no floats, binaries and
+// extensions. LLVM's reader expects valid input; this one reads bytes from outside.
+#ifndef BACKPLANE_PLUGINS_HIP_ISA_CODE_MESSAGE_PACK_H_
+#define BACKPLANE_PLUGINS_HIP_ISA_CODE_MESSAGE_PACK_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace backplane::hip::isa {
+
+struct PackedValue {
+  enum class Kind : uint8_t { kNil, kBool, kInteger, kString, kArray, kMap } kind = Kind::kNil;
+  int64_t integer = 0;  // also of a bool; unsigned numbers beyond its range are errors
+  std::string text;
+  std::vector<PackedValue> items;                             // of an array
+  std::vector<std::pair<std::string, PackedValue>> fields;    // of a map, whose keys are strings
+
+  // Null if this is no map or has no such field.
+  const PackedValue* Find(absl::string_view name) const;
+};
+
+// One value, which has to be all of `bytes`. InvalidArgument otherwise.
+absl::StatusOr<PackedValue> ReadMessagePack(absl::string_view bytes);
+
+}  // namespace backplane::hip::isa
+
+#endif  // BACKPLANE_PLUGINS_HIP_ISA_CODE_MESSAGE_PACK_H_
