@@ -45,10 +45,6 @@ BlockMemory AllocateForBlock(uint64_t bytes) {
 
 class HostImage : public KernelImage {
  public:
-<<<<<<< HEAD
-  // Takes over the library and the file that it was loaded from.
-=======
->>>>>>> dc1187f3068a9fc4ed88598a92b96923f657530d
   HostImage(std::string elf, int file, void* library, const HostKernel* table)
       : elf_(std::move(elf)), file_(file), library_(library) {
     for (const HostKernel* kernel = table; kernel->name != nullptr; ++kernel) {
@@ -115,12 +111,8 @@ class HostImage : public KernelImage {
     const HostKernel* kernel;
   };
   const std::string elf_;
-<<<<<<< HEAD
-  const int file_;  // open as long as the library is: dlopen takes equal names for equal libraries
-=======
   // Stays open: the loader knows a library by its path, which is the number of the descriptor here.
   const int file_;
->>>>>>> dc1187f3068a9fc4ed88598a92b96923f657530d
   void* const library_;
   std::map<std::string, Entry> kernels_;
 };
@@ -158,18 +150,10 @@ absl::StatusOr<std::unique_ptr<KernelImage>> LoadHostImage(absl::string_view elf
   }
   const int file = WriteToMemoryFile(elf);
   if (file < 0) return absl::ResourceExhaustedError("no memory file could be made for the image");
-<<<<<<< HEAD
-  // A name that no other user of memory files writes in this form.
-  void* library = dlopen(absl::StrCat("/proc/self/fd/../fd/", file).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    const char* problem = dlerror();
-    const std::string reason = problem == nullptr ? "" : problem;
-=======
   void* library = dlopen(absl::StrCat("/proc/self/fd/", file).c_str(), RTLD_NOW | RTLD_LOCAL);
   const char* problem = library == nullptr ? dlerror() : nullptr;
   const std::string reason = problem == nullptr ? "" : problem;
   if (library == nullptr) {
->>>>>>> dc1187f3068a9fc4ed88598a92b96923f657530d
     close(file);
     return absl::InvalidArgumentError(absl::StrCat("the image cannot be loaded: ", reason));
   }
