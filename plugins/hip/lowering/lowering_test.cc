@@ -245,6 +245,14 @@ constexpr Mistake kMistakes[] = {
     {"UnknownFunction", R"(declare float @sinf(float)
                            define void @k() "backplane-kernel"="1" { %s = call float @sinf(float 0.0) ret void })",
      absl::StatusCode::kInvalidArgument, "sinf: a function without a body"},
+    {"ElementaryFunction", R"(declare float @llvm.sin.f32(float)
+                              define void @k() "backplane-kernel"="1" {
+                                %s = call float @llvm.sin.f32(float 0.0)
+                                ret void
+                              })",
+     absl::StatusCode::kInvalidArgument, "llvm.sin.f32: not an instruction of all targets"},
+    {"Name", "define void @add.1() \"backplane-kernel\"=\"1\" { ret void }", absl::StatusCode::kInvalidArgument,
+     "add.1: a kernel's name has letters"},
     {"NoNumber", "define void @k() \"backplane-kernel\"=\"many\" { ret void }", absl::StatusCode::kInvalidArgument,
      "k: attribute \"backplane-kernel\" is \"many\""},
     {"TooManyThreads", "define void @k() \"backplane-kernel\"=\"1025\" { ret void }",
