@@ -1,7 +1,14 @@
 // Images for every target: complete, of the right machine and version, and described.
 #include "plugins/hip/lowering/lowering.h"
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <iterator>
 #include <thread>
 #include <vector>
 
@@ -228,6 +235,30 @@ TEST(Lowering, GivesTheSameImagesFromManyThreads) {
   }
   for (std::thread& thread : threads) thread.join();
   for (size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(found[i] == expected[i % 4]) << found[i].substr(0, 300);
+}
+
+// The linker and LLVM could install handlers of signals or leave files open.
+TEST(Lowering, LeavesTheProcessAlone) {
+  auto handlers = [] {
+    std::vector<void (*)(int)> found;
+    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGSEGV, SIGABRT, SIGPIPE, SIGUSR2}) {
+      struct sigaction action;
+      EXPECT_EQ(sigaction(signal, nullptr, &action), 0);
+      found.push_back(action.sa_handler);
+    }
+    return found;
+  };
+  auto open_files = [] {
+    const std::filesystem::directory_iterator files("/proc/self/fd");
+    return std::distance(begin(files), end(files));
+  };
+  const auto handlers_before = handlers();
+  const auto files_before = open_files();
+  for (const char* name : {"gfx942", "sm_90", "host"}) {
+    ASSERT_TRUE(LowerKernels(TargetOf(name), kMatmul).ok()) << name;
+  }
+  EXPECT_EQ(handlers(), handlers_before);
+  EXPECT_EQ(open_files(), files_before);
 }
 
 struct Mistake {
