@@ -1,8 +1,10 @@
 #include "plugins/hip/lowering/kernels.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
@@ -41,7 +43,17 @@ absl::StatusOr<int> ThreadsOf(const llvm::Function& kernel, const GpuTarget& tar
   return threads;
 }
 
+// As PTX's identifiers, which are the narrowest.
+bool IsKernelName(absl::string_view name) {
+  if (name.empty() || absl::ascii_isdigit(static_cast<unsigned char>(name[0]))) return false;
+  return std::all_of(name.begin(), name.end(),
+                     [](char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$'; });
+}
+
 absl::Status CheckKernel(const llvm::Function& kernel, const GpuTarget& target) {
+  if (!IsKernelName(absl::string_view(kernel.getName().data(), kernel.getName().size()))) {
+    return Mistake(kernel.getName(), "a kernel's name has letters, digits, _ and $ alone");
+  }
   if (kernel.isDeclaration()) return Mistake(kernel.getName(), "a kernel without a body");
   if (!kernel.hasExternalLinkage()) return Mistake(kernel.getName(), "a kernel without external linkage");
   if (!kernel.getReturnType()->isVoidTy()) {
@@ -70,7 +82,36 @@ llvm::FunctionType* GpuFunctionType(llvm::LLVMContext& context, llvm::StringRef 
   return nullptr;
 }
 
+// Code generators of GPUs know none of these, or an inexact one, and NVIDIA's ends the process.
+bool IsElementaryFunction(llvm::Intrinsic::ID id) {
+  switch (id) {
+    case llvm::Intrinsic::sin:
+    case llvm::Intrinsic::cos:
+    case llvm::Intrinsic::tan:
+    case llvm::Intrinsic::asin:
+    case llvm::Intrinsic::acos:
+    case llvm::Intrinsic::atan:
+    case llvm::Intrinsic::sinh:
+    case llvm::Intrinsic::cosh:
+    case llvm::Intrinsic::tanh:
+    case llvm::Intrinsic::exp:
+    case llvm::Intrinsic::exp2:
+    case llvm::Intrinsic::exp10:
+    case llvm::Intrinsic::log:
+    case llvm::Intrinsic::log2:
+    case llvm::Intrinsic::log10:
+    case llvm::Intrinsic::pow:
+    case llvm::Intrinsic::powi:
+      return true;
+    default:
+      return false;
+  }
+}
+
 absl::Status CheckDeclaration(const llvm::Function& function) {
+  if (IsElementaryFunction(function.getIntrinsicID())) {
+    return Mistake(function.getName(), "not an instruction of all targets; sdk/codegen/vector_math.h emits it");
+  }
   if (function.isIntrinsic()) return absl::OkStatus();
   const llvm::FunctionType* type = GpuFunctionType(function.getContext(), function.getName());
   if (type == nullptr) {

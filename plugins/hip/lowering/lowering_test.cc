@@ -1,7 +1,14 @@
 // Images for every target: complete, of the right machine and version, and described.
 #include "plugins/hip/lowering/lowering.h"
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <iterator>
 #include <thread>
 #include <vector>
 
@@ -230,6 +237,30 @@ TEST(Lowering, GivesTheSameImagesFromManyThreads) {
   for (size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(found[i] == expected[i % 4]) << found[i].substr(0, 300);
 }
 
+// The linker and LLVM could install handlers of signals or leave files open.
+TEST(Lowering, LeavesTheProcessAlone) {
+  auto handlers = [] {
+    std::vector<void (*)(int)> found;
+    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGSEGV, SIGABRT, SIGPIPE, SIGUSR2}) {
+      struct sigaction action;
+      EXPECT_EQ(sigaction(signal, nullptr, &action), 0);
+      found.push_back(action.sa_handler);
+    }
+    return found;
+  };
+  auto open_files = [] {
+    const std::filesystem::directory_iterator files("/proc/self/fd");
+    return std::distance(begin(files), end(files));
+  };
+  const auto handlers_before = handlers();
+  const auto files_before = open_files();
+  for (const char* name : {"gfx942", "sm_90", "host"}) {
+    ASSERT_TRUE(LowerKernels(TargetOf(name), kMatmul).ok()) << name;
+  }
+  EXPECT_EQ(handlers(), handlers_before);
+  EXPECT_EQ(open_files(), files_before);
+}
+
 struct Mistake {
   const char* name;
   const char* text;
@@ -245,6 +276,14 @@ constexpr Mistake kMistakes[] = {
     {"UnknownFunction", R"(declare float @sinf(float)
                            define void @k() "backplane-kernel"="1" { %s = call float @sinf(float 0.0) ret void })",
      absl::StatusCode::kInvalidArgument, "sinf: a function without a body"},
+    {"ElementaryFunction", R"(declare float @llvm.sin.f32(float)
+                              define void @k() "backplane-kernel"="1" {
+                                %s = call float @llvm.sin.f32(float 0.0)
+                                ret void
+                              })",
+     absl::StatusCode::kInvalidArgument, "llvm.sin.f32: not an instruction of all targets"},
+    {"Name", "define void @add.1() \"backplane-kernel\"=\"1\" { ret void }", absl::StatusCode::kInvalidArgument,
+     "add.1: a kernel's name has letters"},
     {"NoNumber", "define void @k() \"backplane-kernel\"=\"many\" { ret void }", absl::StatusCode::kInvalidArgument,
      "k: attribute \"backplane-kernel\" is \"many\""},
     {"TooManyThreads", "define void @k() \"backplane-kernel\"=\"1025\" { ret void }",

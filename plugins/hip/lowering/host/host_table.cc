@@ -39,7 +39,7 @@ void DefineMemoryFunctions(llvm::Module& module) {
   }
   if (!used) return;
   // The string instructions of x86-64 take the destination in rdi, the source or byte in rsi or al, the count in rcx.
-  // They are as fast as loops of vectors from some hundred bytes on. Below, LLVM makes instructions of its own.
+  // For short copies of known length LLVM makes instructions of its own.
   llvm::LLVMContext& context = module.getContext();
   llvm::IRBuilder<> b(context);
   llvm::Type* pointer = b.getPtrTy();

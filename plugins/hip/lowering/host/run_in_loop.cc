@@ -5,13 +5,14 @@
 namespace backplane::hip {
 namespace {
 
-bool MayBeTemporary(const llvm::Value& address) {
+// Whether it can only be in memory that the kernel was given.
+bool IsGiven(const llvm::Value& address) {
   llvm::SmallVector<const llvm::Value*, 4> objects;
-  llvm::getUnderlyingObjects(&address, objects);
+  llvm::getUnderlyingObjects(&address, objects, /*LI=*/nullptr, /*MaxLookup=*/0);
   for (const llvm::Value* object : objects) {
-    if (llvm::isa<llvm::AllocaInst, llvm::PHINode, llvm::SelectInst>(object)) return true;
+    if (!llvm::isa<llvm::Argument, llvm::GlobalVariable>(object)) return false;
   }
-  return false;
+  return true;
 }
 
 // Says that accesses of different threads do not depend on each other, because threads that do not wait for each other
@@ -19,7 +20,7 @@ bool MayBeTemporary(const llvm::Value& address) {
 void MarkParallelAccesses(llvm::Function& body, llvm::MDNode* group) {
   for (llvm::Instruction& i : llvm::instructions(body)) {
     const llvm::Value* address = llvm::getLoadStorePointerOperand(&i);
-    if (address != nullptr && !MayBeTemporary(*address)) i.setMetadata(llvm::LLVMContext::MD_access_group, group);
+    if (address != nullptr && IsGiven(*address)) i.setMetadata(llvm::LLVMContext::MD_access_group, group);
   }
 }
 
