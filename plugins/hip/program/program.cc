@@ -45,7 +45,6 @@ class GpuStepFactory : public compiler::StepFactory<std::unique_ptr<Step>> {
   bool communicates() const { return communicates_; }
 
   absl::Status AddWork(const Instruction& i, Steps* steps) override {
-    if (i.Is(Opcode::kRecv) || i.Is(Opcode::kSendDone)) return absl::OkStatus();  // the other half does it
     communicates_ |= Communicates(i.opcode());
     if (!i.HasSideEffect() && HasNoElements(i.shape())) return absl::OkStatus();
     std::string refusal = "no kernel";

@@ -22,7 +22,8 @@ struct RuntimeOptions {
   // BACKPLANE_HIP_LIBRARY holds one for AMD's interface (also under kAuto); without it:
   //   amd       libamdhip64.so.7, .so.6, .so.5, .so, by the loader's search path
   //   nvidia    libcuda.so.1, libcuda.so
-  //   emulated  libhipemu.so beside the library or program that contains this code, then in its folder plugins/
+  //   emulated  libhipemu.so beside the library or program that contains this code, then in its folder plugins/, then
+  //             by the search path of the loader
   std::string library;
 };
 
