@@ -1,4 +1,4 @@
-// From an imported module to an executable: the passes of the engine in their order.
+// Compiles an imported module to an executable: the passes of the engine in their order.
 #ifndef BACKPLANE_SDK_ENGINE_BACKEND_PIPELINE_H_
 #define BACKPLANE_SDK_ENGINE_BACKEND_PIPELINE_H_
 
@@ -14,23 +14,23 @@
 
 namespace backplane::engine {
 
-// The three stages, in the order in which a plugin calls them, with passes of its own between them. `log`, which may be
-// null, gets lines for the compile log.
+// The three stages, in the order in which a plugin calls them, with its own passes between them. `log`, which may be
+// null, receives lines for the compile log.
 
-// Makes the one program that each device runs.
+// Partitions the module: produces the one program that each device runs.
 absl::Status PartitionForDevices(Module* module, const CompileOptions& options, std::vector<std::string>* log);
-// Simplifies by the definitions of the operations alone. Costs are counted and layouts chosen after it.
+// Applies simplifications that do not depend on the target. Costs are counted and layouts are chosen afterwards.
 absl::Status SimplifyForEngine(Module* module, std::vector<std::string>* log);
-// Makes arrays row-major, converts element types and contractions to those that kernels and the library have, and
-// fuses. `lowering` may be null. Afterwards Program::Build accepts the module.
+// Makes arrays row-major, converts element types and contractions to those that kernels and the library support, and
+// fuses. `lowering` may be null. Program::Build accepts the module afterwards.
 absl::Status LowerForEngine(Module* module, const CustomLowering* lowering, std::vector<std::string>* log);
 
-// Whether the evaluator runs the whole program: SimplifyForEngine has left one call of it in the entry, because no pass
-// could resolve its dynamic sizes.
+// Whether the evaluator runs the whole program. This is so if no pass could resolve its dynamic sizes:
+// SimplifyForEngine then leaves a single call of it in the entry.
 bool IsFullyInterpreted(const Module& module);
 
-// Counts the work of one run by the definitions of core/ops: "flops", "transcendentals", "bytes accessed". Loop bodies
-// count once.
+// Counts the work of one run as defined in core/ops: "flops", "transcendentals", "bytes accessed". Counts loop bodies
+// once.
 NamedValues CountCost(const Module& module);
 
 // Returns options for Program::Build with the threads of the process.
