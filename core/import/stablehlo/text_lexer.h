@@ -1,5 +1,5 @@
-// Splits MLIR assembly into tokens. The lexer allocates no memory. A bad character gives kError, and then only kEnd
-// follows.
+// Splits MLIR assembly into tokens. The lexer allocates no memory. A bad character gives kError, and the lexer
+// continues after it. An unterminated string gives kError and then kEnd.
 #ifndef BACKPLANE_CORE_IMPORT_STABLEHLO_TEXT_LEXER_H_
 #define BACKPLANE_CORE_IMPORT_STABLEHLO_TEXT_LEXER_H_
 
