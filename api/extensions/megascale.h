@@ -124,7 +124,7 @@ struct PJRT_Megascale_CreateMegascaleCollectives_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_CreateMegascaleCollectives_Args, collectives);
 typedef PJRT_Error* PJRT_Megascale_CreateMegascaleCollectives(PJRT_Megascale_CreateMegascaleCollectives_Args* args);
 
-// The number of a device among all slices.
+// Converts a slice and the id of a device in it to the number of the device among all slices.
 struct PJRT_Megascale_DeviceId_To_MegascaleId_Args {
   size_t struct_size;
   int32_t slice_id;             // in
@@ -134,7 +134,7 @@ struct PJRT_Megascale_DeviceId_To_MegascaleId_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_DeviceId_To_MegascaleId_Args, megascale_id);
 typedef PJRT_Error* PJRT_Megascale_DeviceId_To_MegascaleId(PJRT_Megascale_DeviceId_To_MegascaleId_Args* args);
 
-// The reverse.
+// Converts the number of a device among all slices to its slice and its id in that slice.
 struct PJRT_Megascale_MegascaleId_To_DeviceId_Args {
   size_t struct_size;
   int64_t megascale_id;         // in
@@ -144,7 +144,7 @@ struct PJRT_Megascale_MegascaleId_To_DeviceId_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_MegascaleId_To_DeviceId_Args, per_slice_device_id);
 typedef PJRT_Error* PJRT_Megascale_MegascaleId_To_DeviceId(PJRT_Megascale_MegascaleId_To_DeviceId_Args* args);
 
-// Receives an error of the network, serialized; the bytes are borrowed for the call. May come in any thread.
+// Receives a serialized error of the network. The bytes are borrowed for the call. May be called in any thread.
 typedef void (*PJRT_Megascale_ErrorHandler)(const char* serialized_error, size_t serialized_error_size,
                                             void* user_data);
 

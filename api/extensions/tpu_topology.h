@@ -193,7 +193,7 @@ struct PJRT_TpuTopology_LogiDeviceIdsOnProcess_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_LogiDeviceIdsOnProcess_Args, num_logical_device_ids);
 typedef PJRT_Error* PJRT_TpuTopology_LogiDeviceIdsOnProcess(PJRT_TpuTopology_LogiDeviceIdsOnProcess_Args* args);
 
-// Where a chip is.
+// Returns the process of a chip and the index of the chip on that process.
 struct PJRT_TpuTopology_ProcIdAndIdxOnProcForChip_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
@@ -204,7 +204,7 @@ struct PJRT_TpuTopology_ProcIdAndIdxOnProcForChip_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_ProcIdAndIdxOnProcForChip_Args, index_on_process);
 typedef PJRT_Error* PJRT_TpuTopology_ProcIdAndIdxOnProcForChip(PJRT_TpuTopology_ProcIdAndIdxOnProcForChip_Args* args);
 
-// Where a device is.
+// Returns the process of a device and the index of the device on that process.
 struct PJRT_TpuTopology_ProcIdAndIdxOnProcForLogiDevice_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
