@@ -63,7 +63,7 @@ class ConvolutionPlan {
   // "onednn_forward", "onednn_backward_weights", "depthwise", "im2col", "reference", ...
   virtual absl::string_view name() const = 0;
   virtual size_t scratch_bytes() const = 0;
-  // If not 0 and the problem has rhs_is_constant, PrepareRhs can pack the kernel once. See MatmulPlan.
+  // If not 0, which requires rhs_is_constant, the kernel must be packed once with PrepareRhs. See MatmulPlan.
   virtual size_t packed_rhs_bytes() const { return 0; }
   virtual absl::Status PrepareRhs(const void* rhs, void* packed) const;
   // Computes the convolution. The rows of the epilogue are complete images: it is called with batch 0 and a range of

@@ -33,8 +33,8 @@ struct MatmulProblem {
   absl::InlinedVector<int64_t, 4> batch;
   absl::InlinedVector<int64_t, 4> lhs_batch_strides, rhs_batch_strides, out_batch_strides;
 
-  // The right operand is a constant, with the same contents in every execution, so MatmulPlan::PrepareRhs may pack it
-  // once.
+  // The right operand is a constant, with the same contents in every execution. The plan may then require a packed copy
+  // of it (MatmulPlan::PrepareRhs).
   bool rhs_is_constant = false;
 
   // Returns a problem with dense row-major operands without batch dimensions.
@@ -59,9 +59,9 @@ class MatmulPlan {
   // Returns the bytes of scratch memory that Execute needs, aligned to 64. Its contents are not used and not kept.
   virtual size_t scratch_bytes() const = 0;
 
-  // Returns the size of the packed right operand in bytes; 0: not packed. If it is not 0 and the problem has
-  // rhs_is_constant, the caller may call PrepareRhs(rhs, packed) once with a buffer of that size, aligned to 64, and
-  // must then pass `packed` to Execute in place of rhs.
+  // Returns the size of the packed right operand in bytes; 0: it is not packed. If it is not 0, which requires
+  // rhs_is_constant, the caller must call PrepareRhs(rhs, packed) once with a buffer of that size, aligned to 64, and
+  // pass `packed` to Execute in place of rhs.
   virtual size_t packed_rhs_bytes() const { return 0; }
   virtual absl::Status PrepareRhs(const void* rhs, void* packed) const;
 
