@@ -426,7 +426,7 @@ struct XLA_FFI_Stream_Get_Args {
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_Stream_Get_Args, stream);
 typedef XLA_FFI_Error* XLA_FFI_Stream_Get(XLA_FFI_Stream_Get_Args* args);
 
-// Allocates and frees scratch memory on the device.
+// Allocate and free scratch memory on the device.
 struct XLA_FFI_DeviceMemory_Allocate_Args {
   size_t struct_size;
   XLA_FFI_InternalExtension* extension_start;
