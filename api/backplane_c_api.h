@@ -1,5 +1,6 @@
-// The private extension of Backplane plugins: what the plugin and its Python package tell each other, and what the
-// published API has no place for. Found in the chain of the table like any other extension, by its type.
+// The private extension of Backplane plugins. It contains what the plugin and its Python package exchange, and what the
+// published API cannot express. It is in the extension chain of the function table, like any other extension, and is
+// found by its type.
 #ifndef BACKPLANE_API_BACKPLANE_C_API_H_
 #define BACKPLANE_API_BACKPLANE_C_API_H_
 
@@ -9,7 +10,7 @@
 extern "C" {
 #endif
 
-// "BPL", 1. Far above every published number.
+// The bytes "BPL" and 1. Far above every published number.
 #define BACKPLANE_EXTENSION_TYPE ((PJRT_Extension_Type)0x42504C01)
 #define BACKPLANE_EXTENSION_VERSION 1
 
@@ -18,16 +19,16 @@ extern "C" {
 // One operand or result of a Python callback: a dense array, last dimension fastest. Borrowed for the call.
 struct Backplane_Callback_Arg {
   int32_t dtype;  // an XLA_FFI_DataType, see ffi_c_api.h
-  void* data;     // one element to a byte for types of less; NULL for a token
+  void* data;     // types narrower than a byte have one element per byte; NULL for a token
   int64_t rank;
   const int64_t* dims;  // `rank` elements
 };
 PJRT_DEFINE_STRUCT_TRAITS(Backplane_Callback_Arg, dims);
 
-// Calls a Python callable with arrays and stores what it returns in the results. Called in any thread, without any lock
-// of the plugin held, so that the callable may use the plugin again. Takes the GIL itself.
-//   callable  what the host put at the index of the call, a borrowed PyObject*
-//   err       on failure: a text, terminated by NUL, of at most err_cap bytes with the terminator
+// Calls a Python callable with arrays and stores its results. May be called in any thread. The caller holds no lock of
+// the plugin, so the callable may use the plugin. The trampoline acquires the GIL itself.
+//   callable  the entry of the host's table at the index of the call, a borrowed PyObject*
+//   err       receives the error text on failure: at most err_cap bytes, including the terminating NUL
 // Returns 0 on success.
 typedef int (*Backplane_Callback_Trampoline)(void* callable, int64_t nargs, const Backplane_Callback_Arg* args,
                                              int64_t nrets, const Backplane_Callback_Arg* rets, char* err,
@@ -38,15 +39,15 @@ typedef int (*Backplane_Callback_Trampoline)(void* callable, int64_t nargs, cons
 struct Backplane_SetCallbackTrampoline_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
-  Backplane_Callback_Trampoline trampoline;  // in: callable until the process ends; NULL takes it away
-  // in: the FFI type under which the host adds its table of callables to an execute context; 0 when it is not known,
-  // and then the only entry of the context is taken.
+  Backplane_Callback_Trampoline trampoline;  // in: callable until the process ends; NULL removes it
+  // in: the FFI type under which the host adds its table of callables to an execute context; 0 if the type is unknown,
+  // and then the only entry of the context is used.
   int64_t user_data_type_id;
 };
 PJRT_DEFINE_STRUCT_TRAITS(Backplane_SetCallbackTrampoline_Args, user_data_type_id);
 typedef PJRT_Error* Backplane_SetCallbackTrampoline(Backplane_SetCallbackTrampoline_Args* args);
 
-// What the user data under that type points to.
+// The user data of that type.
 struct Backplane_Callback_Table {
   void** callbacks;  // borrowed PyObject*, by index
   size_t num;
@@ -55,22 +56,22 @@ PJRT_DEFINE_STRUCT_TRAITS(Backplane_Callback_Table, num);
 
 // ---- Compile log
 
-// What the compiler noted while it made this executable: kernels refused and why, fusions, buffers. Plain text.
+// Returns the compile log of an executable: which kernels were refused and why, fusions, buffers. Plain text.
 struct Backplane_LoadedExecutable_CompileLog_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   PJRT_LoadedExecutable* executable;  // in
   const char* log;                    // out: lives as long as the executable; not terminated by NUL
-  size_t log_size;                    // out: 0 when there is nothing to tell
+  size_t log_size;                    // out: 0 for an empty log
 };
 PJRT_DEFINE_STRUCT_TRAITS(Backplane_LoadedExecutable_CompileLog_Args, log_size);
 typedef PJRT_Error* Backplane_LoadedExecutable_CompileLog(Backplane_LoadedExecutable_CompileLog_Args* args);
 
 // ---- Custom calls of several stages
 
-// Registers a typed handler with the functions of all its stages, which PJRT_FFI_Register_Handler has no room for. For
-// the plugin's own platform. The same handler may come again; another one under the same name is ALREADY_EXISTS.
-// Thread-safe.
+// Registers a typed handler with the functions of all its stages, which PJRT_FFI_Register_Handler cannot pass. The
+// handler is registered for the platform of this plugin. Registering the same handler again has no effect; another
+// handler with the same name returns ALREADY_EXISTS. Thread-safe.
 struct Backplane_RegisterHandlerBundle_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

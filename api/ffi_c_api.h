@@ -1,15 +1,15 @@
-// The XLA FFI C ABI, version 0.5: how handlers of custom calls are called.
+// The XLA FFI C ABI, version 0.5: the interface between a runtime and the handlers of custom calls.
 //
-// A handler is one C function that takes a call frame and returns NULL or an error. It reaches the runtime through the
-// table in the frame and through nothing else, so a handler compiled into any library works in any runtime that fills
-// the table. Here the roles are: "runtime" is the plugin, "handler" is foreign code.
+// A handler is one C function that takes a call frame and returns NULL or an error. It reaches the runtime only through
+// the table in the frame, so a handler that is compiled into any library works with any runtime that fills the table.
+// In this file "runtime" is the plugin and "handler" is foreign code.
 //
-// Everything in a frame is borrowed for the call, or, when the handler hands out a future, until that future is set.
-// Every function of the table may be called from any thread. Arrays are dense and in the layout the program asked for;
+// Everything in a frame is borrowed for the call or, if the handler returns a future, until that future is set. Every
+// function of the table may be called from any thread. Arrays are dense and have the layout that the program requested;
 // there are no strides, and `dims` are the logical dimensions.
 //
-// Names, numbers and layouts are those of the published interface; the tests compare every struct. Four structs have a
-// published size that stops short of their last fields; it is kept, because the other side compares with it.
+// Names, numbers and layouts are those of the published interface; the tests compare every struct. The published size
+// of four structs does not include their last fields. These sizes are kept, because the other side compares with them.
 #ifndef BACKPLANE_API_FFI_C_API_H_
 #define BACKPLANE_API_FFI_C_API_H_
 
@@ -63,8 +63,8 @@ struct XLA_FFI_InternalExtension {
 };
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_InternalExtension, next);
 
-// What a runtime offers to handlers beyond this interface; whoever defines one keeps its number and its versions. A
-// context has at most one of each number, which lives as long as the context. Since 0.4.
+// An extension of a runtime for handlers. The author of an extension assigns its number and its versions. A context has
+// at most one extension of each number, which lives as long as the context. Since 0.4.
 struct XLA_FFI_ExtensionId {
   int64_t extension_type;
   int32_t major_version;
@@ -112,7 +112,7 @@ typedef enum {
   XLA_FFI_Error_Code_UNAUTHENTICATED = 16
 } XLA_FFI_Error_Code;
 
-// Makes an error, which belongs to the handler until it is returned or set in a future.
+// Creates an error, which belongs to the handler until the handler returns it or sets it in a future.
 struct XLA_FFI_Error_Create_Args {
   size_t struct_size;
   XLA_FFI_InternalExtension* extension_start;
@@ -122,7 +122,7 @@ struct XLA_FFI_Error_Create_Args {
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_Error_Create_Args, errc);
 typedef XLA_FFI_Error* XLA_FFI_Error_Create(XLA_FFI_Error_Create_Args* args);
 
-// The text and, since 0.4, the code of an error that a function of the table returned.
+// Returns the text and, since 0.4, the code of an error that a function of the table returned.
 struct XLA_FFI_Error_GetDetails_Args {
   size_t struct_size;
   XLA_FFI_InternalExtension* extension_start;
@@ -144,7 +144,7 @@ typedef void XLA_FFI_Error_Destroy(XLA_FFI_Error_Destroy_Args* args);
 
 // ---- Values
 
-// Type of an element. The numbers are those of XLA's PrimitiveType, not those of PJRT_Buffer_Type.
+// The type of an element. The numbers are those of XLA's PrimitiveType, not those of PJRT_Buffer_Type.
 typedef enum {
   XLA_FFI_DataType_INVALID = 0,
   XLA_FFI_DataType_PRED = 1,
@@ -195,7 +195,7 @@ typedef enum { XLA_FFI_ArgType_BUFFER = 1 } XLA_FFI_ArgType;
 
 typedef enum { XLA_FFI_RetType_BUFFER = 1 } XLA_FFI_RetType;
 
-// What an attribute is, and so what its pointer points to.
+// The kind of an attribute, which determines the type to which its pointer points.
 typedef enum {
   XLA_FFI_AttrType_ARRAY = 1,       // XLA_FFI_Array
   XLA_FFI_AttrType_DICTIONARY = 2,  // XLA_FFI_Attrs
@@ -358,7 +358,7 @@ typedef XLA_FFI_Error* XLA_FFI_Type_Register(XLA_FFI_Type_Register_Args* args);
 
 // ---- What a handler asks for during a call
 
-// User data that the host added to the execute context under this type, or NOT_FOUND.
+// Returns user data that the host added to the execute context under this type, or NOT_FOUND.
 struct XLA_FFI_InvokeContext_Get_Args {
   size_t struct_size;
   XLA_FFI_InternalExtension* extension_start;
@@ -369,7 +369,7 @@ struct XLA_FFI_InvokeContext_Get_Args {
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_InvokeContext_Get_Args, data);
 typedef XLA_FFI_Error* XLA_FFI_InvokeContext_Get(XLA_FFI_InvokeContext_Get_Args* args);
 
-// The extension of this number, or NULL. Since 0.4.
+// Returns the extension of this number, or NULL. Since 0.4.
 struct XLA_FFI_InvokeContext_FindExtension_Args {
   size_t struct_size;
   XLA_FFI_InternalExtension* extension_start;
@@ -380,8 +380,8 @@ struct XLA_FFI_InvokeContext_FindExtension_Args {
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_InvokeContext_FindExtension_Args, extension);
 typedef XLA_FFI_Error* XLA_FFI_InvokeContext_FindExtension(XLA_FFI_InvokeContext_FindExtension_Args* args);
 
-// What the host says about this one execution, beside the attributes of the call; an empty dictionary where it says
-// nothing. Since 0.5.
+// Returns the options of the host for this execution, besides the attributes of the call. The dictionary is empty if
+// there are none. Since 0.5.
 struct XLA_FFI_CustomOptions_Get_Args {
   size_t struct_size;
   XLA_FFI_InternalExtension* extension_start;
@@ -391,8 +391,8 @@ struct XLA_FFI_CustomOptions_Get_Args {
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_CustomOptions_Get_Args, attrs);
 typedef XLA_FFI_Error* XLA_FFI_CustomOptions_Get(XLA_FFI_CustomOptions_Get_Args* args);
 
-// Keeps a state for later stages. One of instantiate lives as long as the executable, the others as long as the
-// execution; then the deleter of the type frees it.
+// Stores a state for later stages. The state of instantiate lives as long as the executable, those of other stages as
+// long as the execution. Then the deleter of the type frees it.
 struct XLA_FFI_State_Set_Args {
   size_t struct_size;
   XLA_FFI_InternalExtension* extension_start;
@@ -404,7 +404,7 @@ struct XLA_FFI_State_Set_Args {
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_State_Set_Args, state);
 typedef XLA_FFI_Error* XLA_FFI_State_Set(XLA_FFI_State_Set_Args* args);
 
-// The state that a stage of this call site kept.
+// Returns the state that a stage of this call site stored.
 struct XLA_FFI_State_Get_Args {
   size_t struct_size;
   XLA_FFI_InternalExtension* extension_start;
@@ -416,7 +416,7 @@ struct XLA_FFI_State_Get_Args {
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_State_Get_Args, state);
 typedef XLA_FFI_Error* XLA_FFI_State_Get(XLA_FFI_State_Get_Args* args);
 
-// The stream of the platform the call runs on.
+// Returns the stream of the platform on which the call runs.
 struct XLA_FFI_Stream_Get_Args {
   size_t struct_size;
   XLA_FFI_InternalExtension* extension_start;
@@ -426,7 +426,7 @@ struct XLA_FFI_Stream_Get_Args {
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_Stream_Get_Args, stream);
 typedef XLA_FFI_Error* XLA_FFI_Stream_Get(XLA_FFI_Stream_Get_Args* args);
 
-// Scratch memory on the device.
+// Allocate and free scratch memory on the device.
 struct XLA_FFI_DeviceMemory_Allocate_Args {
   size_t struct_size;
   XLA_FFI_InternalExtension* extension_start;
@@ -450,7 +450,7 @@ typedef XLA_FFI_Error* XLA_FFI_DeviceMemory_Free(XLA_FFI_DeviceMemory_Free_Args*
 
 typedef void XLA_FFI_Task(void* data);
 
-// Runs a task on the runtime's threads, or at once in the calling one.
+// Runs a task on a thread of the runtime, or immediately in the calling thread.
 struct XLA_FFI_ThreadPool_Schedule_Args {
   size_t struct_size;
   XLA_FFI_InternalExtension* extension_start;
@@ -470,7 +470,7 @@ struct XLA_FFI_ThreadPool_NumThreads_Args {
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_ThreadPool_NumThreads_Args, num_threads);
 typedef XLA_FFI_Error* XLA_FFI_ThreadPool_NumThreads(XLA_FFI_ThreadPool_NumThreads_Args* args);
 
-// A number that differs from execution to execution.
+// Returns a number that differs between executions.
 struct XLA_FFI_RunId_Get_Args {
   size_t struct_size;
   XLA_FFI_InternalExtension* extension_start;
@@ -480,7 +480,7 @@ struct XLA_FFI_RunId_Get_Args {
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_RunId_Get_Args, run_id);
 typedef XLA_FFI_Error* XLA_FFI_RunId_Get(XLA_FFI_RunId_Get_Args* args);
 
-// Which of this process's devices the call runs on.
+// Returns which of the devices of this process runs the call.
 struct XLA_FFI_DeviceOrdinal_Get_Args {
   size_t struct_size;
   XLA_FFI_InternalExtension* extension_start;
@@ -492,9 +492,9 @@ typedef XLA_FFI_Error* XLA_FFI_DeviceOrdinal_Get(XLA_FFI_DeviceOrdinal_Get_Args*
 
 // ---- Metadata
 
-// What a handler says about itself: before first use the runtime calls each stage with a metadata extension in the
-// frame; the handler fills it in and returns. The state's type is written by a stage that creates a state; it lies past
-// the published size (36) and must be there all the same.
+// The metadata of a handler. Before the first use the runtime calls each stage with a metadata extension in the frame;
+// the handler fills it in and returns. A stage that creates a state writes the type of the state. That field is beyond
+// the published size (36) and must be present all the same.
 struct XLA_FFI_Metadata {
   size_t struct_size;
   XLA_FFI_Api_Version api_version;

@@ -8,7 +8,7 @@
 
 namespace backplane {
 
-// Hashes `bytes`. To hash several pieces as one, pass the hash of the pieces before as `seed`.
+// Hashes `bytes`. To hash several pieces as one, pass the hash of the previous pieces as `seed`.
 inline uint64_t Fnv1a64(absl::string_view bytes, uint64_t seed = 0xcbf29ce484222325u) {
   for (char c : bytes) seed = (seed ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
   return seed;

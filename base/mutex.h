@@ -19,7 +19,7 @@
 //     int total_ ABSL_GUARDED_BY(mu_) = 0;
 //   };
 //
-// Header-only over the standard library, so that every room and every plugin may use it.
+// The header needs only the standard library and abseil's annotations, so every folder and every plugin may use it.
 #ifndef BACKPLANE_BASE_MUTEX_H_
 #define BACKPLANE_BASE_MUTEX_H_
 
@@ -31,6 +31,7 @@
 
 namespace backplane {
 
+// Not recursive: a thread that holds the mutex must not lock it again.
 class ABSL_LOCKABLE Mutex {
  public:
   Mutex() = default;

@@ -1,4 +1,4 @@
-// The protobuf wire format, for messages without generated classes.
+// Writes and reads the protobuf wire format, for messages without generated classes.
 //
 // WireWriter appends fields; WireReader visits them in order. The reader checks every length against the bytes that are
 // left, and stops at malformed input. Both are value types without synchronization.
@@ -20,9 +20,9 @@ class WireWriter {
     Raw(uint64_t{field} << 3);
     Raw(value);
   }
-  // Zigzag encoding, which keeps numbers close to zero short.
+  // Writes a zigzag-encoded number, which is short if the number is close to zero.
   void Signed(uint32_t field, int64_t value) { Varint(field, ZigZag(value)); }
-  // Omits false.
+  // Writes nothing for false, as proto3 does.
   void Flag(uint32_t field, bool value) {
     if (value) Varint(field, 1);
   }
@@ -37,7 +37,8 @@ class WireWriter {
     Raw(bytes.size());
     out_.append(bytes.data(), bytes.size());
   }
-  // A packed list of numbers, as varints or in zigzag encoding. Omits an empty list.
+  // Write a list of numbers as one packed field, as varints or in zigzag encoding. They write nothing for an empty
+  // list.
   template <typename List>
   void Packed(uint32_t field, const List& values) {
     if (values.empty()) return;
@@ -52,7 +53,7 @@ class WireWriter {
     for (auto v : values) list.Raw(ZigZag(static_cast<int64_t>(v)));
     Bytes(field, list.out_);
   }
-  // A varint without a field number, for building a packed list.
+  // Appends a varint without a field number, for building a packed list.
   void Raw(uint64_t v) {
     for (; v >= 0x80; v >>= 7) out_.push_back(static_cast<char>(v | 0x80));
     out_.push_back(static_cast<char>(v));

@@ -1,4 +1,5 @@
-// Extension 20, AbiVersion, version 1: whether a runtime can load what another one compiled, without trying.
+// Extension 20, AbiVersion, version 1: tells whether a runtime can load an executable that another one compiled,
+// without trying to load it.
 #ifndef BACKPLANE_API_EXTENSIONS_ABI_VERSION_H_
 #define BACKPLANE_API_EXTENSIONS_ABI_VERSION_H_
 
@@ -14,7 +15,7 @@ typedef struct PJRT_RuntimeAbiVersion PJRT_RuntimeAbiVersion;
 typedef struct PJRT_ExecutableAbiVersion PJRT_ExecutableAbiVersion;
 typedef struct PJRT_SerializedProto PJRT_SerializedProto;
 
-// The version of a client's runtime.
+// Returns the ABI version of a client's runtime.
 struct PJRT_Client_RuntimeAbiVersion_Args {
   size_t struct_size;
   PJRT_Client* client;                  // in
@@ -23,7 +24,7 @@ struct PJRT_Client_RuntimeAbiVersion_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_RuntimeAbiVersion_Args, abi_version);
 typedef PJRT_Error* PJRT_Client_RuntimeAbiVersion(PJRT_Client_RuntimeAbiVersion_Args* args);
 
-// The version an executable needs.
+// Returns the ABI version that an executable requires.
 struct PJRT_Executable_GetAbiVersion_Args {
   size_t struct_size;
   PJRT_Executable* executable;             // in
@@ -40,7 +41,7 @@ struct PJRT_RuntimeAbiVersion_Destroy_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_RuntimeAbiVersion_Destroy_Args, abi_version);
 typedef PJRT_Error* PJRT_RuntimeAbiVersion_Destroy(PJRT_RuntimeAbiVersion_Destroy_Args* args);
 
-// NULL when one runtime can stand in for the other, else an error that says why not.
+// Returns NULL if one runtime can replace the other, else an error with the reason.
 struct PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime_Args {
   size_t struct_size;
   const PJRT_RuntimeAbiVersion* abi_version;        // in
@@ -50,7 +51,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime_Args, o
 typedef PJRT_Error* PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime(
     PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime_Args* args);
 
-// NULL when the runtime can load the executable, else an error that says why not.
+// Returns NULL if the runtime can load the executable, else an error with the reason.
 struct PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable_Args {
   size_t struct_size;
   const PJRT_RuntimeAbiVersion* abi_version;                // in
@@ -60,7 +61,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable_Args
 typedef PJRT_Error* PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable(
     PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable_Args* args);
 
-// Makes bytes of a runtime version.
+// Serializes a runtime version.
 struct PJRT_RuntimeAbiVersion_ToProto_Args {
   size_t struct_size;
   const PJRT_RuntimeAbiVersion* abi_version;                       // in
@@ -89,7 +90,7 @@ struct PJRT_ExecutableAbiVersion_Destroy_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_ExecutableAbiVersion_Destroy_Args, abi_version);
 typedef PJRT_Error* PJRT_ExecutableAbiVersion_Destroy(PJRT_ExecutableAbiVersion_Destroy_Args* args);
 
-// Makes bytes of an executable version.
+// Serializes an executable version.
 struct PJRT_ExecutableAbiVersion_ToProto_Args {
   size_t struct_size;
   const PJRT_ExecutableAbiVersion* abi_version;                    // in
@@ -110,7 +111,7 @@ struct PJRT_ExecutableAbiVersion_PlatformId_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_ExecutableAbiVersion_PlatformId_Args, platform_id);
 typedef PJRT_Error* PJRT_ExecutableAbiVersion_PlatformId(PJRT_ExecutableAbiVersion_PlatformId_Args* args);
 
-// Makes a runtime version of bytes.
+// Deserializes a runtime version.
 struct PJRT_RuntimeAbiVersion_FromProto_Args {
   size_t struct_size;
   const char* serialized_proto;         // in: borrowed for the call
@@ -120,7 +121,7 @@ struct PJRT_RuntimeAbiVersion_FromProto_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_RuntimeAbiVersion_FromProto_Args, abi_version);
 typedef PJRT_Error* PJRT_RuntimeAbiVersion_FromProto(PJRT_RuntimeAbiVersion_FromProto_Args* args);
 
-// Makes an executable version of bytes.
+// Deserializes an executable version.
 struct PJRT_ExecutableAbiVersion_FromProto_Args {
   size_t struct_size;
   const char* serialized_proto;            // in: borrowed for the call

@@ -38,7 +38,7 @@ struct PJRT_Callback_Tpu_SliceBuilderArgs {
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Callback_Tpu_SliceBuilderArgs, failure_type);
 
-// What is said shortly before the process must end.
+// The arguments of the callback that is called shortly before the process must end.
 struct PJRT_Callback_PrefatalArgs {
   size_t struct_size;
   PJRT_Error_Code error_code;
@@ -61,7 +61,7 @@ struct PJRT_Callback_RegisterCallback_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Callback_RegisterCallback_Args, user_arg);
 typedef PJRT_Error* PJRT_Register_Callback(PJRT_Callback_RegisterCallback_Args* args);
 
-// Calls all callbacks of a type, in the calling thread, before it returns.
+// Calls all callbacks of a type in the calling thread and then returns.
 struct PJRT_Callback_InvokeCallback_Args {
   size_t struct_size;
   PJRT_Client* client;      // in

@@ -38,7 +38,7 @@ enum {
   PJRT_COLLECTIVES_COLLECTIVE_OP_KIND_CROSS_REPLICA = 1
 };
 
-// By what the participants of one operation find each other, and how long they wait.
+// Identifies one operation to its participants, and limits how long they wait for one another.
 struct PJRT_Collectives_CpuExecutor {
   int64_t run_id;
   int64_t* global_device_ids;
@@ -58,7 +58,7 @@ struct PJRT_Collectives_Destroy_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Collectives_Destroy_Args, collectives);
 typedef PJRT_Error* PJRT_Collectives_Destroy(PJRT_Collectives_Destroy_Args* args);
 
-// Joins this process's devices with those of others. Blocks until all have come.
+// Creates a communicator between the devices of this process and those of others. Blocks until all have joined.
 struct PJRT_Collectives_CreateCommunicators_Args {
   size_t struct_size;
   PJRT_Collectives* collectives;                         // in
@@ -85,7 +85,7 @@ struct PJRT_Collectives_Communicator_Destroy_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Collectives_Communicator_Destroy_Args, communicator);
 typedef PJRT_Error* PJRT_Collectives_Communicator_Destroy(PJRT_Collectives_Communicator_Destroy_Args* args);
 
-// Combines equal buffers of all ranks.
+// Reduces equal buffers of all ranks; each rank gets the result.
 struct PJRT_Collectives_Communicator_AllReduce_Args {
   size_t struct_size;
   PJRT_Collectives_Communicator* communicator;  // in
@@ -102,7 +102,7 @@ struct PJRT_Collectives_Communicator_AllReduce_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Collectives_Communicator_AllReduce_Args, event);
 typedef PJRT_Error* PJRT_Collectives_Communicator_AllReduce(PJRT_Collectives_Communicator_AllReduce_Args* args);
 
-// Combines equal buffers of all ranks and gives each a part. Fields as above.
+// Reduces equal buffers of all ranks; each rank gets one part of the result. Fields as above.
 struct PJRT_Collectives_Communicator_ReduceScatter_Args {
   size_t struct_size;
   PJRT_Collectives_Communicator* communicator;    // in
@@ -119,7 +119,7 @@ struct PJRT_Collectives_Communicator_ReduceScatter_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Collectives_Communicator_ReduceScatter_Args, event);
 typedef PJRT_Error* PJRT_Collectives_Communicator_ReduceScatter(PJRT_Collectives_Communicator_ReduceScatter_Args* args);
 
-// Gives each rank the buffers of all. Fields as above.
+// Gathers the buffers of all ranks on each rank. Fields as above.
 struct PJRT_Collectives_Communicator_AllGather_Args {
   size_t struct_size;
   PJRT_Collectives_Communicator* communicator;  // in
@@ -135,7 +135,7 @@ struct PJRT_Collectives_Communicator_AllGather_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Collectives_Communicator_AllGather_Args, event);
 typedef PJRT_Error* PJRT_Collectives_Communicator_AllGather(PJRT_Collectives_Communicator_AllGather_Args* args);
 
-// Sends the buffer to some ranks and receives that of another. Fields as above.
+// Sends the buffer to some ranks and receives the buffer of another one. Fields as above.
 struct PJRT_Collectives_Communicator_CollectivePermute_Args {
   size_t struct_size;
   PJRT_Collectives_Communicator* communicator;  // in
@@ -174,7 +174,7 @@ struct PJRT_Collectives_Communicator_AllToAll_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Collectives_Communicator_AllToAll_Args, event);
 typedef PJRT_Error* PJRT_Collectives_Communicator_AllToAll(PJRT_Collectives_Communicator_AllToAll_Args* args);
 
-// A description, for users.
+// Returns a description for users.
 struct PJRT_Collectives_Communicator_ToString_Args {
   size_t struct_size;
   PJRT_Collectives_Communicator* communicator;                        // in

@@ -1,6 +1,5 @@
-// Extension 12, CrossHostTransfers, version 8: copies buffers between processes. There are two ways: either
-// both sides name each other and agree on a key, or the receiver makes descriptors that travel to the sender by
-// a way of the host's own.
+// Extension 12, CrossHostTransfers, version 8: copies buffers between processes. There are two ways. Either both sides
+// name each other and agree on a key. Or the receiver creates descriptors, which the host transports to the sender.
 //
 // Device ids and keys are int64_t here; before version 8 the published header had 32-bit device ids. A plugin
 // that offers this extension can only talk to a host of the same generation.
@@ -61,17 +60,18 @@ typedef PJRT_Error* PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers(
 
 // ---- By descriptor
 
-// Called when a send has been called off. Owns the error.
+// Called when a send has been cancelled. Owns the error.
 typedef void (*PJRT_Transfers_CrossHostOnCanceledCallback)(PJRT_Error* error, void* user_arg);
 
-// Calls off the send that belongs to a descriptor, with the reason. Given to the notifier by the plugin.
+// Cancels the send that belongs to a descriptor, with the reason. The plugin passes this function to the notifier.
 typedef void (*PJRT_Transfers_CrossHostSendCancelNotifier)(const char* serialized_descriptor,
                                                            size_t serialized_descriptor_size, PJRT_Error_Code reason,
                                                            const char* error_message, size_t error_message_size,
                                                            PJRT_Transfers_CrossHostOnCanceledCallback on_canceled,
                                                            void* on_canceled_user_arg, void* user_arg);
 
-// Hands the descriptors of the receive buffers to the host, or an error, which it then owns. Strings are borrowed.
+// Passes the descriptors of the receive buffers, or an error, to the host. The host owns the error. Strings are
+// borrowed.
 typedef void (*PJRT_Transfers_CrossHostRecvNotifier)(PJRT_Error* error, const char** serialized_descriptors,
                                                      size_t* descriptors_sizes, size_t num_descriptors, void* user_arg,
                                                      PJRT_Transfers_CrossHostSendCancelNotifier cancel_notifier,
@@ -103,7 +103,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers
 typedef PJRT_Error* PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers(
     PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args* args);
 
-// Called when a send has been enqueued or has failed. Owns the error (NULL when all went well).
+// Called when a send has been enqueued or has failed. Owns the error (NULL on success).
 typedef void (*PJRT_Transfers_CrossHostRemoteSendCallback)(PJRT_Error* error, bool sends_were_enqueued, void* user_arg);
 
 struct PJRT_Transfers_CrossHostRemoteSendCallbackInfo {
@@ -112,7 +112,7 @@ struct PJRT_Transfers_CrossHostRemoteSendCallbackInfo {
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Transfers_CrossHostRemoteSendCallbackInfo, on_done);
 
-// Frees a descriptor and its size, both of the host's making.
+// Frees a descriptor and its size, both of which the host allocated.
 typedef void (*PJRT_Transfers_DescriptorDestructor)(char** descriptor_data, size_t* descriptor_size);
 
 // Sends a buffer to the creator of the descriptor. Failures are reported to `on_done`.

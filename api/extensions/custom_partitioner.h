@@ -1,8 +1,8 @@
-// Extension 2, Custom_Partitioner, version 1: lets the host say how a custom call is split over devices.
+// Extension 2, Custom_Partitioner, version 1: lets the host partition custom calls.
 //
-// The callback structs carry no size; `version` and `api_version` (both 0) take its place. Strings handed to a
-// callback are borrowed for the call. Strings a callback sets belong to it: the plugin copies them and then
-// calls `cleanup_fn(data)`, if there is one.
+// The callback structs have no struct_size; `version` and `api_version` (both 0) take its place. Strings that are
+// passed to a callback are borrowed for the call. Strings that a callback sets belong to it: the plugin copies them and
+// then calls `cleanup_fn(data)`, if that is set.
 #ifndef BACKPLANE_API_EXTENSIONS_CUSTOM_PARTITIONER_H_
 #define BACKPLANE_API_EXTENSIONS_CUSTOM_PARTITIONER_H_
 
@@ -19,7 +19,7 @@ typedef struct JAX_CustomCallPartitioner_string {
   size_t size;
 } JAX_CustomCallPartitioner_string;
 
-// What is known of one value: its shape (serialized ShapeProto) and perhaps its sharding (serialized OpSharding).
+// One value: its shape (serialized ShapeProto) and optionally its sharding (serialized OpSharding).
 typedef struct JAX_CustomCallPartitioner_aval {
   JAX_CustomCallPartitioner_string shape;
   bool has_sharding;
@@ -87,8 +87,8 @@ struct PJRT_Register_Custom_Partitioner_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Register_Custom_Partitioner_Args, callbacks);
 typedef PJRT_Error* PJRT_Register_Custom_Partitioner(PJRT_Register_Custom_Partitioner_Args* args);
 
-// Says that a custom call works on each element of its leading batch dimensions alone, so that it may be split
-// along them.
+// Declares that a custom call works independently on each element of its leading batch dimensions, so that it may be
+// partitioned along them.
 struct PJRT_Register_Batch_Partitionable_Args {
   size_t struct_size;
   const char* name;  // in: copied

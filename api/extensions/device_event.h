@@ -1,5 +1,5 @@
-// Device events and their promises, used by the RawBuffer extension: reference counted, with their functions in
-// a table that the object carries. All functions are thread-safe.
+// Device events and their promises, which the RawBuffer extension uses. They are reference counted, and each object
+// refers to a table of its functions. All functions are thread-safe.
 #ifndef BACKPLANE_API_EXTENSIONS_DEVICE_EVENT_H_
 #define BACKPLANE_API_EXTENSIONS_DEVICE_EVENT_H_
 
@@ -26,7 +26,8 @@ struct PJRT_DeviceEvent_FunctionTable {
   void (*and_then)(void* device_event, PJRT_DeviceEvent_AndThen callback, void* user_arg);
   // Nonzero, and the out values set, when the event failed. The message lives as long as the event.
   int (*get_error_if_present)(void* device_event, PJRT_Error_Code* code, const char** message, size_t* message_size);
-  // NULL, or the table of a kind of event this one can be used as. All events of a plugin share one such ancestor.
+  // NULL, or the table of a kind of event as which this one can also be used. All events of a plugin share one such
+  // ancestor.
   const struct PJRT_DeviceEvent_FunctionTable* parent;
   PJRT_DeviceEvent_State (*get_state)(void* device_event);
   // The stream the event is defined on, 0 when there is none or it is not known.
@@ -34,7 +35,7 @@ struct PJRT_DeviceEvent_FunctionTable {
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_DeviceEvent_FunctionTable, get_definition_stream);
 
-// An event and its functions; passed by value. Who receives one owns a reference.
+// An event and its table of functions, passed by value. The receiver of an event owns a reference to it.
 typedef struct PJRT_DeviceEvent {
   const struct PJRT_DeviceEvent_FunctionTable* vtable;
   void* device_event;

@@ -1,5 +1,5 @@
-// Extension 13, ExecutableMetadata, version 1: what a platform knows of an executable, as a serialized
-// ExecutableMetadata. The argument structs carry no size.
+// Extension 13, ExecutableMetadata, version 1: metadata of the platform for an executable, as a serialized
+// ExecutableMetadata. The argument structs have no struct_size.
 #ifndef BACKPLANE_API_EXTENSIONS_EXECUTABLE_METADATA_H_
 #define BACKPLANE_API_EXTENSIONS_EXECUTABLE_METADATA_H_
 
@@ -16,7 +16,7 @@ typedef struct PJRT_ExecutableMetadata {
   size_t serialized_metadata_size;
 } PJRT_ExecutableMetadata;
 
-// The metadata of an executable.
+// Returns the metadata of an executable.
 struct PJRT_ExecutableMetadata_GetExecutableMetadata_Args {
   PJRT_Executable* executable;        // in
   PJRT_ExecutableMetadata* metadata;  // out: freed by the function below

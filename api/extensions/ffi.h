@@ -1,5 +1,5 @@
-// Extension 5, FFI, version 3: gives handlers of custom calls their types, their data and their registration.
-// The handlers themselves speak ffi_c_api.h.
+// Extension 5, FFI, version 3: registers handlers of custom calls, and the types and the data that they use. The
+// interface of the handlers themselves is in ffi_c_api.h.
 #ifndef BACKPLANE_API_EXTENSIONS_FFI_H_
 #define BACKPLANE_API_EXTENSIONS_FFI_H_
 
@@ -11,14 +11,14 @@ extern "C" {
 
 #define PJRT_API_FFI_EXTENSION_VERSION 3
 
-// How objects of a type are handled. The two reserved members are NULL.
+// The functions that handle objects of a type. The two reserved members are NULL.
 typedef struct PJRT_FFI_Type_Info {
   void (*deleter)(void* object);  // frees a state; may be NULL
   void (*serialize)(void);        // reserved
   void (*deserialize)(void);      // reserved
 } PJRT_FFI_Type_Info;
 
-// Gives a type an id, or makes an id of the caller's known.
+// Assigns an id to a type, or registers an id of the caller.
 struct PJRT_FFI_Type_Register_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -36,7 +36,7 @@ typedef struct PJRT_FFI_UserData {
   void* data;  // borrowed until the execution is complete
 } PJRT_FFI_UserData;
 
-// Adds data to an execute context. Size 40; the older version 2 had one field more, so both sizes are met.
+// Adds data to an execute context. The size is 40. Version 2 had one more field, so both sizes occur.
 struct PJRT_FFI_UserData_Add_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

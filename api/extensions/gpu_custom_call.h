@@ -1,5 +1,5 @@
-// Extension 0, Gpu_Custom_Call, version 2: handlers of custom calls with all their stages. Only the name speaks
-// of GPUs.
+// Extension 0, Gpu_Custom_Call, version 2: registers handlers of custom calls with all their stages. In spite of its
+// name it is not specific to GPUs.
 #ifndef BACKPLANE_API_EXTENSIONS_GPU_CUSTOM_CALL_H_
 #define BACKPLANE_API_EXTENSIONS_GPU_CUSTOM_CALL_H_
 

@@ -1,5 +1,5 @@
-// Extension 15, HostAllocator, version 0: host memory that the platform can reach well. Superseded by extension
-// 23.
+// Extension 15, HostAllocator, version 0: allocates host memory that the platform can access efficiently. Superseded by
+// extension 23.
 #ifndef BACKPLANE_API_EXTENSIONS_HOST_ALLOCATOR_H_
 #define BACKPLANE_API_EXTENSIONS_HOST_ALLOCATOR_H_
 
@@ -11,7 +11,7 @@ extern "C" {
 
 #define PJRT_API_HOST_ALLOCATOR_EXTENSION_VERSION 0
 
-// The alignment the platform likes.
+// Returns the alignment that the platform prefers.
 struct PJRT_HostAllocator_GetPreferredAlignment_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

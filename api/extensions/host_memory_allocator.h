@@ -1,4 +1,4 @@
-// Extension 23, HostMemoryAllocator, version 0: host memory that the platform can reach well.
+// Extension 23, HostMemoryAllocator, version 0: allocates host memory that the platform can access efficiently.
 #ifndef BACKPLANE_API_EXTENSIONS_HOST_MEMORY_ALLOCATOR_H_
 #define BACKPLANE_API_EXTENSIONS_HOST_MEMORY_ALLOCATOR_H_
 

@@ -26,7 +26,7 @@ struct PJRT_Layouts_MemoryLayout_Destroy_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Layouts_MemoryLayout_Destroy_Args, layout);
 typedef PJRT_Error* PJRT_Layouts_MemoryLayout_Destroy(PJRT_Layouts_MemoryLayout_Destroy_Args* args);
 
-// The layout as text.
+// Returns the text of a layout.
 struct PJRT_Layouts_MemoryLayout_Serialize_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -39,7 +39,7 @@ struct PJRT_Layouts_MemoryLayout_Serialize_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Layouts_MemoryLayout_Serialize_Args, serialized_layout_deleter);
 typedef PJRT_Error* PJRT_Layouts_MemoryLayout_Serialize(PJRT_Layouts_MemoryLayout_Serialize_Args* args);
 
-// The layout of a buffer.
+// Returns the layout of a buffer.
 struct PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -49,7 +49,7 @@ struct PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args, layout);
 typedef PJRT_Error* PJRT_Layouts_PJRT_Buffer_MemoryLayout(PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args* args);
 
-// The layout an array gets when nothing else is said.
+// Returns the layout of an array for which the host requests none.
 struct PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -62,7 +62,7 @@ struct PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args, layout);
 typedef PJRT_Error* PJRT_Layouts_PJRT_Client_GetDefaultLayout(PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args* args);
 
-// The same, for a topology.
+// Like PJRT_Layouts_PJRT_Client_GetDefaultLayout, for a topology.
 struct PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -75,7 +75,7 @@ struct PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args, layout);
 typedef PJRT_Error* PJRT_Layouts_PJRT_Topology_GetDefaultLayout(PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args* args);
 
-// The layout of each output. Since 0.81.
+// Returns the layout of each output. Since 0.81.
 struct PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -87,7 +87,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args, la
 typedef PJRT_Error* PJRT_Layouts_PJRT_Executable_GetOutputLayouts(
     PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args* args);
 
-// The layout of each parameter. Since 0.93.
+// Returns the layout of each parameter. Since 0.93.
 struct PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

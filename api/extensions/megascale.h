@@ -1,4 +1,4 @@
-// Extension 18, Megascale, version 1: programs over several slices joined by a data-centre network.
+// Extension 18, Megascale, version 1: runs programs on several slices that a data-centre network connects.
 #ifndef BACKPLANE_API_EXTENSIONS_MEGASCALE_H_
 #define BACKPLANE_API_EXTENSIONS_MEGASCALE_H_
 
@@ -18,7 +18,7 @@ typedef struct PJRT_Megascale_ErrorDigest PJRT_Megascale_ErrorDigest;
 typedef struct PJRT_Megascale_SerializedAddresses PJRT_Megascale_SerializedAddresses;
 typedef struct PJRT_Megascale_SerializedError PJRT_Megascale_SerializedError;
 
-// The context of a client.
+// Creates the context of a client.
 struct PJRT_Megascale_CreateClientContextFromPjRtClient_Args {
   size_t struct_size;
   PJRT_Client* client;                           // in
@@ -28,7 +28,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_CreateClientContextFromPjRtClient_Args,
 typedef PJRT_Error* PJRT_Megascale_CreateClientContextFromPjRtClient(
     PJRT_Megascale_CreateClientContextFromPjRtClient_Args* args);
 
-// A context without a client.
+// Creates a context without a client.
 struct PJRT_Megascale_CreateDefaultClientContext_Args {
   size_t struct_size;
   PJRT_Megascale_ClientContext* client_context;  // out: owned by the caller
@@ -44,7 +44,7 @@ struct PJRT_Megascale_DeleteClientContext_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_DeleteClientContext_Args, client_context);
 typedef PJRT_Error* PJRT_Megascale_DeleteClientContext(PJRT_Megascale_DeleteClientContext_Args* args);
 
-// A configuration to compile with when the slices are not here.
+// Creates a configuration for compiling programs without access to the slices.
 struct PJRT_Megascale_CreateAoTConfig_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;    // in
@@ -54,7 +54,7 @@ struct PJRT_Megascale_CreateAoTConfig_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_CreateAoTConfig_Args, multi_slice_config);
 typedef PJRT_Error* PJRT_Megascale_CreateAoTConfig(PJRT_Megascale_CreateAoTConfig_Args* args);
 
-// A configuration to run with.
+// Creates a configuration for running programs.
 struct PJRT_Megascale_CreateMultiSliceConfig_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;      // in
@@ -79,7 +79,7 @@ struct PJRT_Megascale_ClientContext_Initialize_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_ClientContext_Initialize_Args, client_context);
 typedef PJRT_Error* PJRT_Megascale_ClientContext_Initialize(PJRT_Megascale_ClientContext_Initialize_Args* args);
 
-// Lets work of a launch that waits for others end with an error.
+// Makes work of a launch that waits for other processes end with an error.
 struct PJRT_Megascale_ClientContext_UnblockPendingWork_Args {
   size_t struct_size;
   PJRT_Megascale_ClientContext* client_context;  // in
@@ -90,7 +90,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_ClientContext_UnblockPendingWork_Args, 
 typedef PJRT_Error* PJRT_Megascale_ClientContext_UnblockPendingWork(
     PJRT_Megascale_ClientContext_UnblockPendingWork_Args* args);
 
-// The port it listens at.
+// Returns the port on which this process listens.
 struct PJRT_Megascale_ClientContext_MegascalePort_Args {
   size_t struct_size;
   PJRT_Megascale_ClientContext* client_context;  // in
@@ -99,7 +99,7 @@ struct PJRT_Megascale_ClientContext_MegascalePort_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_ClientContext_MegascalePort_Args, port);
 typedef PJRT_Error* PJRT_Megascale_ClientContext_MegascalePort(PJRT_Megascale_ClientContext_MegascalePort_Args* args);
 
-// The processes that take part. Lists have one entry for each address; those that may be missing are NULL then.
+// The participating processes. Lists have one entry per address; optional ones are NULL if absent.
 struct PJRT_Megascale_ProcessesInfo {
   const char** addresses;
   size_t* address_sizes;
@@ -112,7 +112,7 @@ struct PJRT_Megascale_ProcessesInfo {
 };
 typedef struct PJRT_Megascale_ProcessesInfo PJRT_Megascale_ProcessesInfo;
 
-// Collectives over the network.
+// Creates collectives that use the network.
 struct PJRT_Megascale_CreateMegascaleCollectives_Args {
   size_t struct_size;
   PJRT_Megascale_ClientContext* client_context;  // in
@@ -124,7 +124,7 @@ struct PJRT_Megascale_CreateMegascaleCollectives_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_CreateMegascaleCollectives_Args, collectives);
 typedef PJRT_Error* PJRT_Megascale_CreateMegascaleCollectives(PJRT_Megascale_CreateMegascaleCollectives_Args* args);
 
-// The number of a device among all slices.
+// Converts a slice and the id of a device in it to the number of the device among all slices.
 struct PJRT_Megascale_DeviceId_To_MegascaleId_Args {
   size_t struct_size;
   int32_t slice_id;             // in
@@ -134,7 +134,7 @@ struct PJRT_Megascale_DeviceId_To_MegascaleId_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_DeviceId_To_MegascaleId_Args, megascale_id);
 typedef PJRT_Error* PJRT_Megascale_DeviceId_To_MegascaleId(PJRT_Megascale_DeviceId_To_MegascaleId_Args* args);
 
-// The reverse.
+// Converts the number of a device among all slices to its slice and its id in that slice.
 struct PJRT_Megascale_MegascaleId_To_DeviceId_Args {
   size_t struct_size;
   int64_t megascale_id;         // in
@@ -144,7 +144,7 @@ struct PJRT_Megascale_MegascaleId_To_DeviceId_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_MegascaleId_To_DeviceId_Args, per_slice_device_id);
 typedef PJRT_Error* PJRT_Megascale_MegascaleId_To_DeviceId(PJRT_Megascale_MegascaleId_To_DeviceId_Args* args);
 
-// Receives an error of the network, serialized; the bytes are borrowed for the call. May come in any thread.
+// Receives a serialized error of the network. The bytes are borrowed for the call. May be called in any thread.
 typedef void (*PJRT_Megascale_ErrorHandler)(const char* serialized_error, size_t serialized_error_size,
                                             void* user_data);
 
@@ -159,7 +159,7 @@ struct PJRT_Megascale_RegisterErrorHandler_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_RegisterErrorHandler_Args, user_data);
 typedef PJRT_Error* PJRT_Megascale_RegisterErrorHandler(PJRT_Megascale_RegisterErrorHandler_Args* args);
 
-// Takes a handler back; it is not called after the return.
+// Unregisters a handler. It is not called after this function has returned.
 struct PJRT_Megascale_UnregisterErrorHandler_Args {
   size_t struct_size;
   const char* handler_name;  // in: borrowed for the call
@@ -168,7 +168,7 @@ struct PJRT_Megascale_UnregisterErrorHandler_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_UnregisterErrorHandler_Args, handler_name_size);
 typedef PJRT_Error* PJRT_Megascale_UnregisterErrorHandler(PJRT_Megascale_UnregisterErrorHandler_Args* args);
 
-// Makes an aggregator, which finds the first cause among the errors of many workers.
+// Creates an aggregator, which finds the root cause among the errors of many workers.
 struct PJRT_Megascale_ErrorAggregator_Create_Args {
   size_t struct_size;
   const char* app_type;                        // in: copied
@@ -206,7 +206,7 @@ struct PJRT_Megascale_ErrorAggregator_AddError_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_ErrorAggregator_AddError_Args, serialized_error_size);
 typedef PJRT_Error* PJRT_Megascale_ErrorAggregator_AddError(PJRT_Megascale_ErrorAggregator_AddError_Args* args);
 
-// Ends collecting and draws the conclusion.
+// Stops collecting errors and determines the root cause.
 struct PJRT_Megascale_ErrorAggregator_ProcessAndShutdown_Args {
   size_t struct_size;
   PJRT_Megascale_ErrorAggregator* aggregator;  // in
@@ -216,7 +216,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_ErrorAggregator_ProcessAndShutdown_Args
 typedef PJRT_Error* PJRT_Megascale_ErrorAggregator_ProcessAndShutdown(
     PJRT_Megascale_ErrorAggregator_ProcessAndShutdown_Args* args);
 
-// Writes the conclusion to the platform's log.
+// Writes the result to the log of the platform.
 struct PJRT_Megascale_ErrorAggregator_LogErrorDigest_Args {
   size_t struct_size;
   PJRT_Megascale_ErrorAggregator* aggregator;  // in
@@ -226,7 +226,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_ErrorAggregator_LogErrorDigest_Args, di
 typedef PJRT_Error* PJRT_Megascale_ErrorAggregator_LogErrorDigest(
     PJRT_Megascale_ErrorAggregator_LogErrorDigest_Args* args);
 
-// How many errors there are.
+// Returns the number of errors.
 struct PJRT_Megascale_ErrorAggregator_Size_Args {
   size_t struct_size;
   PJRT_Megascale_ErrorAggregator* aggregator;  // in
@@ -235,7 +235,7 @@ struct PJRT_Megascale_ErrorAggregator_Size_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_ErrorAggregator_Size_Args, size);
 typedef PJRT_Error* PJRT_Megascale_ErrorAggregator_Size(PJRT_Megascale_ErrorAggregator_Size_Args* args);
 
-// Whether it still collects.
+// Returns whether the aggregator still collects errors.
 struct PJRT_Megascale_ErrorAggregator_Active_Args {
   size_t struct_size;
   PJRT_Megascale_ErrorAggregator* aggregator;  // in
@@ -244,7 +244,7 @@ struct PJRT_Megascale_ErrorAggregator_Active_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_ErrorAggregator_Active_Args, active);
 typedef PJRT_Error* PJRT_Megascale_ErrorAggregator_Active(PJRT_Megascale_ErrorAggregator_Active_Args* args);
 
-// The addresses of this machine that others can reach.
+// Returns the addresses at which other machines can reach this one.
 struct PJRT_Megascale_GetInterfaceAddressesHelper_Args {
   size_t struct_size;
   const char* megascale_port_name;                                     // in: borrowed for the call
@@ -264,7 +264,7 @@ struct PJRT_Megascale_GetInterfaceAddressesHelper_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Megascale_GetInterfaceAddressesHelper_Args, addresses_deleter);
 typedef PJRT_Error* PJRT_Megascale_GetInterfaceAddressesHelper(PJRT_Megascale_GetInterfaceAddressesHelper_Args* args);
 
-// The error of a launch: the one that is known, or a new one.
+// Returns the error of a launch: the known one, or a new one.
 struct PJRT_Megascale_GetOrCreateRuntimeError_Args {
   size_t struct_size;
   int32_t error_type;                                          // in

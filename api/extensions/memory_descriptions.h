@@ -1,4 +1,4 @@
-// Extension 6, MemoryDescriptions, version 1: which memories a described device has, without a client.
+// Extension 6, MemoryDescriptions, version 1: describes the memories of a described device, without a client.
 #ifndef BACKPLANE_API_EXTENSIONS_MEMORY_DESCRIPTIONS_H_
 #define BACKPLANE_API_EXTENSIONS_MEMORY_DESCRIPTIONS_H_
 
@@ -12,7 +12,7 @@ extern "C" {
 
 typedef struct PJRT_MemoryDescription PJRT_MemoryDescription;
 
-// The memories of a device.
+// Returns the memories of a device.
 struct PJRT_DeviceDescription_MemoryDescriptions_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -24,7 +24,7 @@ struct PJRT_DeviceDescription_MemoryDescriptions_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_DeviceDescription_MemoryDescriptions_Args, default_memory_index);
 typedef PJRT_Error* PJRT_DeviceDescription_MemoryDescriptions(PJRT_DeviceDescription_MemoryDescriptions_Args* args);
 
-// The kind of a memory.
+// Returns the kind of a memory.
 struct PJRT_MemoryDescription_Kind_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

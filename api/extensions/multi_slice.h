@@ -1,4 +1,4 @@
-// Extension 22, MultiSlice, version 1: how a program is laid out over several groups of connected devices
+// Extension 22, MultiSlice, version 1: describes how a program is distributed over several groups of connected devices
 // (slices).
 #ifndef BACKPLANE_API_EXTENSIONS_MULTI_SLICE_H_
 #define BACKPLANE_API_EXTENSIONS_MULTI_SLICE_H_
@@ -22,7 +22,7 @@ struct PJRT_MultiSlice_Config_Destroy_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_MultiSlice_Config_Destroy_Args, config);
 typedef PJRT_Error* PJRT_MultiSlice_Config_Destroy(PJRT_MultiSlice_Config_Destroy_Args* args);
 
-// How many slices there are.
+// Returns the number of slices.
 struct PJRT_MultiSlice_Config_NumSlices_Args {
   size_t struct_size;
   PJRT_MultiSlice_Config* config;  // in
@@ -31,7 +31,7 @@ struct PJRT_MultiSlice_Config_NumSlices_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_MultiSlice_Config_NumSlices_Args, num_slices);
 typedef PJRT_Error* PJRT_MultiSlice_Config_NumSlices(PJRT_MultiSlice_Config_NumSlices_Args* args);
 
-// Which slice this process is in.
+// Returns the slice to which this process belongs.
 struct PJRT_MultiSlice_Config_SliceId_Args {
   size_t struct_size;
   PJRT_MultiSlice_Config* config;  // in
@@ -40,7 +40,7 @@ struct PJRT_MultiSlice_Config_SliceId_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_MultiSlice_Config_SliceId_Args, slice_id);
 typedef PJRT_Error* PJRT_MultiSlice_Config_SliceId(PJRT_MultiSlice_Config_SliceId_Args* args);
 
-// How many devices each slice has.
+// Returns the number of devices of each slice.
 struct PJRT_MultiSlice_Config_NumDevicesPerSlice_Args {
   size_t struct_size;
   PJRT_MultiSlice_Config* config;                             // in
@@ -54,7 +54,7 @@ struct PJRT_MultiSlice_Config_NumDevicesPerSlice_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_MultiSlice_Config_NumDevicesPerSlice_Args, devices_per_slice_map_deleter);
 typedef PJRT_Error* PJRT_MultiSlice_Config_NumDevicesPerSlice(PJRT_MultiSlice_Config_NumDevicesPerSlice_Args* args);
 
-// The configuration as bytes.
+// Serializes the configuration.
 struct PJRT_MultiSlice_Config_Serialize_Args {
   size_t struct_size;
   PJRT_MultiSlice_Config* config;                                            // in

@@ -1,5 +1,5 @@
-// Extension 9, PhaseCompile, version 1, experimental: runs single phases of the compiler. Programs between
-// phases are serialized PjRtPartialProgramProto.
+// Extension 9, PhaseCompile, version 1, experimental: runs single phases of the compiler. The programs between phases
+// are serialized PjRtPartialProgramProtos.
 #ifndef BACKPLANE_API_EXTENSIONS_PHASE_COMPILE_H_
 #define BACKPLANE_API_EXTENSIONS_PHASE_COMPILE_H_
 
@@ -11,7 +11,7 @@ extern "C" {
 
 #define PJRT_API_PHASE_COMPILE_EXTENSION_VERSION 1
 
-// The plugin's compiler.
+// Returns the compiler of the plugin.
 struct PJRT_PhaseCompile_Get_Compiler_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -29,7 +29,7 @@ struct PJRT_PhaseCompile_Destroy_Compiler_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_PhaseCompile_Destroy_Compiler_Args, phase_compiler);
 typedef void PJRT_PhaseCompile_Destroy_Compiler(PJRT_PhaseCompile_Destroy_Compiler_Args* args);
 
-// Runs phases one after the other.
+// Runs the given phases one after another.
 struct PJRT_PhaseCompile_Run_Phase_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -50,7 +50,7 @@ struct PJRT_PhaseCompile_Run_Phase_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_PhaseCompile_Run_Phase_Args, num_output_programs);
 typedef PJRT_Error* PJRT_PhaseCompile_Run_Phase(PJRT_PhaseCompile_Run_Phase_Args* args);
 
-// The phases there are, in their order.
+// Returns the names of all phases, in order.
 struct PJRT_PhaseCompile_Get_PhaseNames_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

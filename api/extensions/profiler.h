@@ -28,7 +28,7 @@ struct PLUGIN_Profiler_Error_Destroy_Args {
 PROFILER_DEFINE_STRUCT_TRAITS(PLUGIN_Profiler_Error_Destroy_Args, error);
 typedef void PLUGIN_Profiler_Error_Destroy(PLUGIN_Profiler_Error_Destroy_Args* args);
 
-// The text of an error.
+// Returns the text of an error.
 struct PLUGIN_Profiler_Error_Message_Args {
   size_t struct_size;
   void* priv;
@@ -39,7 +39,7 @@ struct PLUGIN_Profiler_Error_Message_Args {
 PROFILER_DEFINE_STRUCT_TRAITS(PLUGIN_Profiler_Error_Message_Args, message_size);
 typedef void PLUGIN_Profiler_Error_Message(PLUGIN_Profiler_Error_Message_Args* args);
 
-// The code of an error.
+// Returns the code of an error.
 struct PLUGIN_Profiler_Error_GetCode_Args {
   size_t struct_size;
   void* priv;
@@ -49,7 +49,7 @@ struct PLUGIN_Profiler_Error_GetCode_Args {
 PROFILER_DEFINE_STRUCT_TRAITS(PLUGIN_Profiler_Error_GetCode_Args, code);
 typedef PLUGIN_Profiler_Error* PLUGIN_Profiler_Error_GetCode(PLUGIN_Profiler_Error_GetCode_Args* args);
 
-// Makes a profiler.
+// Creates a profiler.
 struct PLUGIN_Profiler_Create_Args {
   size_t struct_size;
   const char* options;        // in: serialized ProfileOptions, borrowed for the call
@@ -67,7 +67,7 @@ struct PLUGIN_Profiler_Destroy_Args {
 PROFILER_DEFINE_STRUCT_TRAITS(PLUGIN_Profiler_Destroy_Args, profiler);
 typedef PLUGIN_Profiler_Error* PLUGIN_Profiler_Destroy(PLUGIN_Profiler_Destroy_Args* args);
 
-// Begins to collect.
+// Starts to collect events.
 struct PLUGIN_Profiler_Start_Args {
   size_t struct_size;
   PLUGIN_Profiler* profiler;  // in
@@ -75,7 +75,7 @@ struct PLUGIN_Profiler_Start_Args {
 PROFILER_DEFINE_STRUCT_TRAITS(PLUGIN_Profiler_Start_Args, profiler);
 typedef PLUGIN_Profiler_Error* PLUGIN_Profiler_Start(PLUGIN_Profiler_Start_Args* args);
 
-// Ends collecting.
+// Stops collecting events.
 struct PLUGIN_Profiler_Stop_Args {
   size_t struct_size;
   PLUGIN_Profiler* profiler;  // in
@@ -83,8 +83,8 @@ struct PLUGIN_Profiler_Stop_Args {
 PROFILER_DEFINE_STRUCT_TRAITS(PLUGIN_Profiler_Stop_Args, profiler);
 typedef PLUGIN_Profiler_Error* PLUGIN_Profiler_Stop(PLUGIN_Profiler_Stop_Args* args);
 
-// Returns the trace as a serialized XSpace. With `buffer` NULL the profiler lends memory of its own, good until its
-// next call; a caller may then call again with memory of that size.
+// Returns the trace as a serialized XSpace. If `buffer` is NULL, the profiler returns its size and memory of its own,
+// which is valid until its next call; the caller may then call again with a buffer of that size.
 struct PLUGIN_Profiler_CollectData_Args {
   size_t struct_size;
   PLUGIN_Profiler* profiler;    // in
@@ -140,8 +140,8 @@ struct PLUGIN_Profiler_Api {
 };
 PROFILER_DEFINE_STRUCT_TRAITS(PLUGIN_Profiler_Api, serialize);
 
-// The extension, in the chain of the table; also in the chain of a call's arguments, to say to which host trace
-// the call belongs.
+// The extension. It is in the chain of the function table, and also in the chain of the arguments of a call, where it
+// names the host trace to which the call belongs.
 struct PJRT_Profiler_Extension {
   PJRT_Extension_Base base;
   PLUGIN_Profiler_Api* profiler_api;  // NULL in the chain of a call

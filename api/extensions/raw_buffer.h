@@ -12,8 +12,8 @@ extern "C" {
 
 typedef struct PJRT_RawBuffer PJRT_RawBuffer;
 
-// The functions of a raw buffer. Offsets and sizes are in bytes and lie inside the buffer; the platform may require
-// an alignment.
+// The functions of a raw buffer. Offsets and sizes are in bytes and must lie inside the buffer. The platform may
+// require an alignment.
 struct PJRT_RawBuffer_FunctionTable {
   size_t struct_size;
   size_t instance_size;  // PJRT_RawBuffer_STRUCT_SIZE of its creator
@@ -23,7 +23,8 @@ struct PJRT_RawBuffer_FunctionTable {
   size_t (*get_on_device_size_in_bytes)(const PJRT_RawBuffer* raw_buffer);
   PJRT_Memory* (*get_memory_space)(const PJRT_RawBuffer* raw_buffer);
   void* (*get_host_pointer)(const PJRT_RawBuffer* raw_buffer);  // NULL if the host cannot access the memory
-  // Copy after the dependencies; `event` (out, owned by the caller) is ready when the copy is complete or has failed.
+  // Copy after the dependencies are ready. `event` (out, owned by the caller) is ready when the copy is complete or has
+  // failed.
   PJRT_Error* (*copy_raw_host_to_device_and_return_event)(PJRT_RawBuffer* raw_buffer, const void* src, int64_t offset,
                                                           int64_t transfer_size, PJRT_DeviceEventVector* dependencies,
                                                           PJRT_DeviceEvent* event);
@@ -35,8 +36,9 @@ struct PJRT_RawBuffer_FunctionTable {
   PJRT_Error* (*get_raw_buffer_async_value)(PJRT_RawBuffer* raw_buffer, PJRT_DeviceEvent* event);
   bool (*is_mutable)(const PJRT_RawBuffer* raw_buffer);
   PJRT_Error* (*slice)(PJRT_RawBuffer* raw_buffer, int64_t offset, int64_t slice_size, PJRT_RawBuffer** sliced_buffer);
-  // Copies into another raw buffer after the dependencies (NULL: at once). Before it touches `dst_buffer` it calls the
-  // callback; it sets the first promise when `dst_buffer` is ready and the second when it is done with `src_buffer`.
+  // Copies into another raw buffer after the dependencies are ready (NULL: at once). Calls the callback before it
+  // accesses `dst_buffer`. Sets the first promise when `dst_buffer` is ready, and the second one when it no longer
+  // needs `src_buffer`.
   void (*schedule_copy_to)(PJRT_RawBuffer* src_buffer, PJRT_DeviceEventVector* transfer_dependency_events,
                            PJRT_RawBuffer* dst_buffer, PJRT_DeviceEventPromise* definition_event_promise,
                            PJRT_DeviceEventPromise* src_usage_event_promise,
@@ -50,7 +52,7 @@ struct PJRT_RawBuffer {
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_RawBuffer, vtable);
 
-// The memory of a buffer.
+// Returns the memory of a buffer as a raw buffer.
 struct PJRT_RawBuffer_CreateRawAliasOfBuffer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -69,7 +71,7 @@ struct PJRT_RawBuffer_Destroy_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_RawBuffer_Destroy_Args, buffer);
 typedef PJRT_Error* PJRT_RawBuffer_Destroy(PJRT_RawBuffer_Destroy_Args* args);
 
-// The host address of the memory.
+// Returns the host address of the memory.
 struct PJRT_RawBuffer_GetHostPointer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -79,7 +81,7 @@ struct PJRT_RawBuffer_GetHostPointer_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_RawBuffer_GetHostPointer_Args, host_pointer);
 typedef PJRT_Error* PJRT_RawBuffer_GetHostPointer(PJRT_RawBuffer_GetHostPointer_Args* args);
 
-// Its size.
+// Returns the size in bytes.
 struct PJRT_RawBuffer_GetOnDeviceSizeInBytes_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -89,7 +91,7 @@ struct PJRT_RawBuffer_GetOnDeviceSizeInBytes_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_RawBuffer_GetOnDeviceSizeInBytes_Args, on_device_size_in_bytes);
 typedef PJRT_Error* PJRT_RawBuffer_GetOnDeviceSizeInBytes(PJRT_RawBuffer_GetOnDeviceSizeInBytes_Args* args);
 
-// The memory it is in.
+// Returns the memory space of the buffer.
 struct PJRT_RawBuffer_GetMemorySpace_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

@@ -1,6 +1,6 @@
-// Extension 19, Shardings, version 1: the shardings of an executable's parameters and outputs. Each entry is a
-// serialized OpSharding. Lists and bytes belong to the executable and live as long as it; NULL lists mean that
-// nothing is known.
+// Extension 19, Shardings, version 1: returns the shardings of the parameters and outputs of an executable. Each entry
+// is a serialized OpSharding. Lists and bytes belong to the executable and live as long as it does. A NULL list means
+// that the shardings are unknown.
 #ifndef BACKPLANE_API_EXTENSIONS_SHARDINGS_H_
 #define BACKPLANE_API_EXTENSIONS_SHARDINGS_H_
 
@@ -12,7 +12,7 @@ extern "C" {
 
 #define PJRT_API_SHARDINGS_EXTENSION_VERSION 1
 
-// The sharding of each parameter.
+// Returns the sharding of each parameter.
 struct PJRT_Shardings_PJRT_Executable_ParameterShardings_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -25,7 +25,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_Shardings_PJRT_Executable_ParameterShardings_Args
 typedef PJRT_Error* PJRT_Shardings_PJRT_Executable_ParameterShardings(
     PJRT_Shardings_PJRT_Executable_ParameterShardings_Args* args);
 
-// The sharding of each output.
+// Returns the sharding of each output.
 struct PJRT_Shardings_PJRT_Executable_OutputShardings_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

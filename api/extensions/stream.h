@@ -10,7 +10,7 @@ extern "C" {
 
 #define PJRT_API_STREAM_EXTENSION_VERSION 0
 
-// The stream on which others signal that memory they share is ready.
+// Returns the stream on which other users signal that memory they share is ready.
 struct PJRT_Get_Stream_For_External_Ready_Events_Args {
   size_t struct_size;
   PJRT_Device* device;  // in

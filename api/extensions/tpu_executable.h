@@ -1,4 +1,4 @@
-// Extension 17, TpuExecutable, version 1: questions about serialized executables of a TPU, without a device.
+// Extension 17, TpuExecutable, version 1: queries about serialized executables of a TPU, without a device.
 #ifndef BACKPLANE_API_EXTENSIONS_TPU_EXECUTABLE_H_
 #define BACKPLANE_API_EXTENSIONS_TPU_EXECUTABLE_H_
 
@@ -18,7 +18,7 @@ typedef struct PJRT_TpuExecutable_CompilationEnvironments PJRT_TpuExecutable_Com
 typedef struct PJRT_TpuExecutable_CostAnalysisResult PJRT_TpuExecutable_CostAnalysisResult;
 typedef struct PJRT_TpuExecutable_FieldValue PJRT_TpuExecutable_FieldValue;
 
-// The target it was compiled for.
+// Returns the target for which the executable was compiled.
 struct PJRT_TpuExecutable_GetTargetArguments_Args {
   size_t struct_size;
   const char* serialized_executable;                                           // in: borrowed for the call
@@ -31,7 +31,7 @@ struct PJRT_TpuExecutable_GetTargetArguments_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuExecutable_GetTargetArguments_Args, target_arguments_deleter);
 typedef PJRT_Error* PJRT_TpuExecutable_GetTargetArguments(PJRT_TpuExecutable_GetTargetArguments_Args* args);
 
-// The program inside.
+// Returns the program of the executable.
 struct PJRT_TpuExecutable_GetHloModuleWithConfig_Args {
   size_t struct_size;
   const char* serialized_executable;                                   // in: borrowed for the call
@@ -45,7 +45,7 @@ struct PJRT_TpuExecutable_GetHloModuleWithConfig_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuExecutable_GetHloModuleWithConfig_Args, hlo_module_with_config_deleter);
 typedef PJRT_Error* PJRT_TpuExecutable_GetHloModuleWithConfig(PJRT_TpuExecutable_GetHloModuleWithConfig_Args* args);
 
-// The estimated cost of programs on a target.
+// Returns the estimated cost of programs on a target.
 struct PJRT_TpuExecutable_RunHloCostAnalysis_Args {
   size_t struct_size;
   const char* target_arguments;                                 // in: borrowed for the call
@@ -62,7 +62,7 @@ struct PJRT_TpuExecutable_RunHloCostAnalysis_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuExecutable_RunHloCostAnalysis_Args, analysis_results_deleter);
 typedef PJRT_Error* PJRT_TpuExecutable_RunHloCostAnalysis(PJRT_TpuExecutable_RunHloCostAnalysis_Args* args);
 
-// The memory that it needs.
+// Returns the memory that the executable needs.
 struct PJRT_TpuExecutable_GetCompiledMemoryStats_Args {
   size_t struct_size;
   const char* serialized_executable;                                  // in: borrowed for the call
@@ -91,7 +91,7 @@ struct PJRT_TpuExecutable_SetTpuCompilationEnv_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuExecutable_SetTpuCompilationEnv_Args, result_compilation_environments_deleter);
 typedef PJRT_Error* PJRT_TpuExecutable_SetTpuCompilationEnv(PJRT_TpuExecutable_SetTpuCompilationEnv_Args* args);
 
-// One field of the platform's environment.
+// Returns one field of the environment of the platform.
 struct PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString_Args {
   size_t struct_size;
   const char* serialized_compilation_environments;                    // in: borrowed for the call
@@ -107,7 +107,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString_A
 typedef PJRT_Error* PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString(
     PJRT_TpuExecutable_GetTpuCompilationEnvFieldAsString_Args* args);
 
-// Whether an error is permanent, so that a retry would fail as well.
+// Returns whether an error is permanent, so that a retry would fail as well.
 struct PJRT_TpuExecutable_IsTpuPredeterminedError_Args {
   size_t struct_size;
   const char* serialized_status;  // in: borrowed for the call

@@ -1,6 +1,6 @@
-// Extension 16, TpuTopology, version 1: geometry of a TPU topology. "Devices" are logical devices of the
-// default type; coordinates are those of chips, the first dimension first. Where a list is returned, the caller
-// gives an array and its capacity, and too small a capacity is an error.
+// Extension 16, TpuTopology, version 1: the geometry of a TPU topology. "Devices" are logical devices of the default
+// type. Coordinates are those of chips, with the first dimension first. A function that returns a list takes an array
+// and its capacity from the caller; a capacity that is too small is an error.
 #ifndef BACKPLANE_API_EXTENSIONS_TPU_TOPOLOGY_H_
 #define BACKPLANE_API_EXTENSIONS_TPU_TOPOLOGY_H_
 
@@ -12,7 +12,7 @@ extern "C" {
 
 #define PJRT_API_TPU_TOPOLOGY_EXTENSION_VERSION 1
 
-// The part of a topology with the given bounds.
+// Creates the subslice of a topology with the given bounds.
 struct PJRT_TpuTopology_Subslice_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;     // in
@@ -25,7 +25,7 @@ struct PJRT_TpuTopology_Subslice_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_Subslice_Args, subslice_topology);
 typedef PJRT_Error* PJRT_TpuTopology_Subslice(PJRT_TpuTopology_Subslice_Args* args);
 
-// Whether it is such a part.
+// Returns whether a topology is a subslice.
 struct PJRT_TpuTopology_IsSubsliceTopology_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
@@ -34,7 +34,7 @@ struct PJRT_TpuTopology_IsSubsliceTopology_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_IsSubsliceTopology_Args, is_subslice_topology);
 typedef PJRT_Error* PJRT_TpuTopology_IsSubsliceTopology(PJRT_TpuTopology_IsSubsliceTopology_Args* args);
 
-// The id a device has within a part.
+// Converts the id of a device to its id within a subslice.
 struct PJRT_TpuTopology_SubsliceDeviceIdFromFullDeviceId_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* client_topology;    // in: the whole
@@ -48,7 +48,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_SubsliceDeviceIdFromFullDeviceId_Args
 typedef PJRT_Error* PJRT_TpuTopology_SubsliceDeviceIdFromFullDeviceId(
     PJRT_TpuTopology_SubsliceDeviceIdFromFullDeviceId_Args* args);
 
-// The same topology with other bounds of hosts.
+// Creates the same topology with other host bounds.
 struct PJRT_TpuTopology_ReplaceHostBounds_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
@@ -59,7 +59,7 @@ struct PJRT_TpuTopology_ReplaceHostBounds_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_ReplaceHostBounds_Args, new_topology);
 typedef PJRT_Error* PJRT_TpuTopology_ReplaceHostBounds(PJRT_TpuTopology_ReplaceHostBounds_Args* args);
 
-// Whether the enhanced barrier is on.
+// Returns whether the enhanced barrier is enabled.
 struct PJRT_TpuTopology_IsEnhancedBarrierEnabled_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
@@ -68,7 +68,7 @@ struct PJRT_TpuTopology_IsEnhancedBarrierEnabled_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_IsEnhancedBarrierEnabled_Args, is_enhanced_barrier_enabled);
 typedef PJRT_Error* PJRT_TpuTopology_IsEnhancedBarrierEnabled(PJRT_TpuTopology_IsEnhancedBarrierEnabled_Args* args);
 
-// Whether some chips cannot reach each other over the chip network.
+// Returns whether some chips cannot reach each other over the chip network.
 struct PJRT_TpuTopology_HasLimitedIciConnectivity_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
@@ -77,7 +77,7 @@ struct PJRT_TpuTopology_HasLimitedIciConnectivity_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_HasLimitedIciConnectivity_Args, has_limited_ici_connectivity);
 typedef PJRT_Error* PJRT_TpuTopology_HasLimitedIciConnectivity(PJRT_TpuTopology_HasLimitedIciConnectivity_Args* args);
 
-// Whether one chip can reach another, given that.
+// Returns whether one chip can reach another one in such a network.
 struct PJRT_TpuTopology_IsReachableOverLimitedIci_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
@@ -170,7 +170,7 @@ struct PJRT_TpuTopology_CoreCountPerProcess_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_CoreCountPerProcess_Args, core_count_of_default_type_per_process);
 typedef PJRT_Error* PJRT_TpuTopology_CoreCountPerProcess(PJRT_TpuTopology_CoreCountPerProcess_Args* args);
 
-// The ids of all processes.
+// Returns the ids of all processes.
 struct PJRT_TpuTopology_ProcessIds_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
@@ -181,7 +181,7 @@ struct PJRT_TpuTopology_ProcessIds_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_ProcessIds_Args, num_process_ids);
 typedef PJRT_Error* PJRT_TpuTopology_ProcessIds(PJRT_TpuTopology_ProcessIds_Args* args);
 
-// The ids of the devices of a process.
+// Returns the ids of the devices of a process.
 struct PJRT_TpuTopology_LogiDeviceIdsOnProcess_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;     // in
@@ -193,7 +193,7 @@ struct PJRT_TpuTopology_LogiDeviceIdsOnProcess_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_LogiDeviceIdsOnProcess_Args, num_logical_device_ids);
 typedef PJRT_Error* PJRT_TpuTopology_LogiDeviceIdsOnProcess(PJRT_TpuTopology_LogiDeviceIdsOnProcess_Args* args);
 
-// Where a chip is.
+// Returns the process of a chip and the index of the chip on that process.
 struct PJRT_TpuTopology_ProcIdAndIdxOnProcForChip_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
@@ -204,7 +204,7 @@ struct PJRT_TpuTopology_ProcIdAndIdxOnProcForChip_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_ProcIdAndIdxOnProcForChip_Args, index_on_process);
 typedef PJRT_Error* PJRT_TpuTopology_ProcIdAndIdxOnProcForChip(PJRT_TpuTopology_ProcIdAndIdxOnProcForChip_Args* args);
 
-// Where a device is.
+// Returns the process of a device and the index of the device on that process.
 struct PJRT_TpuTopology_ProcIdAndIdxOnProcForLogiDevice_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
@@ -216,7 +216,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_ProcIdAndIdxOnProcForLogiDevice_Args,
 typedef PJRT_Error* PJRT_TpuTopology_ProcIdAndIdxOnProcForLogiDevice(
     PJRT_TpuTopology_ProcIdAndIdxOnProcForLogiDevice_Args* args);
 
-// The coordinates of a process.
+// Returns the coordinates of a process.
 struct PJRT_TpuTopology_ProcessCoordFromId_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
@@ -228,7 +228,7 @@ struct PJRT_TpuTopology_ProcessCoordFromId_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_ProcessCoordFromId_Args, coords_num_dims);
 typedef PJRT_Error* PJRT_TpuTopology_ProcessCoordFromId(PJRT_TpuTopology_ProcessCoordFromId_Args* args);
 
-// The chip at some coordinates.
+// Returns the chip at the given coordinates.
 struct PJRT_TpuTopology_ChipIdFromCoord_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
@@ -239,7 +239,7 @@ struct PJRT_TpuTopology_ChipIdFromCoord_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_ChipIdFromCoord_Args, chip_id);
 typedef PJRT_Error* PJRT_TpuTopology_ChipIdFromCoord(PJRT_TpuTopology_ChipIdFromCoord_Args* args);
 
-// A device of the chip at some coordinates.
+// Returns a device of the chip at the given coordinates.
 struct PJRT_TpuTopology_LogiDeviceIdFromChipCoordAndIdx_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;   // in
@@ -252,7 +252,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_LogiDeviceIdFromChipCoordAndIdx_Args,
 typedef PJRT_Error* PJRT_TpuTopology_LogiDeviceIdFromChipCoordAndIdx(
     PJRT_TpuTopology_LogiDeviceIdFromChipCoordAndIdx_Args* args);
 
-// The chip of a device, and which of its devices it is.
+// Returns the chip of a device and the number of the device on that chip.
 struct PJRT_TpuTopology_ChipCoordAndIdxForLogiDevice_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
@@ -266,7 +266,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_ChipCoordAndIdxForLogiDevice_Args, de
 typedef PJRT_Error* PJRT_TpuTopology_ChipCoordAndIdxForLogiDevice(
     PJRT_TpuTopology_ChipCoordAndIdxForLogiDevice_Args* args);
 
-// The extent of a process, in chips.
+// Returns the extent of a process, in chips.
 struct PJRT_TpuTopology_ChipsPerProcessBounds_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
@@ -277,7 +277,7 @@ struct PJRT_TpuTopology_ChipsPerProcessBounds_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_ChipsPerProcessBounds_Args, chip_per_process_bounds_num_dims);
 typedef PJRT_Error* PJRT_TpuTopology_ChipsPerProcessBounds(PJRT_TpuTopology_ChipsPerProcessBounds_Args* args);
 
-// The extent of the whole, in chips.
+// Returns the extent of the whole topology, in chips.
 struct PJRT_TpuTopology_ChipBounds_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
@@ -288,7 +288,7 @@ struct PJRT_TpuTopology_ChipBounds_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_ChipBounds_Args, chip_bounds_num_dims);
 typedef PJRT_Error* PJRT_TpuTopology_ChipBounds(PJRT_TpuTopology_ChipBounds_Args* args);
 
-// The extent of the whole, in processes.
+// Returns the extent of the whole topology, in processes.
 struct PJRT_TpuTopology_ProcessBounds_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
@@ -299,7 +299,7 @@ struct PJRT_TpuTopology_ProcessBounds_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_ProcessBounds_Args, process_bounds_num_dims);
 typedef PJRT_Error* PJRT_TpuTopology_ProcessBounds(PJRT_TpuTopology_ProcessBounds_Args* args);
 
-// The name of the routing strategy.
+// Returns the name of the routing strategy.
 struct PJRT_TpuTopology_GetRoutingStrategy_Args {
   size_t struct_size;
   const PJRT_TopologyDescription* topology;  // in
@@ -309,7 +309,7 @@ struct PJRT_TpuTopology_GetRoutingStrategy_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_GetRoutingStrategy_Args, routing_strategy_len);
 typedef PJRT_Error* PJRT_TpuTopology_GetRoutingStrategy(PJRT_TpuTopology_GetRoutingStrategy_Args* args);
 
-// The shape of a slice that can be had: its first `dim_size` entries count.
+// The shape of an available slice. Only the first `dim_size` entries are used.
 struct PJRT_TpuTopology_SliceConfig {
   size_t dim_size;
   int32_t dimensions[4];
@@ -318,7 +318,7 @@ struct PJRT_TpuTopology_SliceConfig {
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_SliceConfig, twist);
 
-// The shape of a named slice.
+// Returns the shape of a slice by its name.
 struct PJRT_TpuTopology_GetSliceConfig_Args {
   size_t struct_size;
   const char* platform_type_name;              // in: borrowed for the call
@@ -330,7 +330,7 @@ struct PJRT_TpuTopology_GetSliceConfig_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_GetSliceConfig_Args, slice_config);
 typedef PJRT_Error* PJRT_TpuTopology_GetSliceConfig(PJRT_TpuTopology_GetSliceConfig_Args* args);
 
-// All shapes of a platform.
+// Returns all slice shapes of a platform.
 struct PJRT_TpuTopology_GetSliceConfigs_Args {
   size_t struct_size;
   const char* platform_type_name;               // in: borrowed for the call
@@ -342,7 +342,7 @@ struct PJRT_TpuTopology_GetSliceConfigs_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TpuTopology_GetSliceConfigs_Args, num_slice_configs);
 typedef PJRT_Error* PJRT_TpuTopology_GetSliceConfigs(PJRT_TpuTopology_GetSliceConfigs_Args* args);
 
-// How the chips of a platform are grouped.
+// Returns how the chips of a platform are grouped.
 struct PJRT_TpuTopology_GetDefaultPlatformConfig_Args {
   size_t struct_size;
   const char* platform_type_name;  // in: borrowed for the call

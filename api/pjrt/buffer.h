@@ -19,7 +19,7 @@ struct PJRT_Buffer_Destroy_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_Destroy_Args, buffer);
 typedef PJRT_Error* PJRT_Buffer_Destroy(PJRT_Buffer_Destroy_Args* args);
 
-// The type of its elements.
+// Returns the element type of a buffer.
 struct PJRT_Buffer_ElementType_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -29,7 +29,7 @@ struct PJRT_Buffer_ElementType_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_ElementType_Args, type);
 typedef PJRT_Error* PJRT_Buffer_ElementType(PJRT_Buffer_ElementType_Args* args);
 
-// Its dimensions.
+// Returns the dimensions of a buffer.
 struct PJRT_Buffer_Dimensions_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -40,8 +40,8 @@ struct PJRT_Buffer_Dimensions_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_Dimensions_Args, num_dims);
 typedef PJRT_Error* PJRT_Buffer_Dimensions(PJRT_Buffer_Dimensions_Args* args);
 
-// Its actual dimensions. They differ from PJRT_Buffer_Dimensions for dynamic dimensions only, where that function
-// returns the bound.
+// Returns the actual dimensions of a buffer. They differ from PJRT_Buffer_Dimensions only for dynamic dimensions, for
+// which that function returns the bound.
 struct PJRT_Buffer_UnpaddedDimensions_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -52,7 +52,7 @@ struct PJRT_Buffer_UnpaddedDimensions_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_UnpaddedDimensions_Args, num_dims);
 typedef PJRT_Error* PJRT_Buffer_UnpaddedDimensions(PJRT_Buffer_UnpaddedDimensions_Args* args);
 
-// Which of its dimensions are dynamic.
+// Returns which dimensions of a buffer are dynamic.
 struct PJRT_Buffer_DynamicDimensionIndices_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -63,7 +63,7 @@ struct PJRT_Buffer_DynamicDimensionIndices_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_DynamicDimensionIndices_Args, num_dynamic_dims);
 typedef PJRT_Error* PJRT_Buffer_DynamicDimensionIndices(PJRT_Buffer_DynamicDimensionIndices_Args* args);
 
-// Its layout. Superseded by the Layouts extension since 0.54.
+// Returns the layout of a buffer. Superseded by the Layouts extension since 0.54.
 struct PJRT_Buffer_GetMemoryLayout_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -88,7 +88,7 @@ struct PJRT_Buffer_ToHostBuffer_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_ToHostBuffer_Args, event);
 typedef PJRT_Error* PJRT_Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args* args);
 
-// The size of its memory on the device, including all padding.
+// Returns the size of a buffer on the device in bytes, including all padding.
 struct PJRT_Buffer_OnDeviceSizeInBytes_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -98,8 +98,8 @@ struct PJRT_Buffer_OnDeviceSizeInBytes_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_OnDeviceSizeInBytes_Args, on_device_size_in_bytes);
 typedef PJRT_Error* PJRT_Buffer_OnDeviceSizeInBytes(PJRT_Buffer_OnDeviceSizeInBytes_Args* args);
 
-// Releases its memory as soon as running work allows it. The object stays and keeps its properties, but has no
-// contents.
+// Releases the memory of a buffer as soon as running work allows it. The object stays and keeps its properties, but has
+// no contents.
 struct PJRT_Buffer_Delete_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -108,7 +108,7 @@ struct PJRT_Buffer_Delete_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_Delete_Args, buffer);
 typedef PJRT_Error* PJRT_Buffer_Delete(PJRT_Buffer_Delete_Args* args);
 
-// Whether it has been deleted, or donated to an execution.
+// Returns whether a buffer has been deleted, or donated to an execution.
 struct PJRT_Buffer_IsDeleted_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -203,7 +203,7 @@ struct PJRT_Buffer_IsOnCpu_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_IsOnCpu_Args, is_on_cpu);
 typedef PJRT_Error* PJRT_Buffer_IsOnCpu(PJRT_Buffer_IsOnCpu_Args* args);
 
-// Its device.
+// Returns the device of a buffer.
 struct PJRT_Buffer_Device_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -213,7 +213,7 @@ struct PJRT_Buffer_Device_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_Device_Args, device);
 typedef PJRT_Error* PJRT_Buffer_Device(PJRT_Buffer_Device_Args* args);
 
-// Its memory space.
+// Returns the memory space of a buffer.
 struct PJRT_Buffer_Memory_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

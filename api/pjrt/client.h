@@ -70,7 +70,7 @@ typedef PJRT_Error* (*PJRT_KeyValuePutCallback)(PJRT_KeyValuePutCallback_Args* a
 
 // ---- Life and contents
 
-// Opens the platform. The three callbacks may be NULL in a program of one process; those given stay callable
+// Opens the platform. The three callbacks may be NULL in a program of one process. Otherwise they must stay callable
 // until the client is destroyed.
 struct PJRT_Client_Create_Args {
   size_t struct_size;
@@ -88,8 +88,8 @@ struct PJRT_Client_Create_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_Create_Args, kv_try_get_user_arg);
 typedef PJRT_Error* PJRT_Client_Create(PJRT_Client_Create_Args* args);
 
-// Waits for running work and frees the client with its devices and memories. Buffers, executables and events of
-// the client are destroyed by the caller before.
+// Waits for running work and frees the client with its devices and memories. The caller must have destroyed the
+// buffers, executables and events of the client before.
 struct PJRT_Client_Destroy_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -98,7 +98,7 @@ struct PJRT_Client_Destroy_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_Destroy_Args, client);
 typedef PJRT_Error* PJRT_Client_Destroy(PJRT_Client_Destroy_Args* args);
 
-// The name of the platform. Hosts choose lowerings and some features by it.
+// Returns the name of the platform. Hosts choose lowerings and some features by it.
 struct PJRT_Client_PlatformName_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -109,7 +109,7 @@ struct PJRT_Client_PlatformName_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_PlatformName_Args, platform_name_size);
 typedef PJRT_Error* PJRT_Client_PlatformName(PJRT_Client_PlatformName_Args* args);
 
-// The number of this process in a distributed program; 0 if there is a single process.
+// Returns the number of this process in a distributed program; 0 if there is a single process.
 struct PJRT_Client_ProcessIndex_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -119,7 +119,7 @@ struct PJRT_Client_ProcessIndex_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_ProcessIndex_Args, process_index);
 typedef PJRT_Error* PJRT_Client_ProcessIndex(PJRT_Client_ProcessIndex_Args* args);
 
-// Versions of the components, for users and for cache keys.
+// Returns the versions of the components, for users and for cache keys.
 struct PJRT_Client_PlatformVersion_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -130,7 +130,7 @@ struct PJRT_Client_PlatformVersion_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_PlatformVersion_Args, platform_version_size);
 typedef PJRT_Error* PJRT_Client_PlatformVersion(PJRT_Client_PlatformVersion_Args* args);
 
-// The client's devices as a topology to compile for. Since 0.36.
+// Returns the devices of the client as a topology for compilation. Since 0.36.
 struct PJRT_Client_TopologyDescription_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -140,7 +140,7 @@ struct PJRT_Client_TopologyDescription_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_TopologyDescription_Args, topology);
 typedef PJRT_Error* PJRT_Client_TopologyDescription(PJRT_Client_TopologyDescription_Args* args);
 
-// All devices of the program, also those of other processes.
+// Returns all devices of the program, including those of other processes.
 struct PJRT_Client_Devices_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -151,7 +151,7 @@ struct PJRT_Client_Devices_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_Devices_Args, num_devices);
 typedef PJRT_Error* PJRT_Client_Devices(PJRT_Client_Devices_Args* args);
 
-// The devices of this process.
+// Returns the devices of this process.
 struct PJRT_Client_AddressableDevices_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -162,7 +162,7 @@ struct PJRT_Client_AddressableDevices_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_AddressableDevices_Args, num_addressable_devices);
 typedef PJRT_Error* PJRT_Client_AddressableDevices(PJRT_Client_AddressableDevices_Args* args);
 
-// The device with this id, or an error.
+// Returns the device with this id, or an error.
 struct PJRT_Client_LookupDevice_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -173,7 +173,7 @@ struct PJRT_Client_LookupDevice_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_LookupDevice_Args, device);
 typedef PJRT_Error* PJRT_Client_LookupDevice(PJRT_Client_LookupDevice_Args* args);
 
-// The device of this process with this hardware id, or an error.
+// Returns the device of this process with this hardware id, or an error.
 struct PJRT_Client_LookupAddressableDevice_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -184,7 +184,7 @@ struct PJRT_Client_LookupAddressableDevice_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_LookupAddressableDevice_Args, addressable_device);
 typedef PJRT_Error* PJRT_Client_LookupAddressableDevice(PJRT_Client_LookupAddressableDevice_Args* args);
 
-// Tells the client the state of all processes of the program. Since 0.73.
+// Informs the client of the state of all processes of the program. Since 0.73.
 struct PJRT_Client_UpdateGlobalProcessInfo_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -195,7 +195,7 @@ struct PJRT_Client_UpdateGlobalProcessInfo_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_UpdateGlobalProcessInfo_Args, num_process_infos);
 typedef PJRT_Error* PJRT_Client_UpdateGlobalProcessInfo(PJRT_Client_UpdateGlobalProcessInfo_Args* args);
 
-// The memories of this process.
+// Returns the memories of this process.
 struct PJRT_Client_AddressableMemories_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -234,7 +234,7 @@ struct PJRT_Client_Load_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_Load_Args, loaded_executable);
 typedef PJRT_Error* PJRT_Client_Load(PJRT_Client_Load_Args* args);
 
-// The devices on which a program of this size would run.
+// Returns the devices on which a program of this size would run.
 struct PJRT_Client_DefaultDeviceAssignment_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -325,7 +325,7 @@ struct PJRT_Client_CreateAliasBuffer_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_CreateAliasBuffer_Args, fulfill_alias_buffer_cb);
 typedef PJRT_Error* PJRT_Client_CreateAliasBuffer(PJRT_Client_CreateAliasBuffer_Args* args);
 
-// Gives the buffer for a placeholder, or the error if there is none. Called once for each placeholder. Since 0.77.
+// Sets the buffer of a placeholder, or an error if there is none. Must be called once for each placeholder. Since 0.77.
 struct PJRT_Client_FulfillAliasBuffer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-// A number that is unique among all devices of the platform, in all processes.
+// Returns the id of a device, which is unique among all devices of the platform, in all processes.
 struct PJRT_DeviceDescription_Id_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -19,7 +19,7 @@ struct PJRT_DeviceDescription_Id_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_DeviceDescription_Id_Args, id);
 typedef PJRT_Error* PJRT_DeviceDescription_Id(PJRT_DeviceDescription_Id_Args* args);
 
-// The process that can use the device.
+// Returns the index of the process that can use the device.
 struct PJRT_DeviceDescription_ProcessIndex_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -29,7 +29,7 @@ struct PJRT_DeviceDescription_ProcessIndex_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_DeviceDescription_ProcessIndex_Args, process_index);
 typedef PJRT_Error* PJRT_DeviceDescription_ProcessIndex(PJRT_DeviceDescription_ProcessIndex_Args* args);
 
-// Platform-specific attributes, such as coordinates. (Here the count comes first.)
+// Returns platform-specific attributes, such as coordinates. (In this struct the count precedes the list.)
 struct PJRT_DeviceDescription_Attributes_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -40,7 +40,7 @@ struct PJRT_DeviceDescription_Attributes_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_DeviceDescription_Attributes_Args, attributes);
 typedef PJRT_Error* PJRT_DeviceDescription_Attributes(PJRT_DeviceDescription_Attributes_Args* args);
 
-// The model of the device; equal for equal models.
+// Returns the model of the device. Devices of the same model have equal texts.
 struct PJRT_DeviceDescription_Kind_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -51,7 +51,7 @@ struct PJRT_DeviceDescription_Kind_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_DeviceDescription_Kind_Args, device_kind_size);
 typedef PJRT_Error* PJRT_DeviceDescription_Kind(PJRT_DeviceDescription_Kind_Args* args);
 
-// A long description, for logs.
+// Returns a long description, for logs.
 struct PJRT_DeviceDescription_DebugString_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -62,7 +62,7 @@ struct PJRT_DeviceDescription_DebugString_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_DeviceDescription_DebugString_Args, debug_string_size);
 typedef PJRT_Error* PJRT_DeviceDescription_DebugString(PJRT_DeviceDescription_DebugString_Args* args);
 
-// A short description, for users.
+// Returns a short description, for users.
 struct PJRT_DeviceDescription_ToString_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -73,7 +73,7 @@ struct PJRT_DeviceDescription_ToString_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_DeviceDescription_ToString_Args, to_string_size);
 typedef PJRT_Error* PJRT_DeviceDescription_ToString(PJRT_DeviceDescription_ToString_Args* args);
 
-// The description of a device.
+// Returns the description of a device.
 struct PJRT_Device_GetDescription_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -83,7 +83,7 @@ struct PJRT_Device_GetDescription_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Device_GetDescription_Args, device_description);
 typedef PJRT_Error* PJRT_Device_GetDescription(PJRT_Device_GetDescription_Args* args);
 
-// Whether this process can use the device.
+// Returns whether this process can use the device.
 struct PJRT_Device_IsAddressable_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -93,7 +93,7 @@ struct PJRT_Device_IsAddressable_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Device_IsAddressable_Args, is_addressable);
 typedef PJRT_Error* PJRT_Device_IsAddressable(PJRT_Device_IsAddressable_Args* args);
 
-// The number by which the hardware or its driver identifies the device.
+// Returns the number by which the hardware or its driver identifies the device.
 struct PJRT_Device_LocalHardwareId_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -103,7 +103,7 @@ struct PJRT_Device_LocalHardwareId_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Device_LocalHardwareId_Args, local_hardware_id);
 typedef PJRT_Error* PJRT_Device_LocalHardwareId(PJRT_Device_LocalHardwareId_Args* args);
 
-// The memories the device can use.
+// Returns the memories that the device can use.
 struct PJRT_Device_AddressableMemories_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -114,7 +114,7 @@ struct PJRT_Device_AddressableMemories_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Device_AddressableMemories_Args, num_memories);
 typedef PJRT_Error* PJRT_Device_AddressableMemories(PJRT_Device_AddressableMemories_Args* args);
 
-// The memory that is used by default.
+// Returns the memory that is used by default.
 struct PJRT_Device_DefaultMemory_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -124,8 +124,8 @@ struct PJRT_Device_DefaultMemory_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Device_DefaultMemory_Args, memory);
 typedef PJRT_Error* PJRT_Device_DefaultMemory(PJRT_Device_DefaultMemory_Args* args);
 
-// Statistics of the device's allocator, in bytes unless said otherwise. Only the first is always present; each other
-// one has a flag. A platform without statistics returns UNIMPLEMENTED.
+// Returns statistics of the allocator of the device, in bytes unless stated otherwise. Only the first value is always
+// present; each of the others has a flag. A platform without statistics returns UNIMPLEMENTED.
 struct PJRT_Device_MemoryStats_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -183,8 +183,8 @@ struct PJRT_Device_PoisonExecution_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Device_PoisonExecution_Args, num_payload);
 typedef PJRT_Error* PJRT_Device_PoisonExecution(PJRT_Device_PoisonExecution_Args* args);
 
-// Attributes of the device itself, beside those of its description. Hosts call this while they set up, when the
-// slot is there. Since 0.92.
+// Returns attributes of the device itself, besides those of its description. Hosts call this function during their
+// setup if the table contains it. Since 0.92.
 struct PJRT_Device_GetAttributes_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -197,7 +197,7 @@ struct PJRT_Device_GetAttributes_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Device_GetAttributes_Args, attributes_deleter);
 typedef PJRT_Error* PJRT_Device_GetAttributes(PJRT_Device_GetAttributes_Args* args);
 
-// Informs the device, for diagnostics, of work that it does not see. Since 0.86.
+// Informs the device of work that is invisible to it, for diagnostics. Since 0.86.
 struct PJRT_Device_CreateAsyncTrackingEvent_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -209,7 +209,7 @@ struct PJRT_Device_CreateAsyncTrackingEvent_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Device_CreateAsyncTrackingEvent_Args, event);
 typedef PJRT_Error* PJRT_Device_CreateAsyncTrackingEvent(PJRT_Device_CreateAsyncTrackingEvent_Args* args);
 
-// Tells that the work is over, and frees the event.
+// Reports that this work has ended, and frees the event.
 struct PJRT_AsyncTrackingEvent_Destroy_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

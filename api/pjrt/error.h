@@ -64,7 +64,7 @@ struct PJRT_Error_Destroy_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Error_Destroy_Args, error);
 typedef void PJRT_Error_Destroy(PJRT_Error_Destroy_Args* args);
 
-// The message of an error.
+// Returns the message of an error.
 struct PJRT_Error_Message_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -75,7 +75,7 @@ struct PJRT_Error_Message_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Error_Message_Args, message_size);
 typedef void PJRT_Error_Message(PJRT_Error_Message_Args* args);
 
-// The code of an error.
+// Returns the code of an error.
 struct PJRT_Error_GetCode_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -130,7 +130,8 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_NamedValue, value_size);
 
 // ---- Plugin
 
-// Sets the plugin up. A host calls it once, before anything else but reading the version and the extension chain.
+// Initializes the plugin. A host calls it once, before any other function; it may read the version and the extension
+// chain before.
 struct PJRT_Plugin_Initialize_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -138,9 +139,9 @@ struct PJRT_Plugin_Initialize_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Plugin_Initialize_Args, extension_start);
 typedef PJRT_Error* PJRT_Plugin_Initialize(PJRT_Plugin_Initialize_Args* args);
 
-// Facts about the plugin, readable before a client exists. Hosts look for `xla_version` (int64),
-// `stablehlo_current_version` and `stablehlo_minimum_version` (lists of three int64) and write portable
-// programs of a StableHLO version that lies between the two.
+// Returns attributes of the plugin, which can be read before a client exists. Hosts look for `xla_version` (int64),
+// `stablehlo_current_version` and `stablehlo_minimum_version` (lists of three int64), and write portable programs of a
+// StableHLO version between the two.
 struct PJRT_Plugin_Attributes_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

@@ -30,8 +30,8 @@ struct PJRT_Event_IsReady_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Event_IsReady_Args, is_ready);
 typedef PJRT_Error* PJRT_Event_IsReady(PJRT_Event_IsReady_Args* args);
 
-// The status of a ready event: NULL or an error that the caller frees, a new one with each call. Calling it
-// before the event is ready is a fault of the caller.
+// Returns the status of a ready event: NULL or a new error, which the caller frees. Must not be called before the event
+// is ready.
 struct PJRT_Event_Error_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -64,7 +64,7 @@ struct PJRT_Event_OnReady_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Event_OnReady_Args, user_arg);
 typedef PJRT_Error* PJRT_Event_OnReady(PJRT_Event_OnReady_Args* args);
 
-// Makes an event that the caller will set itself. Since 0.89.
+// Creates an event that the caller will set. Since 0.89.
 struct PJRT_Event_Create_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

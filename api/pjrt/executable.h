@@ -1,5 +1,5 @@
-// Executables: a compiled program, and a compiled program loaded on devices. Both are independent objects of
-// the caller.
+// Executables: compiled programs, and compiled programs that are loaded on devices. Both are independent objects that
+// the caller owns.
 #ifndef BACKPLANE_API_PJRT_EXECUTABLE_H_
 #define BACKPLANE_API_PJRT_EXECUTABLE_H_
 
@@ -18,7 +18,7 @@ struct PJRT_Executable_Destroy_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_Destroy_Args, executable);
 typedef PJRT_Error* PJRT_Executable_Destroy(PJRT_Executable_Destroy_Args* args);
 
-// The name of the program.
+// Returns the name of the program.
 struct PJRT_Executable_Name_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -29,7 +29,7 @@ struct PJRT_Executable_Name_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_Name_Args, executable_name_size);
 typedef PJRT_Error* PJRT_Executable_Name(PJRT_Executable_Name_Args* args);
 
-// How many replicas run.
+// Returns the number of replicas.
 struct PJRT_Executable_NumReplicas_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -39,7 +39,7 @@ struct PJRT_Executable_NumReplicas_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_NumReplicas_Args, num_replicas);
 typedef PJRT_Error* PJRT_Executable_NumReplicas(PJRT_Executable_NumReplicas_Args* args);
 
-// How many partitions each replica has.
+// Returns the number of partitions of each replica.
 struct PJRT_Executable_NumPartitions_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -49,7 +49,7 @@ struct PJRT_Executable_NumPartitions_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_NumPartitions_Args, num_partitions);
 typedef PJRT_Error* PJRT_Executable_NumPartitions(PJRT_Executable_NumPartitions_Args* args);
 
-// How many outputs there are on each device.
+// Returns the number of outputs on each device.
 struct PJRT_Executable_NumOutputs_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -59,7 +59,7 @@ struct PJRT_Executable_NumOutputs_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_NumOutputs_Args, num_outputs);
 typedef PJRT_Error* PJRT_Executable_NumOutputs(PJRT_Executable_NumOutputs_Args* args);
 
-// The size of the code.
+// Returns the size of the generated code in bytes.
 struct PJRT_Executable_SizeOfGeneratedCodeInBytes_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -69,7 +69,7 @@ struct PJRT_Executable_SizeOfGeneratedCodeInBytes_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_SizeOfGeneratedCodeInBytes_Args, size_in_bytes);
 typedef PJRT_Error* PJRT_Executable_SizeOfGeneratedCodeInBytes(PJRT_Executable_SizeOfGeneratedCodeInBytes_Args* args);
 
-// A string that is equal for equal programs compiled equally. Since 0.35.
+// Returns a string that is equal for equal programs that were compiled with equal options. Since 0.35.
 struct PJRT_Executable_Fingerprint_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -80,7 +80,7 @@ struct PJRT_Executable_Fingerprint_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_Fingerprint_Args, executable_fingerprint_size);
 typedef PJRT_Error* PJRT_Executable_Fingerprint(PJRT_Executable_Fingerprint_Args* args);
 
-// Estimates such as `flops` and `bytes accessed`.
+// Returns cost estimates such as `flops` and `bytes accessed`.
 struct PJRT_Executable_GetCostAnalysis_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -91,7 +91,7 @@ struct PJRT_Executable_GetCostAnalysis_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_GetCostAnalysis_Args, properties);
 typedef PJRT_Error* PJRT_Executable_GetCostAnalysis(PJRT_Executable_GetCostAnalysis_Args* args);
 
-// What the program will need for one device, in bytes. Since 0.40.
+// Returns the memory that the program needs on one device, in bytes. Since 0.40.
 struct PJRT_Executable_GetCompiledMemoryStats_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -115,7 +115,7 @@ struct PJRT_Executable_GetCompiledMemoryStats_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_GetCompiledMemoryStats_Args, peak_unpadded_heap_bytes);
 typedef PJRT_Error* PJRT_Executable_GetCompiledMemoryStats(PJRT_Executable_GetCompiledMemoryStats_Args* args);
 
-// The element type of each output. Since 0.29.
+// Returns the element type of each output. Since 0.29.
 struct PJRT_Executable_OutputElementTypes_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -126,7 +126,7 @@ struct PJRT_Executable_OutputElementTypes_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_OutputElementTypes_Args, num_output_types);
 typedef PJRT_Error* PJRT_Executable_OutputElementTypes(PJRT_Executable_OutputElementTypes_Args* args);
 
-// The dimensions of the outputs, one output after the other in one list. Since 0.29.
+// Returns the dimensions of all outputs, one output after the other in one list. Since 0.29.
 struct PJRT_Executable_OutputDimensions_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -138,7 +138,7 @@ struct PJRT_Executable_OutputDimensions_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_OutputDimensions_Args, dim_sizes);
 typedef PJRT_Error* PJRT_Executable_OutputDimensions(PJRT_Executable_OutputDimensions_Args* args);
 
-// The memory kind of each parameter. Since 0.102.
+// Returns the memory kind of each parameter. Since 0.102.
 struct PJRT_Executable_ParameterMemoryKinds_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -150,7 +150,7 @@ struct PJRT_Executable_ParameterMemoryKinds_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_ParameterMemoryKinds_Args, memory_kind_sizes);
 typedef PJRT_Error* PJRT_Executable_ParameterMemoryKinds(PJRT_Executable_ParameterMemoryKinds_Args* args);
 
-// The memory kind of each output.
+// Returns the memory kind of each output.
 struct PJRT_Executable_OutputMemoryKinds_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -162,8 +162,8 @@ struct PJRT_Executable_OutputMemoryKinds_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_OutputMemoryKinds_Args, memory_kind_sizes);
 typedef PJRT_Error* PJRT_Executable_OutputMemoryKinds(PJRT_Executable_OutputMemoryKinds_Args* args);
 
-// The program as it was after optimization. The caller calls twice: with `code` NULL to learn the size, then
-// with memory of that size.
+// Returns the program after optimization. The caller calls the function twice: first with `code` NULL to get the size,
+// then with memory of that size.
 struct PJRT_Executable_OptimizedProgram_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -187,7 +187,7 @@ struct PJRT_Executable_Serialize_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_Serialize_Args, serialized_executable_deleter);
 typedef PJRT_Error* PJRT_Executable_Serialize(PJRT_Executable_Serialize_Args* args);
 
-// The options it was compiled with. Since 0.87.
+// Returns the options with which the program was compiled. Since 0.87.
 struct PJRT_Executable_GetCompileOptions_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -201,7 +201,7 @@ struct PJRT_Executable_GetCompileOptions_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Executable_GetCompileOptions_Args, serialized_compile_options_deleter);
 typedef PJRT_Error* PJRT_Executable_GetCompileOptions(PJRT_Executable_GetCompileOptions_Args* args);
 
-// How to load an executable. Since 0.111.
+// The options for loading an executable. Since 0.111.
 struct PJRT_LoadOptions {
   size_t struct_size;
   const int32_t* computation_origin;  // coordinates of its first device; borrowed for the call
@@ -210,7 +210,7 @@ struct PJRT_LoadOptions {
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_LoadOptions, multi_slice_config);
 
-// Makes an executable from the bytes of PJRT_Executable_Serialize and loads it.
+// Creates an executable from the bytes of PJRT_Executable_Serialize and loads it.
 struct PJRT_Executable_DeserializeAndLoad_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -228,7 +228,7 @@ typedef PJRT_Error* PJRT_Executable_DeserializeAndLoad(PJRT_Executable_Deseriali
 
 // ---- Loaded executables
 
-// Frees a loaded executable; running executions go on.
+// Frees a loaded executable. Running executions continue.
 struct PJRT_LoadedExecutable_Destroy_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -237,7 +237,7 @@ struct PJRT_LoadedExecutable_Destroy_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_LoadedExecutable_Destroy_Args, executable);
 typedef PJRT_Error* PJRT_LoadedExecutable_Destroy(PJRT_LoadedExecutable_Destroy_Args* args);
 
-// The executable behind it.
+// Returns the executable that was loaded.
 struct PJRT_LoadedExecutable_GetExecutable_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -247,7 +247,7 @@ struct PJRT_LoadedExecutable_GetExecutable_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_LoadedExecutable_GetExecutable_Args, executable);
 typedef PJRT_Error* PJRT_LoadedExecutable_GetExecutable(PJRT_LoadedExecutable_GetExecutable_Args* args);
 
-// Which device each replica and partition runs on. Since 0.79.
+// Returns the device of each replica and partition. Since 0.79.
 struct PJRT_LoadedExecutable_GetDeviceAssignment_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -261,7 +261,7 @@ struct PJRT_LoadedExecutable_GetDeviceAssignment_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_LoadedExecutable_GetDeviceAssignment_Args, serialized_device_assignment_deleter);
 typedef PJRT_Error* PJRT_LoadedExecutable_GetDeviceAssignment(PJRT_LoadedExecutable_GetDeviceAssignment_Args* args);
 
-// The devices of this process it runs on, in the order of the argument lists of an execution.
+// Returns the devices of this process on which the program runs, in the order of the argument lists of an execution.
 struct PJRT_LoadedExecutable_AddressableDevices_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -278,7 +278,7 @@ struct PJRT_LogicalDeviceIds {
 };
 typedef struct PJRT_LogicalDeviceIds PJRT_LogicalDeviceIds;
 
-// Which replica and partition each of the addressable devices runs. Since 0.96.
+// Returns the replica and partition that each of the addressable devices runs. Since 0.96.
 struct PJRT_LoadedExecutable_AddressableDeviceLogicalIds_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -290,8 +290,8 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_LoadedExecutable_AddressableDeviceLogicalIds_Args
 typedef PJRT_Error* PJRT_LoadedExecutable_AddressableDeviceLogicalIds(
     PJRT_LoadedExecutable_AddressableDeviceLogicalIds_Args* args);
 
-// Releases its resources; afterwards only these functions may be used: PJRT_LoadedExecutable_IsDeleted and
-// PJRT_LoadedExecutable_Destroy.
+// Releases the resources of a loaded executable. Afterwards only PJRT_LoadedExecutable_IsDeleted and
+// PJRT_LoadedExecutable_Destroy may be called.
 struct PJRT_LoadedExecutable_Delete_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -300,7 +300,7 @@ struct PJRT_LoadedExecutable_Delete_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_LoadedExecutable_Delete_Args, executable);
 typedef PJRT_Error* PJRT_LoadedExecutable_Delete(PJRT_LoadedExecutable_Delete_Args* args);
 
-// Whether it has been deleted.
+// Returns whether a loaded executable has been deleted.
 struct PJRT_LoadedExecutable_IsDeleted_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -310,8 +310,7 @@ struct PJRT_LoadedExecutable_IsDeleted_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_LoadedExecutable_IsDeleted_Args, is_deleted);
 typedef PJRT_Error* PJRT_LoadedExecutable_IsDeleted(PJRT_LoadedExecutable_IsDeleted_Args* args);
 
-// Starts an execution and returns; the outputs become ready later. After an error no output and no event
-// has been set.
+// Starts an execution and returns. The outputs become ready later. After an error no output and no event is set.
 struct PJRT_LoadedExecutable_Execute_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

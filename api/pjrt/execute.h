@@ -1,5 +1,5 @@
-// What one execution takes beside its arguments: callbacks for send and receive, options, the execute context,
-// and the stream by which a receive callback feeds the device.
+// The inputs of an execution besides its arguments: callbacks for send and receive, options, the execute context, and
+// the stream by which a receive callback passes data to the device.
 #ifndef BACKPLANE_API_PJRT_EXECUTE_H_
 #define BACKPLANE_API_PJRT_EXECUTE_H_
 
@@ -12,7 +12,7 @@ extern "C" {
 
 // ---- Execute context
 
-// Makes a context, to which extensions add data for one execution. Since 0.52.
+// Creates a context, to which extensions add data for one execution. Since 0.52.
 struct PJRT_ExecuteContext_Create_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -21,7 +21,7 @@ struct PJRT_ExecuteContext_Create_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_ExecuteContext_Create_Args, context);
 typedef PJRT_Error* PJRT_ExecuteContext_Create(PJRT_ExecuteContext_Create_Args* args);
 
-// Frees a context. It may go as soon as PJRT_LoadedExecutable_Execute has returned.
+// Frees a context. Allowed as soon as PJRT_LoadedExecutable_Execute has returned.
 struct PJRT_ExecuteContext_Destroy_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -32,7 +32,7 @@ typedef PJRT_Error* PJRT_ExecuteContext_Destroy(PJRT_ExecuteContext_Destroy_Args
 
 // ---- Send and receive
 
-// A piece of data and how to free it.
+// A piece of data and the function that frees it.
 struct PJRT_Chunk {
   void* data;
   size_t size;                                     // in bytes
@@ -41,12 +41,12 @@ struct PJRT_Chunk {
 };
 typedef struct PJRT_Chunk PJRT_Chunk;
 
-// Called when the program sends. Takes the chunk (and calls its deleter). `done` is true with the last chunk of
-// `total_size_in_bytes`. Returns NULL or an error made with `*callback_error`.
+// Called when the program sends data. Takes ownership of the chunk and calls its deleter. `done` is true for the last
+// chunk of `total_size_in_bytes`. Returns NULL or an error made with `*callback_error`.
 typedef PJRT_Error* (*PJRT_SendCallback)(PJRT_Chunk* chunk, PJRT_CallbackError* callback_error,
                                          size_t total_size_in_bytes, bool done, void* user_arg);
 
-// Called when the program receives. Owns the stream, adds chunks to it at once or later, then destroys it.
+// Called when the program receives data. Owns the stream, adds chunks to it at once or later, and then destroys it.
 typedef void (*PJRT_RecvCallback)(PJRT_CopyToDeviceStream* stream, void* user_arg);
 
 struct PJRT_SendCallbackInfo {
@@ -131,7 +131,7 @@ struct PJRT_CopyToDeviceStream_AddChunk_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_CopyToDeviceStream_AddChunk_Args, transfer_complete);
 typedef PJRT_Error* PJRT_CopyToDeviceStream_AddChunk(PJRT_CopyToDeviceStream_AddChunk_Args* args);
 
-// How much is to come in all.
+// Returns the total size in bytes of the data that the stream transfers.
 struct PJRT_CopyToDeviceStream_TotalBytes_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -141,7 +141,7 @@ struct PJRT_CopyToDeviceStream_TotalBytes_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_CopyToDeviceStream_TotalBytes_Args, total_bytes);
 typedef PJRT_Error* PJRT_CopyToDeviceStream_TotalBytes(PJRT_CopyToDeviceStream_TotalBytes_Args* args);
 
-// What the size of each chunk must be a multiple of.
+// Returns the granularity in bytes: the size of each chunk must be a multiple of it.
 struct PJRT_CopyToDeviceStream_GranuleSize_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -151,7 +151,7 @@ struct PJRT_CopyToDeviceStream_GranuleSize_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_CopyToDeviceStream_GranuleSize_Args, granule_size_in_bytes);
 typedef PJRT_Error* PJRT_CopyToDeviceStream_GranuleSize(PJRT_CopyToDeviceStream_GranuleSize_Args* args);
 
-// How much has been added so far.
+// Returns the number of bytes that have been added so far.
 struct PJRT_CopyToDeviceStream_CurrentBytes_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

@@ -28,7 +28,7 @@ struct PJRT_Memory {
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Memory, vtable);
 
-// A number unique among the memories of the client.
+// Returns the id of a memory, which is unique among the memories of the client.
 struct PJRT_Memory_Id_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -38,7 +38,7 @@ struct PJRT_Memory_Id_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Memory_Id_Args, id);
 typedef PJRT_Error* PJRT_Memory_Id(PJRT_Memory_Id_Args* args);
 
-// What kind of memory it is: `device`, `pinned_host`, `unpinned_host`, or a platform-specific name.
+// Returns the kind of a memory: `device`, `pinned_host`, `unpinned_host`, or a platform-specific name.
 struct PJRT_Memory_Kind_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -49,7 +49,7 @@ struct PJRT_Memory_Kind_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Memory_Kind_Args, kind_size);
 typedef PJRT_Error* PJRT_Memory_Kind(PJRT_Memory_Kind_Args* args);
 
-// A number for the kind, the same for all memories of that kind. Since 0.48.
+// Returns a number for the kind, which is the same for all memories of that kind. Since 0.48.
 struct PJRT_Memory_Kind_Id_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -59,7 +59,7 @@ struct PJRT_Memory_Kind_Id_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Memory_Kind_Id_Args, kind_id);
 typedef PJRT_Error* PJRT_Memory_Kind_Id(PJRT_Memory_Kind_Id_Args* args);
 
-// A long description, for logs.
+// Returns a long description, for logs.
 struct PJRT_Memory_DebugString_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -70,7 +70,7 @@ struct PJRT_Memory_DebugString_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Memory_DebugString_Args, debug_string_size);
 typedef PJRT_Error* PJRT_Memory_DebugString(PJRT_Memory_DebugString_Args* args);
 
-// A short description, for users.
+// Returns a short description, for users.
 struct PJRT_Memory_ToString_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -81,7 +81,7 @@ struct PJRT_Memory_ToString_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Memory_ToString_Args, to_string_size);
 typedef PJRT_Error* PJRT_Memory_ToString(PJRT_Memory_ToString_Args* args);
 
-// The devices that can use it.
+// Returns the devices that can use the memory.
 struct PJRT_Memory_AddressableByDevices_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-// Makes a topology from a platform-specific name.
+// Creates a topology from a platform-specific name.
 struct PJRT_TopologyDescription_Create_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -53,7 +53,7 @@ struct PJRT_TopologyDescription_PlatformName_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TopologyDescription_PlatformName_Args, platform_name_size);
 typedef PJRT_Error* PJRT_TopologyDescription_PlatformName(PJRT_TopologyDescription_PlatformName_Args* args);
 
-// Its devices, in the same order with each call.
+// Returns the descriptions of the devices, in the same order at each call.
 struct PJRT_TopologyDescription_GetDeviceDescriptions_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -79,7 +79,7 @@ struct PJRT_TopologyDescription_Serialize_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TopologyDescription_Serialize_Args, serialized_topology_deleter);
 typedef PJRT_Error* PJRT_TopologyDescription_Serialize(PJRT_TopologyDescription_Serialize_Args* args);
 
-// Makes a topology from the bytes of PJRT_TopologyDescription_Serialize. Since 0.75.
+// Creates a topology from the bytes of PJRT_TopologyDescription_Serialize. Since 0.75.
 struct PJRT_TopologyDescription_Deserialize_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -90,7 +90,7 @@ struct PJRT_TopologyDescription_Deserialize_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TopologyDescription_Deserialize_Args, topology);
 typedef PJRT_Error* PJRT_TopologyDescription_Deserialize(PJRT_TopologyDescription_Deserialize_Args* args);
 
-// Platform-specific attributes.
+// Returns platform-specific attributes.
 struct PJRT_TopologyDescription_Attributes_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -101,7 +101,7 @@ struct PJRT_TopologyDescription_Attributes_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TopologyDescription_Attributes_Args, num_attributes);
 typedef PJRT_Error* PJRT_TopologyDescription_Attributes(PJRT_TopologyDescription_Attributes_Args* args);
 
-// A number that is equal for equal topologies. Since 0.101.
+// Returns a number that is equal for equal topologies. Since 0.101.
 struct PJRT_TopologyDescription_Fingerprint_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -111,7 +111,7 @@ struct PJRT_TopologyDescription_Fingerprint_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_TopologyDescription_Fingerprint_Args, fingerprint);
 typedef PJRT_Error* PJRT_TopologyDescription_Fingerprint(PJRT_TopologyDescription_Fingerprint_Args* args);
 
-// The shape an array gets in a memory of this kind, with its layout. Since 0.109.
+// Returns the shape, with its layout, that an array has in a memory of this kind. Since 0.109.
 struct PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -130,7 +130,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_TopologyDescription_MakeCanonicalShapeForMemorySp
 typedef PJRT_Error* PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace(
     PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace_Args* args);
 
-// The kinds of memory its devices have. Since 0.110.
+// Returns the kinds of memory that the devices have. Since 0.110.
 struct PJRT_TopologyDescription_GetMemorySpaceKindIds_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -142,7 +142,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_TopologyDescription_GetMemorySpaceKindIds_Args, n
 typedef PJRT_Error* PJRT_TopologyDescription_GetMemorySpaceKindIds(
     PJRT_TopologyDescription_GetMemorySpaceKindIds_Args* args);
 
-// Compiles for a topology, without a client.
+// Compiles a program for a topology, without a client.
 struct PJRT_Compile_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

@@ -1,5 +1,5 @@
-// Transfers to a device piece by piece: a manager makes buffers at once and fills them as the data comes. Since
-// 0.60.
+// Transfers data to a device piece by piece: a manager creates buffers at once and fills them as the data arrives.
+// Since 0.60.
 #ifndef BACKPLANE_API_PJRT_TRANSFER_H_
 #define BACKPLANE_API_PJRT_TRANSFER_H_
 
@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-// Makes a manager with one buffer for each shape.
+// Creates a manager with one buffer for each shape.
 struct PJRT_Client_CreateBuffersForAsyncHostToDevice_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -25,7 +25,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_Client_CreateBuffersForAsyncHostToDevice_Args, tr
 typedef PJRT_Error* PJRT_Client_CreateBuffersForAsyncHostToDevice(
     PJRT_Client_CreateBuffersForAsyncHostToDevice_Args* args);
 
-// Frees a manager. Buffers that were retrieved stay; those not complete yet become errors.
+// Frees a manager. Buffers that were retrieved stay valid. Buffers that are not complete yet become errors.
 struct PJRT_AsyncHostToDeviceTransferManager_Destroy_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -68,7 +68,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_AsyncHostToDeviceTransferManager_TransferLiteral_
 typedef PJRT_Error* PJRT_AsyncHostToDeviceTransferManager_TransferLiteral(
     PJRT_AsyncHostToDeviceTransferManager_TransferLiteral_Args* args);
 
-// Hands out a buffer, also before it is filled. Once for each.
+// Returns a buffer, which may not be filled yet. May be called once for each buffer.
 struct PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -80,7 +80,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_A
 typedef PJRT_Error* PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer(
     PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args* args);
 
-// The device the buffers are on.
+// Returns the device of the buffers.
 struct PJRT_AsyncHostToDeviceTransferManager_Device_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -91,7 +91,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_AsyncHostToDeviceTransferManager_Device_Args, dev
 typedef PJRT_Error* PJRT_AsyncHostToDeviceTransferManager_Device(
     PJRT_AsyncHostToDeviceTransferManager_Device_Args* args);
 
-// How many buffers there are.
+// Returns the number of buffers.
 struct PJRT_AsyncHostToDeviceTransferManager_BufferCount_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -102,7 +102,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_AsyncHostToDeviceTransferManager_BufferCount_Args
 typedef PJRT_Error* PJRT_AsyncHostToDeviceTransferManager_BufferCount(
     PJRT_AsyncHostToDeviceTransferManager_BufferCount_Args* args);
 
-// The size of one buffer on the device.
+// Returns the size of one buffer on the device, in bytes.
 struct PJRT_AsyncHostToDeviceTransferManager_BufferSize_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -128,7 +128,7 @@ PJRT_DEFINE_STRUCT_TRAITS(PJRT_AsyncHostToDeviceTransferManager_SetBufferError_A
 typedef PJRT_Error* PJRT_AsyncHostToDeviceTransferManager_SetBufferError(
     PJRT_AsyncHostToDeviceTransferManager_SetBufferError_Args* args);
 
-// Adds facts for the platform's diagnostics.
+// Adds metadata for diagnostics of the platform.
 struct PJRT_AsyncHostToDeviceTransferManager_AddMetadata_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

@@ -1,7 +1,7 @@
 // Runs a module by the definitions in core/ops: the executable specification.
 //
-// Thread-safety: several threads may use one Evaluator. Errors contain the name of the instruction. A while loop has no
-// limit of iterations, but checks `cancelled` in each.
+// All functions are thread-safe. Error messages contain the name of the instruction. The number of iterations of a loop
+// is not limited, but each iteration checks `cancelled`.
 #ifndef BACKPLANE_CORE_EVAL_EVALUATOR_H_
 #define BACKPLANE_CORE_EVAL_EVALUATOR_H_
 
@@ -13,7 +13,8 @@
 
 namespace backplane {
 
-// State that only the execution knows. Each member may be empty; an operation that needs it then fails and names it.
+// Callbacks and ids that depend on the execution. Each function may be empty; an operation that needs it then fails
+// with an error that names the operation. The functions must be thread-safe if several threads use the same hooks.
 struct EvaluatorHooks {
   int64_t replica_id = 0, partition_id = 0;
   // Executes a custom call (FFI and others).
@@ -33,13 +34,15 @@ absl::StatusOr<Literal> Evaluate(const Module& module, absl::Span<const Literal>
                                  const EvaluatorHooks& hooks = {});
 absl::StatusOr<Literal> EvaluateComputation(const Computation& computation, absl::Span<const Literal* const> arguments,
                                             const EvaluatorHooks& hooks = {});
-// Evaluates one instruction whose operand values are known. For constant folding and for the fallback of a plugin.
+// Evaluates one instruction whose operand values are known, for constant folding and for plugins that run some
+// instructions themselves.
 absl::StatusOr<Literal> EvaluateInstruction(const Instruction& instruction, absl::Span<const Literal* const> operands,
                                             const EvaluatorHooks& hooks = {});
 
+class PlanCache;
+
 // Evaluates a module repeatedly: caches execution plans. The module must outlive the Evaluator and not change.
 // Thread-safe.
-class PlanCache;
 class Evaluator {
  public:
   explicit Evaluator(const Module& module);

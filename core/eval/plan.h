@@ -1,5 +1,6 @@
-// The execution plan of a computation: the operands of each step, the values that die after it, and the plans of the
-// computations that it calls.
+// The execution plan of a computation: the slots of the operands of each step, the values that are no longer needed
+// after it, and the plans of the computations that it calls. Internal to core/eval and to interpreters that run steps
+// themselves.
 #ifndef BACKPLANE_CORE_EVAL_PLAN_H_
 #define BACKPLANE_CORE_EVAL_PLAN_H_
 

@@ -1,4 +1,4 @@
-// A host's options for a compilation: the content of a serialized CompileOptionsProto (PJRT_Client_Compile).
+// The options of a host for one compilation: the content of a serialized CompileOptionsProto (PJRT_Client_Compile).
 #ifndef BACKPLANE_CORE_IMPORT_COMPILE_OPTIONS_H_
 #define BACKPLANE_CORE_IMPORT_COMPILE_OPTIONS_H_
 
@@ -17,17 +17,18 @@ struct CompileOptions {
   int64_t device_ordinal = -1;
   bool use_spmd_partitioning = false, use_shardy_partitioner = false, use_auto_spmd_partitioning = false;
   bool parameter_is_tupled_arguments = false;  // one tuple parameter holds all arguments
-  bool compile_portable_executable = false;    // run on any one device, chosen at execute
-  std::vector<Shape> argument_layouts;         // empty: none asked for
-  Shape result_layout;                         // invalid: none asked for
+  bool compile_portable_executable = false;    // runs on a single device, which is chosen at each execution
+  std::vector<Shape> argument_layouts;         // empty: none requested
+  Shape result_layout;                         // invalid: none requested
   std::vector<bool> allow_spmd_sharding_propagation_to_parameters, allow_spmd_sharding_propagation_to_output;
   StringMap env_option_overrides;  // backend options by name, values as text
-  std::string serialized;          // the bytes it was parsed from, given back by GetCompileOptions
+  std::string serialized;          // the original bytes, which GetCompileOptions returns to the host
 };
 
-// Unknown fields are kept in `serialized` and otherwise ignored. Empty bytes give the defaults.
+// Parses serialized options. Ignores unknown fields, but keeps them in `serialized`. Empty bytes give the defaults.
+// Returns InvalidArgument for bytes that are no CompileOptionsProto.
 absl::StatusOr<CompileOptions> ParseCompileOptions(absl::string_view bytes);
-// The options as bytes: `serialized` itself where it is not empty.
+// Serializes options. Returns `serialized` itself if it is not empty, so changes of other members are lost then.
 std::string SerializeCompileOptions(const CompileOptions& options);
 
 }  // namespace backplane

@@ -11,20 +11,22 @@
 
 namespace backplane {
 
-// Newest and oldest StableHLO (VHLO) version whose portable artifacts are read, as a plugin advertises them.
+// The newest and the oldest StableHLO (VHLO) version whose portable artifacts can be read. Plugins report them to
+// hosts.
 inline constexpr int64_t kNewestStablehloVersion[3] = {1, 20, 0};
 inline constexpr int64_t kOldestStablehloVersion[3] = {0, 9, 0};
 
-// `format` is PJRT's name for it: "mlir" (StableHLO portable bytecode or text), "hlo" (HloModuleProto bytes or HLO
-// text), "hlo_with_config" (HloModuleProtoWithConfig bytes). "mlir" also takes HLO text, recognised by its first word.
-// The module is verified. Bytes need not outlive it. Any bytes are safe: InvalidArgument says what is wrong and where,
-// Unimplemented names an operation, type or format that is not known.
+// Imports a program. `format` is PJRT's name of the format: "mlir" (StableHLO portable bytecode or text), "hlo"
+// (HloModuleProto bytes or HLO text) or "hlo_with_config" (HloModuleProtoWithConfig bytes). "mlir" also accepts HLO
+// text, which is recognized by its first word. The module is verified and does not refer to `bytes`. Any input is safe.
+// Returns InvalidArgument with the error and its position, or Unimplemented with an operation, type or format that is
+// unknown.
 absl::StatusOr<std::unique_ptr<Module>> ImportProgram(absl::string_view format, absl::string_view bytes);
 
-// Whether the bytes are HLO text: they begin with its first word, after blanks and comments.
+// Whether the bytes are HLO text: after blanks and comments they begin with the word HloModule.
 bool IsHloText(absl::string_view bytes);
 
-// StableHLO, portable bytecode or text.
+// Imports StableHLO portable bytecode or text.
 absl::StatusOr<std::unique_ptr<Module>> ImportStablehlo(absl::string_view bytes);
 
 }  // namespace backplane

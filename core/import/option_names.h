@@ -1,4 +1,4 @@
-// The options by name that a host sends along with a program, as in `jax.jit(f, compiler_options={...})`.
+// Checks the named compiler options that a host passes with a program, as in `jax.jit(f, compiler_options={...})`.
 #ifndef BACKPLANE_CORE_IMPORT_OPTION_NAMES_H_
 #define BACKPLANE_CORE_IMPORT_OPTION_NAMES_H_
 
@@ -7,10 +7,10 @@
 
 namespace backplane {
 
-// Checks `CompileOptions::env_option_overrides` for a backend that has no options of its own. Hosts' scripts pass XLA's
-// options; those with a meaning here are read elsewhere. An unknown name is InvalidArgument, and so is a value of the
-// wrong kind for an option whose kind is known; the message is XLA's, which hosts look for. An unknown name that begins
-// with xla_ is accepted: compilers for other machines have more of them.
+// Checks `CompileOptions::env_option_overrides` for a backend without options of its own. Scripts of hosts pass options
+// of XLA. Those that have a meaning here are read elsewhere. Returns InvalidArgument, with XLA's message, for which
+// hosts search, for an unknown name and for a value of the wrong kind if the kind of the option is known. Unknown names
+// that begin with xla_ are accepted, because compilers for other machines have more options.
 absl::Status CheckOptionNames(const StringMap& overrides);
 
 }  // namespace backplane

@@ -1,9 +1,10 @@
-// A StableHLO op tree (core/import/stablehlo/source.h) turned into an HLO module, through the builder alone.
+// Converts a StableHLO op tree (core/import/stablehlo/source.h) to an HLO module. It creates all instructions with the
+// builder.
 //
-// Functions and regions become computations. Several results become one tuple and its elements. A value that a while,
-// if or case region uses from outside becomes one more operand of that region; constants are created again inside.
-// Donation, memory kinds and layouts of the entry's arguments become entries of the module's config, locations become
-// metadata. Shardy meshes, shardings and manual computations become custom calls for the partitioner
+// Functions and regions become computations. Several results become one tuple and its elements. A value from outside
+// that a region of a while, if or case uses becomes an additional operand of that region; constants are created again
+// inside. Donation, memory kinds and layouts of the entry's arguments become entries of the module's config. Locations
+// become metadata. Shardy meshes, shardings and manual computations become custom calls for the partitioner
 // (to_hlo/shardy.cc); on one partition they are dropped.
 #ifndef BACKPLANE_CORE_IMPORT_STABLEHLO_TO_HLO_H_
 #define BACKPLANE_CORE_IMPORT_STABLEHLO_TO_HLO_H_
@@ -16,7 +17,8 @@
 
 namespace backplane {
 
-// Errors name op, location and, for bytecode, the version: "stablehlo.rng at f.py:3 (jit(f)/rng): ...".
+// Converts a program. Error messages begin with the op, its location and, for bytecode, the version: "stablehlo.rng at
+// f.py:3 (jit(f)/rng): ...".
 absl::StatusOr<std::unique_ptr<Module>> ConvertToHlo(const stablehlo::SourceModule& source);
 
 }  // namespace backplane

@@ -1,7 +1,8 @@
 // Builds a computation, operation by operation, with shape inference and all checks at each call.
 //
-// A Value is a handle to an instruction. All methods return absl::StatusOr<Value>. A builder builds one computation of
-// the module. The generic Op() adds any operation; the other methods cover what rewrites use most. core/ir/ops/ops.h
+// A Value is a handle to an instruction, which the computation owns. A builder builds one computation of the module,
+// which it adds when it is constructed. Errors are InvalidArgument with the label of the violated rule. Not
+// thread-safe. The generic Op() adds any operation; the other methods cover what rewrites use most. core/ir/ops/ops.h
 // has a function for every operation with the names, arguments and broadcasting overloads of XlaBuilder.
 //
 //   Builder b(&module, "main");
@@ -27,7 +28,7 @@ class Builder {
   Module* module() const { return module_; }
   Computation* computation() const { return computation_; }
 
-  // Apply to all instructions added until they are changed.
+  // Annotations for all instructions that are added from now on.
   void set_metadata(OpMetadata m) { metadata_ = std::move(m); }
   void set_sharding(std::shared_ptr<const Sharding> s) { sharding_ = std::move(s); }
   void set_frontend_attributes(StringMap m) { frontend_ = std::move(m); }
@@ -87,7 +88,8 @@ class Builder {
   StringMap frontend_;
 };
 
-// Returns a computation of two scalar parameters and one binary operation. The module holds one per opcode and type.
+// Returns a computation of two scalar parameters and one binary operation. Repeated calls for one opcode and type
+// return the same computation of the module.
 absl::StatusOr<Computation*> ScalarBinaryComputation(Module* module, Opcode opcode, PrimitiveType type);
 
 }  // namespace backplane

@@ -1,4 +1,5 @@
-// A function: instructions in topological order (operands before users), parameters and a root.
+// A function: instructions in topological order (operands before users), parameters and a root. The module owns its
+// computations, and a computation owns its instructions. Not thread-safe while being changed.
 #ifndef BACKPLANE_CORE_IR_COMPUTATION_H_
 #define BACKPLANE_CORE_IR_COMPUTATION_H_
 

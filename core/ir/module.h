@@ -1,4 +1,4 @@
-// A program: computations, one of which is the entry, and program-wide configuration.
+// A program: computations, one of which is the entry, and program-wide configuration. A module owns its computations.
 //
 // Text: HloModule jit_f, input_output_alias={ {0}: (1, {}, may-alias) },
 // entry_computation_layout={(f32[2]{0})->f32[2]{0}}, num_partitions=2. parse(print(m)) == m; ids and names are

@@ -1,5 +1,5 @@
-// The values that an instruction's attributes can have. Parser, printer, importer, proto, hash and equality are written
-// once for each kind of value, never once for each operation.
+// The types of attribute values. The parser, printer, importer, proto conversion, hash and equality are written once
+// for each type and not once for each operation.
 #ifndef BACKPLANE_CORE_OPS_ATTRIBUTE_VALUES_H_
 #define BACKPLANE_CORE_OPS_ATTRIBUTE_VALUES_H_
 
@@ -79,25 +79,25 @@ struct SliceDimension {
 };
 using SliceConfig = std::vector<SliceDimension>;
 
-// A list of devices, either listed or as an iota: reshape(transpose(iota(product(reshape_dims)) reshaped,
-// transpose_perm)).
+// A list of devices in compressed form: the numbers 0, 1, 2, ... are reshaped to `reshape_dims`, transposed by
+// `transpose_perm` and read in row-major order. Text: [2,2]<=[2,2]T(1,0).
 struct IotaDevices {
-  Ints dims;  // the printed [a,b] in front of <=
+  Ints dims;  // dimensions of the list, printed in front of <=
   Ints reshape_dims;
   Ints transpose_perm;  // empty: identity
-  bool Valid() const;   // products agree, the permutation is one, at most 2^20 devices
-  Ints Expand() const;  // empty when not valid
+  bool Valid() const;   // products agree, transpose_perm is a permutation, at most kMaxDevices devices
+  Ints Expand() const;  // the device ids in order; empty if not Valid()
   bool operator==(const IotaDevices&) const = default;
 };
 
-// Bound of the number of devices in a program, against absurd input.
+// The largest number of devices in a program. Larger lists in input are rejected.
 inline constexpr int64_t kMaxDevices = int64_t{1} << 20;
 
 // Text: replica_groups={{0,1},{2,3}} or replica_groups=[2,2]<=[4] or [2,2]<=[2,2]T(1,0) or mesh['a'=2,'b'=2] {'b'}.
 struct ReplicaGroups {
   std::vector<Ints> groups;         // used when `iota` is absent
   std::optional<IotaDevices> iota;  // dims = {group count, group size}
-  std::string mesh;                 // where the text named axes of a mesh, that text; `groups` holds what it means
+  std::string mesh;                 // the original text if it named mesh axes; `groups` is its expansion
   std::vector<Ints> Expand() const;
   bool empty() const { return groups.empty() && !iota; }
   bool operator==(const ReplicaGroups&) const = default;
@@ -122,8 +122,8 @@ enum class CustomCallApiVersion : uint8_t {
 enum class FusionKind : uint8_t { kLoop, kInput, kOutput, kCustom };
 enum class CustomCallSchedule : uint8_t { kNone, kLatest, kEarliest };
 
-// One enumerated attribute value; the kind is known from the attribute's line in the table. Kept as a number so that
-// the variant has one alternative for all of them.
+// The value of an enumerated attribute. It is stored as a number so that AttrValue needs one alternative for all
+// enumerations; the attribute's line in attributes.def tells which enumeration it is.
 struct EnumValue {
   int32_t value = 0;
   bool operator==(const EnumValue&) const = default;
@@ -131,7 +131,7 @@ struct EnumValue {
 
 using Precisions = std::vector<Precision>;  // operand_precision={high,default}
 
-// dot algorithm. Text: algorithm=dot_bf16_bf16_f32_x3.
+// The algorithm of a dot. Text: algorithm=dot_bf16_bf16_f32_x3.
 struct DotAlgorithm {
   PrimitiveType lhs_type = PrimitiveType::kInvalid, rhs_type = PrimitiveType::kInvalid,
                 accumulation_type = PrimitiveType::kInvalid;
@@ -147,7 +147,7 @@ struct ResultAccuracy {
   bool operator==(const ResultAccuracy&) const = default;
 };
 
-// Custom call: output {output_index} may share memory with operand `operand`, at {operand_index} of it.
+// Output {output_index} of a custom call may share memory with element {operand_index} of operand number `operand`.
 struct OutputOperandAlias {
   Ints output_index;
   int64_t operand = 0;
@@ -156,13 +156,14 @@ struct OutputOperandAlias {
 };
 using OutputOperandAliases = std::vector<OutputOperandAlias>;
 
-// Typed FFI attributes (custom_call's dictionary). Text form as MLIR prints a dictionary: {a = 1 : i64, b = "s"}.
+// The attribute dictionary of a custom call with the typed FFI. Text form as MLIR prints a dictionary: {a = 1 : i64, b
+// = "s"}.
 struct FfiAttribute;
-using FfiDictionary = std::map<std::string, FfiAttribute>;  // ordered by name, as the FFI ABI wants it
+using FfiDictionary = std::map<std::string, FfiAttribute>;  // ordered by name, as the FFI ABI requires
 struct FfiAttribute {
   enum class Kind : uint8_t { kScalar, kArray, kString, kDictionary } kind = Kind::kScalar;
   PrimitiveType type = PrimitiveType::kInvalid;  // scalar and array
-  std::string bytes;                             // scalar: its little-endian bytes; array: all of them; string: itself
+  std::string bytes;                             // little-endian bytes of all elements; or the string
   FfiDictionary dictionary;
   int64_t array_size() const;
   bool operator==(const FfiAttribute&) const = default;
@@ -170,8 +171,9 @@ struct FfiAttribute {
 std::string ToString(const FfiDictionary& dictionary);
 absl::StatusOr<FfiDictionary> ParseFfiDictionary(absl::string_view text);
 
-// How a value is split over devices. Fields as OpSharding in xla_data.proto. Text: {replicated}, {maximal device=1},
-// {devices=[2,1,2]<=[4] last_tile_dim_replicate}, {manual}, {{..},{..}} for tuples, {mesh['a'=2,'b'=2], [{'a'}, {}]}.
+// How a value is split over devices. The fields are those of OpSharding in xla_data.proto. Text: {replicated}, {maximal
+// device=1}, {devices=[2,1,2]<=[4] last_tile_dim_replicate}, {manual}, {{..},{..}} for tuples, {mesh['a'=2,'b'=2],
+// [{'a'}, {}]}.
 struct Sharding {
   enum class Type : uint8_t {
     kReplicated,
@@ -183,16 +185,16 @@ struct Sharding {
     kUnreduced
   } type = Type::kReplicated;
   Ints tile_dims;                   // tile_assignment_dimensions, including the trailing subgroup dims
-  Ints devices;                     // listed; empty when iota is set
+  Ints devices;                     // explicit device ids; empty if `iota` is set
   std::optional<IotaDevices> iota;  // dims == tile_dims
   bool replicate_on_last_tile_dim = false;
   std::vector<Type> last_tile_dims;
   std::vector<Sharding> tuple;
-  std::string mesh;      // where the text named axes of a mesh, that text; the fields above hold what it means
-  std::string metadata;  // as text, without effect: {op_name="x"}
-  enum class Group : uint8_t { kNone, kAs, kLike } group = Group::kNone;  // sharded as, or like, others of the group
+  std::string mesh;      // the original text if it named mesh axes; the fields above are its meaning
+  std::string metadata;  // text {op_name="x"}, which has no effect
+  enum class Group : uint8_t { kNone, kAs, kLike } group = Group::kNone;  // shard_as or shard_like group group_id
   int64_t group_id = 0;
-  Ints DeviceList() const;  // expanded
+  Ints DeviceList() const;  // all device ids, with `iota` expanded
   std::string ToString() const;
   bool operator==(const Sharding&) const = default;
 };

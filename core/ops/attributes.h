@@ -1,5 +1,5 @@
-// Attributes of an instruction: a small sorted list of (id, value), with typed access. Ids, text names and value kinds
-// are the lines of attributes.def.
+// The attributes of an instruction: a small list of (id, value), sorted by id, with typed access. attributes.def lists
+// the ids with their text names and kinds of value.
 #ifndef BACKPLANE_CORE_OPS_ATTRIBUTES_H_
 #define BACKPLANE_CORE_OPS_ATTRIBUTES_H_
 
@@ -59,9 +59,9 @@ using AttrValue = std::variant<bool, int64_t, double, std::string, Ints, Primiti
 
 absl::string_view AttrName(AttrId id);
 AttrKind KindOf(AttrId id);
-// Whether a value holds the C++ alternative that the attribute's kind has.
+// Whether `value` has the C++ type that the attribute's kind requires.
 bool HoldsKindOf(AttrId id, const AttrValue& value);
-// Text of an enumerated value ("LT", "FFT", "rng_three_fry", ...), and back.
+// Convert an enumerated value to its HLO text ("LT", "FFT", "rng_three_fry", ...) and back.
 absl::string_view EnumText(AttrKind kind, int value);
 std::optional<int> EnumFromText(AttrKind kind, absl::string_view text);
 
@@ -69,11 +69,12 @@ class Attributes {
  public:
   const AttrValue* Find(AttrId id) const;
   bool Has(AttrId id) const { return Find(id) != nullptr; }
-  void Set(AttrId id, AttrValue value);  // the value's alternative must be the id's kind
+  void Set(AttrId id, AttrValue value);  // requires HoldsKindOf(id, value)
   void SetEnum(AttrId id, auto e) { Set(id, AttrValue(EnumValue{static_cast<int32_t>(e)})); }
   void Erase(AttrId id);
 
-  // Value of the attribute, or a default when it is absent.
+  // Returns the value of the attribute, or a default-constructed T if it is absent. T must be the type of the
+  // attribute's kind; another type throws std::bad_variant_access.
   template <typename T>
   const T& Get(AttrId id) const {
     static const T kEmpty{};

@@ -10,18 +10,20 @@
 
 namespace backplane {
 
-// One operation for one combination of element types. A plain value; running it is thread-safe.
+// An elementwise operation for one combination of element types. A plain value; Run is thread-safe.
 class ElementwiseKernel {
  public:
-  // Works on elements of a native type; `params` are exponent and mantissa bits of reduce-precision and
-  // the biased exponent below which numbers of a narrower stored type are subnormal.
+  // Computes `n` elements of a native type. `params` holds, for reduce-precision, the exponent bits and the mantissa
+  // bits, and the biased exponent below which numbers of a narrower stored type are subnormal.
   using Loop = void (*)(const void* const* in, void* out, int64_t n, const int64_t* params);
 
-  // nullopt: not an elementwise operation, or not on these types. Convert and bitcast-convert of equal widths count.
+  // Returns nullopt if the operation is not elementwise or does not exist for these types. Supports convert, and
+  // bitcast-convert between types of equal width.
   static std::optional<ElementwiseKernel> Make(Opcode opcode, const Attributes& attrs,
                                                absl::Span<const PrimitiveType> operands, PrimitiveType result);
 
-  // out[i] = op(in[0][i], in[1][i], ...). `out` may be the same array as one of equal element width in `in`.
+  // Computes out[i] = op(in[0][i], in[1][i], ...) for i < n. `out` may be the same array as an input of equal element
+  // width.
   void Run(const void* const* in, void* out, int64_t n) const {
     if (direct_)
       loop_(in, out, n, params_);
@@ -43,7 +45,8 @@ class ElementwiseKernel {
   int64_t params_[3] = {0, 0, 0};
 };
 
-// The tables of loops; null where the type has no such operation. Types: f32, f64 / 8 to 64-bit integers / c64, c128.
+// Return the loop of an operation, or null if the type does not have the operation. FloatLoop takes f32 and f64,
+// IntegerLoop the integers of 8 to 64 bits, ComplexLoop c64 and c128.
 ElementwiseKernel::Loop FloatLoop(Opcode opcode, const Attributes& attrs, PrimitiveType type);
 ElementwiseKernel::Loop IntegerLoop(Opcode opcode, const Attributes& attrs, PrimitiveType type);
 ElementwiseKernel::Loop ComplexLoop(Opcode opcode, const Attributes& attrs, PrimitiveType type);

@@ -1,4 +1,4 @@
-// Shapes of loops shared by the files of elementwise operations.
+// Loop templates that the files of elementwise operations share.
 #ifndef BACKPLANE_CORE_OPS_ELEMENTWISE_LOOPS_H_
 #define BACKPLANE_CORE_OPS_ELEMENTWISE_LOOPS_H_
 
@@ -6,7 +6,7 @@
 
 namespace backplane {
 
-// Op is a type with a static Of(a), Of(a, b) or Of(a, b, c).
+// `Op` is a type with a static function Of(a), Of(a, b) or Of(a, b, c).
 template <typename Op, typename T, typename R = T>
 void Loop1(const void* const* in, void* out, int64_t n, const int64_t*) {
   const T* a = static_cast<const T*>(in[0]);
@@ -53,7 +53,8 @@ BACKPLANE_OP2(GtOp, a > b)
 BACKPLANE_OP2(LeOp, a <= b)
 BACKPLANE_OP2(LtOp, a < b)
 
-// Compare on a type with the six operators; Adapt turns an element into what is compared.
+// A comparison after conversion of both operands: `Adapt::Of` converts an element to a type that has the six comparison
+// operators.
 template <typename Op, typename Adapt>
 struct Adapted {
   template <typename T>

@@ -1,4 +1,5 @@
-// The functions of one family of operations (families/<name>.cc). op_info.cc joins them with the table.
+// Declares the functions of the families of operations (families/<name>.cc). op_info.cc puts them into the operation
+// table.
 #ifndef BACKPLANE_CORE_OPS_FAMILY_H_
 #define BACKPLANE_CORE_OPS_FAMILY_H_
 
@@ -6,7 +7,8 @@
 
 namespace backplane {
 
-// Each family file defines these three for all of its operations and switches on op.opcode where they differ.
+// Each family file defines these three functions for all of its operations. They switch on op.opcode where the
+// operations differ.
 #define BACKPLANE_FAMILY(name)                                                                                      \
   absl::StatusOr<Shape> Infer##name(const OpContext& op);                                                           \
   absl::StatusOr<Literal> Evaluate##name(const OpContext& op, absl::Span<const Literal* const> args, EvalEnv& env); \

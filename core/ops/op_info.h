@@ -1,7 +1,7 @@
-// What the framework knows about each operation: its line of op_table.def, and the functions of its family file.
+// The operation table: each operation's line of op_table.def and the functions of its family.
 //
-// A family's functions take shapes, attributes and literals, never instructions; a called computation comes as a
-// callable. So the evaluator, the verifier, constant folding and the builder share them.
+// A family's functions take shapes, attributes and literals, never instructions. They get called computations as
+// callables. Therefore the evaluator, the verifier, constant folding and the builder can all use them.
 #ifndef BACKPLANE_CORE_OPS_OP_INFO_H_
 #define BACKPLANE_CORE_OPS_OP_INFO_H_
 
@@ -24,10 +24,10 @@ enum class Opcode : uint8_t {
 
 enum OpTrait : uint32_t {
   kElementwise = 1,        // an output element is computed from the same element of each operand
-  kCommutative = 2,        // of the two operands
+  kCommutative = 2,        // the two operands may be swapped
   kDeclared = 4,           // operands and attributes do not determine the result shape: it must be given
-  kSideEffect = 8,         // never removed; the order is kept
-  kCollective = 16,        // devices take part together
+  kSideEffect = 8,         // must not be removed or reordered with other side effects
+  kCollective = 16,        // several devices execute it together
   kHasCalled = 32,         // has called computations
   kTranscendental = 64,    // its cost is counted in transcendentals
   kResultAccuracy = 128,   // takes a result accuracy
@@ -54,38 +54,42 @@ struct OpContext {
   absl::string_view name;  // the instruction's name, for messages; may be empty
   absl::Span<const Shape* const> operands;
   const Attributes* attrs = nullptr;      // never null
-  absl::Span<const ProgramShape> called;  // called computations' signatures, in order
+  absl::Span<const ProgramShape> called;  // signatures of the called computations, in order
   const Shape* declared = nullptr;        // the given result shape; null when it is to be inferred
   const Literal* literal = nullptr;       // constants only
 
-  // "dot.3: text [label]" as InvalidArgument.
+  // Returns InvalidArgument with the message "dot.3: text [label]".
   absl::Status Error(absl::string_view label, absl::string_view text) const;
   const Shape& operand(int i) const { return *operands[i]; }
 };
 
 class ScalarProgram;  // core/ops/scalar_program.h
 
-// What evaluation needs from its surroundings. Implemented by core/eval.
+// The environment of an evaluation. core/eval implements it.
 class EvalEnv {
  public:
   virtual ~EvalEnv() = default;
   // Runs the i-th called computation.
   virtual absl::StatusOr<Literal> Call(int i, absl::Span<const Literal* const> args) = 0;
-  // The same, but takes the arguments over, so that the callee may change them in place.
+  // Like Call, but takes ownership of the arguments, so that the callee may change them in place.
   virtual absl::StatusOr<Literal> CallMoved(int i, std::vector<Literal> args) {
     std::vector<const Literal*> pointers;
     for (const Literal& a : args) pointers.push_back(&a);
     return Call(i, pointers);
   }
-  // The value of operand i. It is moved out of the environment when nobody needs it any more: its data is then unique.
+  // Returns the value of operand i, which is `operand`. If this is its last use, moves it out of the environment, so
+  // that an operation can change it in place unless another value shares its data.
   virtual Literal TakeOperand(int i, const Literal& operand) { return operand; }
-  // The i-th called computation as a program over scalars; null when it is more than elementwise operations on scalars.
+  // Returns the i-th called computation as a scalar program. Null if it contains anything but elementwise operations on
+  // scalars.
   virtual const ScalarProgram* CalledScalarProgram(int i) { return nullptr; }
-  // Called once for each iteration of a loop; an error ends the evaluation.
+  // Loops call this once per iteration. An error ends the evaluation.
   virtual absl::Status CheckCancelled() { return absl::OkStatus(); }
-  // If the i-th called computation is one binary operation on its two parameters (in order), that operation.
+  // Returns the binary operation that the i-th called computation applies to its two parameters, in order. Nullopt for
+  // any other computation.
   virtual std::optional<Opcode> CalledBinaryOp(int i) = 0;
-  // Collectives, custom calls, transfers, random state, replica and partition ids: what only a running program knows.
+  // Executes an operation whose result depends on the running program: collectives, custom calls, transfers, random
+  // state, replica and partition ids.
   virtual absl::StatusOr<Literal> RunExternal(const OpContext& op, absl::Span<const Literal* const> operands) = 0;
 };
 
@@ -102,31 +106,32 @@ struct OpInfo {
   const char* text;  // HLO name
   int arity;         // -1: any
   uint32_t traits;
-  const char* stablehlo;           // ';' separated
+  const char* stablehlo;           // names in StableHLO or CHLO, separated by ';'
   std::vector<AttrId> attributes;  // allowed, in printing order
   InferFn infer;        // checks operands, attributes and, where given, the declared shape; returns the result shape
-  EvaluateFn evaluate;  // the definition; result has exactly the inferred dims
+  EvaluateFn evaluate;  // computes the result, which has the inferred dimensions
   CostFn cost;          // null: bytes only
 
-  // Of a line OP_UNARY, OP_FUNCTION or OP_BINARY; see op_table.def.
+  // Set for elementwise operations with a line OP_UNARY, OP_FUNCTION or OP_BINARY; see op_table.def.
   std::optional<OperandTypes> operand_types = std::nullopt;
   int since = 0, accuracy_since = 0;
 
   bool Has(OpTrait t) const { return (traits & t) != 0; }
 };
 
-// The constant table, in the order of the enumerators. Made on first use, thread-safe.
+// Returns the table, in the order of the enumerators. It is built on first use. Thread-safe.
 absl::Span<const OpInfo> Operations();
 const OpInfo& Info(Opcode opcode);
 std::optional<Opcode> OpcodeFromText(absl::string_view text);  // HLO name
 absl::string_view OpName(Opcode opcode);
-// The operation with this name in StableHLO, without the dialect, or in CHLO ("add", "chlo.erf"); null when there is
-// none.
+// Returns the operation with this name in StableHLO, without the dialect prefix, or in CHLO, with it ("add",
+// "chlo.erf"). Null if there is none.
 const OpInfo* FindByStablehlo(absl::string_view name);
 
-// Result shape of an operation; runs every check of the operation's family. Layouts of the operands are ignored.
+// Returns the result shape of an operation after all checks of its family. Ignores the layouts of the operands. A
+// violated rule is an InvalidArgument error whose message ends in the label of the rule.
 absl::StatusOr<Shape> InferShape(const OpContext& op);
-// Value of an operation on literals; the context must have passed InferShape with the literals' shapes.
+// Evaluates an operation on literals. The context must have passed InferShape with the shapes of the literals.
 absl::StatusOr<Literal> EvaluateOp(const OpContext& op, absl::Span<const Literal* const> operands, EvalEnv& env);
 Cost CostOf(const OpContext& op, const Shape& result);
 

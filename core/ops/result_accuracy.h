@@ -1,8 +1,9 @@
-// Which accuracy a user may ask of an operation that approximates its result: one with the trait kResultAccuracy.
+// Checks the result accuracy that a program requests of an operation with the trait kResultAccuracy, which approximates
+// its result.
 //
-// DEFAULT and HIGHEST have no bounds; TOLERANCE has at least one of an absolute bound, a relative bound and a number of
-// units in the last place: |expected - actual| <= max(|expected| * max(rtol, ulps * eps), atol). Only the
-// backend knows whether its code keeps the bounds; here the request itself is checked.
+// DEFAULT and HIGHEST have no bounds. TOLERANCE has at least one of an absolute bound, a relative bound and a bound in
+// units in the last place: |expected - actual| <= max(|expected| * max(rtol, ulps * eps), atol). These checks concern
+// the request only; whether generated code keeps the bounds is known to the backend alone.
 #ifndef BACKPLANE_CORE_OPS_RESULT_ACCURACY_H_
 #define BACKPLANE_CORE_OPS_RESULT_ACCURACY_H_
 
@@ -10,8 +11,9 @@
 
 namespace backplane {
 
-// InvalidArgument, with `name` in front: [result_accuracy_i1] the operation takes none; [result_accuracy_c1] a bound is
-// negative or not finite; [result_accuracy_c2] bounds without TOLERANCE; [result_accuracy_c3] TOLERANCE without bounds.
+// Returns InvalidArgument, whose message begins with `name`: [result_accuracy_i1] the operation takes no accuracy;
+// [result_accuracy_c1] a bound is negative or not finite; [result_accuracy_c2] bounds without TOLERANCE;
+// [result_accuracy_c3] TOLERANCE without bounds.
 absl::Status CheckResultAccuracy(Opcode opcode, absl::string_view name, const ResultAccuracy& accuracy);
 
 }  // namespace backplane

@@ -1,7 +1,8 @@
-// A computation of elementwise operations on scalars as a list of steps on registers, run on many lanes at once.
+// A computation of elementwise scalar operations, compiled to steps on registers. A step runs on many lanes at once.
 //
-// Reductions, sorts, scatters and maps call such computations for every element; through this they cost a few
-// nanoseconds each instead of an interpreted call. Built by core/eval from a computation, run by core/ops.
+// Reductions, sorts, scatters and maps call such a computation for every element. A scalar program costs a few
+// nanoseconds per element, much less than interpreting the call. core/eval builds it from a computation
+// (scalar_compiler.h).
 #ifndef BACKPLANE_CORE_OPS_SCALAR_PROGRAM_H_
 #define BACKPLANE_CORE_OPS_SCALAR_PROGRAM_H_
 
@@ -21,7 +22,7 @@ class ScalarProgram {
     int arity = 1;
   };
 
-  // Registers 0..parameters-1 are the parameters. Each Add returns the new register.
+  // Registers 0 to parameters-1 hold the parameters. Each Add returns the number of the new register.
   explicit ScalarProgram(std::vector<PrimitiveType> parameters) : types_(parameters), parameters_(parameters.size()) {}
   int AddConstant(const Literal& scalar);
   int AddStep(const ElementwiseKernel& kernel, absl::Span<const int> in, PrimitiveType result);
@@ -41,7 +42,8 @@ class ScalarProgram {
   std::vector<int> results_;
 };
 
-// The registers of one run. Parameters are arrays of the caller; they are only read. Not thread-safe.
+// Runs a program and holds its registers. Bind sets the array of a parameter, which belongs to the caller and is only
+// read; result() is valid until the next Run. The program must outlive the machine. Not thread-safe.
 class ScalarMachine {
  public:
   ScalarMachine(const ScalarProgram& program, int64_t lanes);

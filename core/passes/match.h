@@ -97,7 +97,8 @@ inline auto Uniform(const Literal** value = nullptr) {
   });
 }
 
-// The same for one value, which must be exact in the element type. 0 does not match -0. Complex constants never match.
+// Like Uniform, for one value, which must be exact in the element type. 0 does not match -0. Complex constants never
+// match.
 inline auto UniformValue(double value) {
   return Where([value](const Instruction* i) {
     const Literal* l = UniformConstant(i);
@@ -114,7 +115,7 @@ struct OpPattern {
   std::tuple<Operands...> operands;
   Instruction** capture = nullptr;
 
-  // The same, and stores the instruction.
+  // Returns this pattern, which also stores the matched instruction in *where.
   OpPattern As(Instruction** where) const {
     OpPattern p = *this;
     p.capture = where;
@@ -159,8 +160,8 @@ CommutativePattern<P, Q> Commutative(Opcode opcode, P p, Q q) {
   return {opcode, std::move(p), std::move(q)};
 }
 
-// Broadcast(p) matches a broadcast, with any dimensions, of an instruction that `p` matches. The other pattern also
-// matches that scalar itself.
+// BroadcastOf(p) matches a broadcast, with any dimensions, of an instruction that `p` matches. Splat(p) matches a
+// broadcast of a scalar that `p` matches, and also that scalar itself.
 template <typename P>
 auto BroadcastOf(P p) {
   return Op(Opcode::kBroadcast, std::move(p));
@@ -179,7 +180,7 @@ auto OneUser(P p) {
   return Where([p = std::move(p)](Instruction* i) { return i->users().size() == 1 && !i->IsRoot() && p.Match(i); });
 }
 
-// Matches if either of two patterns does (only the first match stores captures), or if both do.
+// AnyOf matches if at least one of two patterns does; only the first match stores captures. AllOf matches if both do.
 template <typename P, typename Q>
 auto AnyOf(P p, Q q) {
   return Where([p = std::move(p), q = std::move(q)](Instruction* i) { return p.Match(i) || q.Match(i); });

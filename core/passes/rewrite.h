@@ -1,4 +1,4 @@
-// Helpers for passes.
+// Helpers that passes use to create, replace and inline instructions.
 #ifndef BACKPLANE_CORE_PASSES_REWRITE_H_
 #define BACKPLANE_CORE_PASSES_REWRITE_H_
 

@@ -5,7 +5,7 @@
 // transposed blocks. Other layouts are copied element by element. Elements may be packed on either side (4 bits in 4 or
 // in 8): packed elements start at the low bits of a byte, and are sign-extended for signed types when unpacked.
 //
-// A metadata prefix is copied verbatim. Returns Unimplemented if only one of the layouts has a prefix.
+// A metadata prefix is copied verbatim. Plan returns Unimplemented if only one of the layouts has a prefix.
 //
 // A plan is immutable; several threads may run it at once on different targets. Source and target must not overlap.
 #ifndef BACKPLANE_CORE_RELAYOUT_RELAYOUT_H_

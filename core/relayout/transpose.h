@@ -34,13 +34,14 @@ struct TransposePlan {
 // Returns the register width of this machine: 16, 32 or 64 bytes.
 int TransposeVectorBytes();
 
-// `result_bytes` is the total size of all matrices of the operation and decides about non-temporal stores. `vector`
-// limits the register width unless it is 0. A pitch must hold a row; rows of the target must not overlap.
+// Plans a transpose. `result_bytes` is the total size of all matrices of the operation and determines whether
+// non-temporal stores are used. `vector` limits the register width unless it is 0. A pitch must hold a row; rows of the
+// target must not overlap.
 TransposePlan PlanTranspose(int64_t width, int64_t rows, int64_t columns, int64_t source_pitch, int64_t target_pitch,
                             int64_t result_bytes, int64_t vector = 0);
 
-// `source` and `target` point to the first element of the matrix. `row` and `column` are the first row and column of
-// the tile, multiples of the tile sizes.
+// Transposes one tile. `source` and `target` point to the first element of the matrix. `row` and `column` are the first
+// row and column of the tile, multiples of the tile sizes. `scratch` has scratch_bytes bytes.
 void RunTransposeTile(const TransposePlan* plan, const void* source, void* target, int64_t row, int64_t column,
                       void* scratch);
 

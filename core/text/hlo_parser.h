@@ -1,9 +1,10 @@
 // Parses HLO text: the output of PrintModule and of XLA's tools, optimized or not.
 //
 // Every instruction is added with inference and all checks of its operation, so a parsed module is a verified one.
-// Instructions may omit their shape if it can be inferred. XLA's annotations that do not affect the meaning of the
-// program (scheduling, statistics, origins, propagation flags) are dropped; stack frame tables become source files and
-// lines. Returns InvalidArgument with "hlo text LINE:COLUMN: ", and Unimplemented for what the IR cannot represent.
+// Instructions may omit their shape if it can be inferred. Annotations of XLA that do not affect the meaning of the
+// program (scheduling, statistics, origins, propagation flags, stack frame tables) are kept as text in the annotations
+// of the module and its instructions. Stack frame ids also become source files and lines. Returns InvalidArgument with
+// "hlo text LINE:COLUMN: ", and Unimplemented for what the IR cannot represent.
 #ifndef BACKPLANE_CORE_TEXT_HLO_PARSER_H_
 #define BACKPLANE_CORE_TEXT_HLO_PARSER_H_
 

@@ -11,6 +11,7 @@ struct FloatFormat {
   int least;  // exponent of the smallest normal number, 2^least
 };
 
+// Returns zeros for a type that is not a float.
 constexpr FloatFormat FloatFormatOf(PrimitiveType type) {
   switch (type) {
     case PrimitiveType::kF64:

@@ -36,7 +36,7 @@ struct f16 {
   explicit operator float() const { return HalfBitsToFloat(bits); }
 };
 
-// A type of at most one byte, described by its PrimitiveType. Converts by tables that are built on first use.
+// Convert a float format of at most one byte, which `type` names. They use tables that are built on first use.
 uint8_t FloatToSmallBits(PrimitiveType type, float f);
 float SmallBitsToFloat(PrimitiveType type, uint8_t bits);
 
@@ -52,7 +52,7 @@ struct SmallFloat {
   explicit operator float() const { return SmallBitsToFloat(kType, bits); }
 };
 
-// An integer of 1, 2 or 4 bits, stored in one byte. Arithmetic is done in int; results wrap to the width.
+// An integer of 1, 2 or 4 bits, stored in one byte. The constructor wraps its argument to the width.
 template <int kBits, bool kSigned>
 struct SmallInt {
   std::conditional_t<kSigned, int8_t, uint8_t> value = 0;
@@ -192,8 +192,9 @@ BACKPLANE_PRIMITIVE_TYPES(BACKPLANE_X)
 #undef BACKPLANE_TYPE_OF_Complex
 #undef BACKPLANE_TYPE_OF_None
 
-// The type in which arithmetic on an element type is done: float for floats narrower than f32, int64 for SmallInt.
-// Other integers are not promoted, because they wrap at their own width.
+// The type in which arithmetic on an element type is done: float for f16 and bf16, otherwise the native type itself.
+// Integers are not promoted, because they wrap at their own width. SmallFloat and SmallInt have no operators: convert
+// them to float or int64_t first.
 template <PrimitiveType kType>
 using ComputeType =
     std::conditional_t<std::is_same_v<NativeType<kType>, f16> || std::is_same_v<NativeType<kType>, bf16>, float,

@@ -15,7 +15,7 @@
 
 namespace backplane {
 
-// X(enumerator, number, text name, bits, class): class is pred, sint, uint, float, complex or none.
+// X(enumerator, number, text name, width in bits, class). The class is Pred, Signed, Unsigned, Float, Complex or None.
 #define BACKPLANE_PRIMITIVE_TYPES(X)               \
   X(kPred, 1, "pred", 8, Pred)                     \
   X(kS8, 2, "s8", 8, Signed)                       \

@@ -64,8 +64,8 @@ class Shape {
   Shape WithoutLayout() const;
   Shape WithElementType(PrimitiveType t) const;
 
-  // Returns an error for negative or overflowing sizes (more than 2^62 bytes), invalid layouts and invalid element
-  // types.
+  // Returns InvalidArgument for an invalid element type, a negative size, an array of more than 2^62 bytes (a size of 0
+  // counts as 1), or a layout that does not fit the dimensions.
   absl::Status Validate() const;
 
   std::string ToString(bool with_layout = false) const;
@@ -105,10 +105,11 @@ void ForEachLeaf(const Shape& shape, Fn&& fn) {
   walk(walk, shape);
 }
 
-// Row-major strides in elements.
+// Returns the row-major strides of an array, in elements.
 DimVector RowMajorStrides(absl::Span<const int64_t> dims);
 
-absl::StatusOr<Shape> ParseShape(absl::string_view text);  // consumes the whole text; the layout is optional
+// Parses a complete text. The layout is optional. Returns InvalidArgument with the offset of the error.
+absl::StatusOr<Shape> ParseShape(absl::string_view text);
 // Parses one shape at the front of `text` and removes it. A layout must follow the dimensions without white space.
 absl::StatusOr<Shape> ConsumeShape(absl::string_view* text);
 

@@ -1,4 +1,4 @@
-// Identifies the build that this code belongs to.
+// Identifies the build of the library or program that contains this code.
 #ifndef BACKPLANE_SDK_BACKEND_BUILD_ID_H_
 #define BACKPLANE_SDK_BACKEND_BUILD_ID_H_
 
@@ -7,9 +7,9 @@
 namespace backplane {
 
 // Returns the build id that the linker has written into the library or program that contains this function, in
-// hexadecimal: equal bytes have equal ids, other builds have others. "none" where the linker writes no ids. Machine
-// code that one build has stored may be loaded by that build alone: what surrounds it, such as argument order and
-// names, is decided by the compiler's sources. Thread-safe.
+// hexadecimal, or "none" if the linker wrote none. Equal binaries have equal ids, and different ones have different
+// ids. Only the build that stored machine code may load it again, because the sources of the compiler determine what
+// the code expects, such as the order of arguments and the names of symbols. Thread-safe.
 const std::string& BuildId();
 
 }  // namespace backplane

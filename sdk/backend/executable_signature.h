@@ -1,8 +1,8 @@
-// The signature of an executable: what a launch of it takes and gives.
+// The signature of an executable: the arguments that a launch takes and the outputs that it returns.
 //
-// Arguments and outputs are leaves: the arrays and tokens of the entry's parameters and result, in order. Everything
-// that names an argument or an output here and in ExecuteRequest names it by its number among them, never by the
-// number of a parameter, which may be a tuple of several leaves.
+// Arguments and outputs are leaves: the arrays and tokens of the entry's parameters and result, in order. This header
+// and ExecuteRequest identify an argument or an output by its number among these leaves, never by the number of a
+// parameter of the entry, which may be a tuple of several leaves.
 #ifndef BACKPLANE_SDK_BACKEND_EXECUTABLE_SIGNATURE_H_
 #define BACKPLANE_SDK_BACKEND_EXECUTABLE_SIGNATURE_H_
 
@@ -21,17 +21,19 @@ namespace backplane {
 struct ParameterInfo {
   Shape shape;  // with layout
   std::string memory_kind = "device";
-  bool donated = false;  // the caller's buffer is consumed (its memory is an output's) unless marked non-donatable
+  bool donated = false;  // a launch consumes the buffer, for an output, unless the caller marks it non-donatable
   std::string name;      // for messages: "params['w']"; may be empty
-  // A serialized OpSharding. Absent: replicated where another parameter has one, else nothing is known.
+  // A serialized OpSharding. If it is absent, the argument is replicated if any other parameter has a sharding;
+  // otherwise nothing is known.
   std::optional<std::string> sharding;
 };
 
 struct OutputInfo {
   Shape shape;  // with layout
   std::string memory_kind = "device";
-  std::optional<std::string> sharding;  // as of a parameter
-  // The argument whose memory this output takes where the caller donates it; -1: none. No two outputs name the same.
+  std::optional<std::string> sharding;  // as for a parameter
+  // The argument whose memory this output reuses if the caller donates it; -1: none. No two outputs have the same
+  // alias.
   int32_t alias = -1;
 };
 
@@ -46,22 +48,22 @@ struct ExecutableSignature {
   void SetAliases(absl::Span<const int32_t> aliases);
 };
 
-// Where the layouts of arguments and outputs are written.
+// The place where the layouts of arguments and outputs are stored.
 enum class LayoutSource : uint8_t {
   kEntry,   // in the shapes of the entry's parameters and result
   kConfig,  // in ModuleConfig
 };
 
-// Describes a module that has been through all passes, by its entry and its ModuleConfig. Arrays without a layout are
-// row-major. Input-output aliases become aliases of leaves, of which each argument and each output has at most one; the
-// first named wins. An argument that an alias names is donated even where another alias has won. Buffer donors are not
-// looked at: which output can use one depends on the backend (SetAliases, AliasDonors).
+// Describes the entry and the ModuleConfig of a module that has been through all passes. Arrays without a layout are
+// row-major. Input-output aliases become aliases of leaves. Each argument and each output has at most one alias: the
+// first one listed. An argument that is listed in another alias is donated as well. Ignores buffer donors, because the
+// backend determines which outputs can use them (SetAliases, AliasDonors).
 //
-// InvalidArgument where an alias names a parameter leaf that does not exist.
+// Returns InvalidArgument if an alias names a parameter leaf that does not exist.
 absl::StatusOr<ExecutableSignature> DescribeEntry(const Module& module, LayoutSource layouts);
 
-// Lets each buffer donor of the module serve the first output without an alias that has the same shape, layout and
-// memory kind. A donor that no such output is left for is not donated. InvalidArgument where a donor is no leaf.
+// Assigns to each buffer donor of the module the first output without an alias that has the same shape, layout and
+// memory kind. A donor without such an output is not donated. Returns InvalidArgument if a donor is not a leaf.
 absl::Status AliasDonors(const Module& module, ExecutableSignature* signature);
 
 }  // namespace backplane

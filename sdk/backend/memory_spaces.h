@@ -28,7 +28,7 @@ class MemorySpaces : public std::enable_shared_from_this<MemorySpaces> {
   bool IsHost(int32_t memory) const;
   size_t ZeroCopyAlignment(int32_t memory) const { return IsHost(memory) ? kHostStorageAlignment : 0; }
 
-  // The same as the functions of Client (backend.h).
+  // See the functions of Client with the same names (backend.h).
   absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t memory, size_t bytes);
   absl::StatusOr<size_t> StorageSize(const Shape& shape) const;
   absl::Status CopyFromHost(const HostArray& src, const DeviceArray& dst) const;

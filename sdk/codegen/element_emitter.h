@@ -1,8 +1,9 @@
-// One element, or one vector of elements, through one HLO operation: types, constants, conversions, arithmetic.
+// Emits LLVM IR for one HLO operation on one element or on a vector of elements: types, constants, conversions,
+// arithmetic.
 //
-// In registers an element has its compute type: f16, bf16 and the 8-bit floats are f32 that hold an exactly
-// representable value (every arithmetic result is rounded), pred is i1, integers narrower than a byte are i8 kept in
-// range, complex numbers are two values. A scalar beside vectors is splatted.
+// In registers an element has its compute type. f16, bf16 and the 8-bit floats are held as f32 with an exactly
+// representable value: every arithmetic result is rounded. pred is i1. Integers narrower than a byte are i8 within
+// their range. A complex number is two values. A scalar that is combined with vectors is splatted.
 #ifndef BACKPLANE_SDK_CODEGEN_ELEMENT_EMITTER_H_
 #define BACKPLANE_SDK_CODEGEN_ELEMENT_EMITTER_H_
 
@@ -21,7 +22,7 @@ namespace backplane::codegen {
 struct Val {
   llvm::Value* v = nullptr;       // the value, or the real part
   llvm::Value* im = nullptr;      // imaginary part
-  llvm::Value* stored = nullptr;  // the value in its storage type, when it is at hand
+  llvm::Value* stored = nullptr;  // the value in its storage type if it has been computed, else null
   explicit operator bool() const { return v != nullptr; }
 };
 using Vals = absl::InlinedVector<Val, 3>;
@@ -35,40 +36,40 @@ class ElementEmitter {
   llvm::Module* module() { return module_; }
   const IrTarget& target() const { return *target_; }
   VectorMath& math() { return math_; }
-  // The first operation that could not be emitted; the code is then useless.
+  // The error of the first operation that could not be emitted. After an error the emitted code is invalid.
   const absl::Status& status() const { return status_; }
   void Fail(absl::Status status) {
     if (status_.ok()) status_ = std::move(status);
   }
 
-  // Element types without lanes. Complex storage is an array of two parts.
+  // The LLVM types of one element. The storage type of a complex number is an array of two parts.
   llvm::Type* StorageType(PrimitiveType t);
-  llvm::Type* ComputeType(PrimitiveType t);  // of the real part
+  llvm::Type* ComputeType(PrimitiveType t);  // of the real part if complex
 
   Val FromStorage(PrimitiveType t, llvm::Value* raw);  // raw: StorageType or a vector of it; not complex
   llvm::Value* ToStorage(PrimitiveType t, const Val& v);
 
-  // Results of arithmetic that happened in the compute type: rounded, wrapped to the type's values.
+  // Rounds or wraps a result in the compute type to a value of type t.
   Val Round(PrimitiveType t, llvm::Value* computed);
 
   Val Constant(const Literal& literal, int64_t linear);
-  // Zero, one, or the identity of a reduction of the named operation; false when it has none.
+  // Sets *v to the identity of a reduction by `op`, such as zero or one. Returns false if there is none.
   bool Identity(Opcode op, PrimitiveType t, Val* v);
   static bool HasIdentity(Opcode op, PrimitiveType t);
 
   static int LanesOf(llvm::Value* v);  // 0: scalar
   static int LanesOf(const Val& v) { return LanesOf(v.v); }
-  llvm::Value* Splat(llvm::Value* v, int lanes);  // as it is when lanes is 0 or it is a vector already
+  llvm::Value* Splat(llvm::Value* v, int lanes);  // returns v if lanes is 0 or v is a vector
   Val Splat(const Val& v, int lanes);
 
-  // Any operation with trait kElementwise, and map-like ones (real, complex, compare ...). Operands need not have the
-  // same lanes. `rounded` false leaves the result of f16 and bf16 arithmetic in f32 precision.
+  // Emits an operation with the trait kElementwise, or a similar one (real, complex, compare, ...). Operands may mix
+  // scalars and vectors. If `rounded` is false, the result of f16 and bf16 arithmetic keeps f32 precision.
   Val Emit(const Instruction& op, absl::Span<const Val> operands, bool rounded = true);
   Val Binary(Opcode op, PrimitiveType t, Val x, Val y, bool rounded = true);
   Val Convert(const Val& v, PrimitiveType from, PrimitiveType to);
   Val BitcastConvert(const Val& v, PrimitiveType from, PrimitiveType to);
   Val Select(llvm::Value* condition, const Val& x, const Val& y);
-  // An index (integer scalar or vector) as an element of type t.
+  // Converts an index, an integer scalar or vector, to an element of type t.
   Val FromInteger(llvm::Value* index, PrimitiveType t);
 
   static absl::Status CanEmit(const Instruction& op);
@@ -101,7 +102,7 @@ class ElementEmitter {
   std::map<PrimitiveType, llvm::GlobalVariable*> decode_tables_;
 };
 
-// The element types that kernels know, by class.
+// Classify the float types that kernels support.
 bool IsSmallFloat(PrimitiveType t);   // narrower than 16 bits
 bool IsNarrowFloat(PrimitiveType t);  // computed in f32: f16, bf16 and the small ones
 

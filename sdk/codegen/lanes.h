@@ -1,4 +1,4 @@
-// Types with as many lanes as a value.
+// LLVM types with a given number of lanes.
 #ifndef BACKPLANE_SDK_CODEGEN_LANES_H_
 #define BACKPLANE_SDK_CODEGEN_LANES_H_
 
@@ -7,7 +7,7 @@
 
 namespace backplane::codegen {
 
-// `element`, or the vector of it with the lanes of `like`.
+// Returns `element` if `like` is a scalar, else a vector of `element` with as many lanes as `like`.
 inline llvm::Type* WithLanes(llvm::Type* element, llvm::Value* like) {
   const int lanes = ElementEmitter::LanesOf(like);
   return lanes ? llvm::FixedVectorType::get(element, lanes) : element;

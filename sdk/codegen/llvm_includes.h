@@ -1,5 +1,5 @@
-// The LLVM headers that code generation needs, in one place. Include it from .cc files only: it is slow to compile,
-// and no public header of this plugin may depend on LLVM.
+// The LLVM headers that code generation needs, in one place. They are slow to compile: include this header only from
+// .cc files.
 #ifndef BACKPLANE_SDK_CODEGEN_LLVM_INCLUDES_H_
 #define BACKPLANE_SDK_CODEGEN_LLVM_INCLUDES_H_
 

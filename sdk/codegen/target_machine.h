@@ -1,7 +1,8 @@
-// From IR to code for an IrTarget: LLVM's machine, the data layout, the passes in between.
+// Compiles LLVM IR to code for an IrTarget: the TargetMachine, the data layout and the passes.
 //
-// Nothing here reads or sets an option of the process. The caller has registered the target with LLVM
-// (InitializeNativeTarget, LLVMInitializeAMDGPUTarget, ...); this library links no code generator itself.
+// These functions neither read nor set options of the process. The caller must have registered the target with LLVM
+// (InitializeNativeTarget, LLVMInitializeAMDGPUTarget, ...), because this library links no code generator itself. Not
+// thread-safe for one machine or one module; different ones may be used at once.
 #ifndef BACKPLANE_SDK_CODEGEN_TARGET_MACHINE_H_
 #define BACKPLANE_SDK_CODEGEN_TARGET_MACHINE_H_
 
@@ -19,13 +20,14 @@ class TargetMachine;
 
 namespace backplane::codegen {
 
-// One machine serves one thread at a time.
+// Creates LLVM's machine for a target. Only one thread at a time may use it.
 absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const IrTarget& target);
 
 // Gives an empty module the target's triple and data layout.
 void SetModuleTarget(llvm::Module& module, const IrTarget& target, const llvm::TargetMachine& machine);
 
-// The one pass over IR that pays: values that the emitters made twice.
+// Merges equal values. This is the only IR pass that saves more time than it takes, because the emitters create some
+// values twice.
 void EliminateCommonSubexpressions(llvm::Module& module, llvm::TargetMachine& machine);
 
 enum class CodeKind {
@@ -33,7 +35,7 @@ enum class CodeKind {
   kAssembly,  // text; PTX for NVPTX
 };
 
-// The code of a module, by target.passes. The module can be compiled again.
+// Generates the code of a module with the passes that the target enables. The module can be compiled again.
 absl::StatusOr<std::string> GenerateCode(llvm::Module& module, llvm::TargetMachine& machine, const IrTarget& target,
                                          CodeKind kind);
 

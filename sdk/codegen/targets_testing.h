@@ -1,4 +1,4 @@
-// For tests that compile for machines of every family.
+// Helpers for tests that compile for machines of every family.
 #ifndef BACKPLANE_SDK_CODEGEN_TARGETS_TESTING_H_
 #define BACKPLANE_SDK_CODEGEN_TARGETS_TESTING_H_
 
@@ -10,7 +10,7 @@
 
 namespace backplane::codegen {
 
-// Makes the code generators known to LLVM.
+// Registers the code generators of all families with LLVM.
 inline void InitializeTargets() {
   LLVMInitializeX86TargetInfo(), LLVMInitializeX86Target(), LLVMInitializeX86TargetMC(), LLVMInitializeX86AsmPrinter();
   LLVMInitializeAMDGPUTargetInfo(), LLVMInitializeAMDGPUTarget(), LLVMInitializeAMDGPUTargetMC();
@@ -19,7 +19,7 @@ inline void InitializeTargets() {
   LLVMInitializeNVPTXAsmPrinter();
 }
 
-// What an object needs from elsewhere. The first symbol of every ELF table has no name.
+// Returns the undefined symbols of an object file. Skips the first symbol of an ELF table, which has no name.
 inline std::vector<std::string> UndefinedSymbols(const std::string& object) {
   std::vector<std::string> names;
   auto file = llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(object, "object"));

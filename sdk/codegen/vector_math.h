@@ -1,12 +1,13 @@
-// Elementary functions as LLVM IR, for scalars and vectors of any length of f16, bf16, f32 and f64.
+// Emits elementary functions as LLVM IR, for scalars and vectors of any length of f16, bf16, f32 and f64.
 //
-// Short functions are emitted inline (a call spills every live vector around it: 16 to 24 % slower); long ones, and
-// those with branches, become internal functions of the module, one for each element type and length, and are called.
-// Emit never adds basic blocks to the caller's function. f16 and bf16 are computed in f32 and rounded once.
+// Short functions are emitted inline, because a call spills every live vector around it, which is 16 to 24 % slower.
+// Long functions, and those with branches, become internal functions of the module, one per element type and length,
+// and are called. Emit never adds basic blocks to the function of the caller. f16 and bf16 are computed in f32 and
+// rounded once.
 //
 // Special values follow IEEE 754 and C's Annex F: infinities, NaN, signed zeros, gradual underflow, with one
 // exception: of two zeros of different sign kMaximum and kMinimum return the second operand.
-// The errors that functions of one operand promise (MathError) are measured by vector_math_test: at most 2.5 units of
+// vector_math_test measures the error bounds of functions of one operand (MathError), which are at most 2.5 units in
 // the last place for f32 and f64.
 //
 // No fast-math flag must be set on the builder that is passed in.
@@ -54,10 +55,10 @@ enum class MathFn {
 #include "core/ops/op_table.def"
 };
 
-// The function that is the operation; nullopt when the operation's line is not OP_FUNCTION.
+// Returns the function that implements an operation, or nullopt if the line of the operation is not OP_FUNCTION.
 std::optional<MathFn> MathFnOf(Opcode opcode);
 
-// The greatest error of a function's code on a target with has_fma, in units of the last place of a normal result.
+// The largest error of the code of a function on a target with has_fma, in units in the last place of a normal result.
 struct MathError {
   double f32, f64;
 };
@@ -67,18 +68,19 @@ class VectorMath {
   // Both must outlive this object. One object serves one module, on one thread at a time.
   VectorMath(llvm::Module* module, const IrTarget* target);
 
-  // fn(x) or fn(x, y); operands have one type, float or a fixed vector of floats; the result has it too. Null when the
-  // function of an operation has no code.
+  // Emits fn(x) or fn(x, y). The operands have one type, a float or a fixed vector of floats, which is also the type of
+  // the result. Returns null if there is no code for the function.
   llvm::Value* Emit(llvm::IRBuilderBase& b, MathFn fn, llvm::Value* x, llvm::Value* y = nullptr);
 
-  // Conversions between float types of equal lane count, with round to nearest even and NaN kept NaN. bf16 and f16
-  // values are LLVM's `bfloat` and `half`.
+  // Converts between float types of equal lane count. Rounds to nearest even and keeps NaN. bf16 and f16 values have
+  // LLVM's types `bfloat` and `half`.
   llvm::Value* ConvertFloat(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Type* element_type);
 
-  // HLO conversions: float to integer truncates, saturates and takes NaN to zero.
+  // Converts floats to integers as HLO does: truncates, saturates and converts NaN to zero.
   llvm::Value* FloatToInt(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Type* int_element_type, bool is_signed);
 
-  // Of a function of one operand that approximates; nullopt for others, and for one that has no code.
+  // Returns the error bound of an approximated function of one operand. Nullopt for any other function and for one
+  // without code.
   static std::optional<MathError> ErrorOf(MathFn fn);
 
  private:
@@ -86,7 +88,7 @@ class VectorMath {
   const IrTarget* target_;
 };
 
-// Defines the functions that modules call whose target says links_exact_math: those named by kExactMathNames.
+// Defines the functions that modules call whose target has links_exact_math. kExactMathNames lists their names.
 void EmitExactMath(llvm::Module& module, const IrTarget& target);
 inline constexpr absl::string_view kExactMathNames[] = {
     "backplane.exact.reduce_angle.f32", "backplane.exact.remainder.f32", "backplane.exact.reduce_angle.f64",

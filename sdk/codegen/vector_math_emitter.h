@@ -1,4 +1,4 @@
-// The tools that the vector_math_*.cc files write IR with. Private to them.
+// Helpers for writing IR, private to the vector_math_*.cc files.
 #ifndef BACKPLANE_SDK_CODEGEN_VECTOR_MATH_EMITTER_H_
 #define BACKPLANE_SDK_CODEGEN_VECTOR_MATH_EMITTER_H_
 
@@ -49,7 +49,7 @@ class MathEmitter {
   V Floor(V x) { return Whole(llvm::Intrinsic::floor, x); }
   V Ceil(V x) { return Whole(llvm::Intrinsic::ceil, x); }
   V CopySign(V magnitude, V sign) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, magnitude, sign); }
-  // x * y + z, in one rounding where the machine has it.
+  // Returns x * y + z, with one rounding if the machine has a fused multiply-add.
   V Fma(V x, V y, V z) {
     if (!target->has_fma) return b.CreateFAdd(b.CreateFMul(x, y), z);
     return b.CreateIntrinsic(llvm::Intrinsic::fma, {type}, {x, y, z});
@@ -57,7 +57,7 @@ class MathEmitter {
   // z - x * y
   V FmaNeg(V x, V y, V z) { return Fma(Neg(x), y, z); }
 
-  // Horner; coefficients from the constant term up.
+  // Evaluates a polynomial by Horner's rule. The coefficients begin with the constant term.
   V Poly(V x, std::initializer_list<double> coefficients) {
     const double* c = coefficients.begin();
     int i = static_cast<int>(coefficients.size()) - 1;
@@ -74,18 +74,19 @@ class MathEmitter {
   V Eq(V x, V y) { return b.CreateFCmpOEQ(x, y); }
   V IsNaN(V x) { return b.CreateFCmpUNO(x, x); }
   V Select(V c, V x, V y) { return b.CreateSelect(c, x, y); }
-  // The smaller or larger of a constant and x; NaN stays NaN. One instruction.
+  // Returns the smaller or the larger one of x and a constant; NaN stays NaN. One instruction.
   V ClampAbove(V x, double limit) { return Select(b.CreateFCmpOLT(C(limit), x), C(limit), x); }
   V ClampBelow(V x, double limit) { return Select(b.CreateFCmpOGT(C(limit), x), C(limit), x); }
 
   // --- bits ------------------------------------------------------------------------------------------------------
   V Bits(V x) { return b.CreateBitCast(x, int_type); }
   V Float(V bits) { return b.CreateBitCast(bits, type); }
-  // Adding this rounds to a whole number that then stands in the low bits, for |x| < 2^22 or 2^51.
+  // Adding this constant rounds to an integer, which is then in the low bits. Requires |x| < 2^22 (float) or 2^51
+  // (double).
   V Magic() { return C(f64 ? 6755399441055744.0 : 12582912.0); }
   struct Rounded {
     V value;  // as a float
-    V bits;   // its low bits are the number's, in two's complement; the upper ones are not
+    V bits;   // the low bits are the integer in two's complement; the upper bits are unspecified
   };
   Rounded RoundSmall(V x) {
     V t = Add(x, Magic());
@@ -95,54 +96,59 @@ class MathEmitter {
     V t = Fma(x, C(factor), Magic());
     return {Sub(t, Magic()), Bits(t)};
   }
-  // 2^n for n in the normal range, from Rounded::bits.
+  // Returns 2^n for n in the range of normal exponents. Takes Rounded::bits.
   V PowerOfTwo(V rounded_bits, int add = 0) {
     return Float(b.CreateShl(b.CreateAdd(rounded_bits, I(exponent_bias() + add)), I(mantissa_bits())));
   }
 
-  // Whether AVX-512's float manipulation can be used on this type.
+  // Whether the AVX-512 instructions that scale and split floats can be used for this type.
   bool HasAvx512() const { return target->has_avx512 && lanes > 0; }
-  // x * 2^n with one rounding, n whole and of any size.
+  // Returns x * 2^n with one rounding, for any integral n.
   V Scalef(V x, V n);
-  // Exponent as a float; -inf for 0, inf for inf. Fraction in [0.75, 1.5); NaN for negative numbers.
+  // GetExp returns the exponent as a float; -inf for 0, inf for inf. GetMant returns the fraction in [0.75, 1.5); NaN
+  // for negative numbers.
   V GetExp(V x);
   V GetMant(V x);
 
-  // x * 2^n for the result of RoundSmall, with underflow and overflow as they should be.
+  // Returns x * 2^n for the result of RoundSmall, with correct underflow and overflow.
   V ScaleByRounded(V x, const Rounded& n);
 
   // --- pieces ----------------------------------------------------------------------------------------------------
   V Piece(V x, int begin, int count);
   V Join(const std::vector<V>& pieces);
-  // Applies `fn` to pieces of `count` lanes (the last may be padded to it), or at once if that is what there is.
+  // Applies `fn` to pieces of `count` lanes, of which the last may be padded, or to the complete values if they have
+  // `count` lanes.
   V ByPieces(const std::vector<V>& xs, int count, const std::function<V(const std::vector<V>&)>& fn);
 
-  // Calls the internal function `name` for this type, with at most `max_lanes` lanes at a time, making its body first
-  // if the module does not have it yet.
+  // Calls the internal function `name` for this type on at most `max_lanes` lanes at a time. Creates the function with
+  // `body` if the module does not contain it yet.
   V CallOutOfLine(const std::string& name, const std::vector<V>& xs, int max_lanes,
                   const std::function<V(MathEmitter&, const std::vector<V>&)>& body);
 
-  // A function of scalars: how many it takes, the types of what it gives (their elements), and what makes its body.
+  // A scalar function: the number of its parameters, the element types of its results, and the function that emits its
+  // body.
   struct ScalarFunction {
     const char* name;
     size_t parameters;
     std::vector<llvm::Type*> results;
     std::function<std::vector<V>(MathEmitter&, const std::vector<V>&)> body;
   };
-  // Declares it in the module when the target links exact math, else defines it there, once.
+  // Returns the function in this module. If it does not exist, declares it if the target has links_exact_math, else
+  // defines it.
   llvm::Function* FindOrMake(const ScalarFunction& f);
-  // Calls it for each lane, in a loop over memory when there is more than one. Adds blocks: only within CallOutOfLine.
+  // Calls the function for each lane, in a loop over memory if there are several. Adds basic blocks, so it may be used
+  // only within CallOutOfLine.
   std::vector<V> EachLane(const ScalarFunction& f, const std::vector<V>& xs);
 
-  // True if any lane is.
+  // Returns whether the condition is true for any lane.
   V Any(V condition) { return lanes == 0 ? condition : b.CreateOrReduce(condition); }
 
-  // The same emitter for another element type with the same lanes.
+  // Returns an emitter for another element type with the same number of lanes.
   MathEmitter As(llvm::Type* element) {
     return MathEmitter(b, module, target, lanes == 0 ? element : llvm::FixedVectorType::get(element, lanes));
   }
 
-  // Any of floor, ceil and trunc, also where the machine has none of them.
+  // Emits floor, ceil or trunc, also for machines that have no such instruction.
   V Whole(llvm::Intrinsic::ID id, V x);
   V Rounding(llvm::Intrinsic::ID id, V x) { return b.CreateUnaryIntrinsic(id, x); }
   V RoundByAdding(V x);
@@ -156,13 +162,13 @@ class MathEmitter {
   int lanes;  // 0: scalar
 };
 
-// A function of one operand, and what is known of its code.
+// A function of one operand: its emitter and its error bound.
 struct MathFunction {
   MathFn fn;
   V (*emit)(MathEmitter& e, V x);
   MathError error;
 };
-// All functions of a file, each with a line at the file's end.
+// Return the functions that a file implements.
 absl::Span<const MathFunction> ExpFunctions();   // vector_math_exp.cc
 absl::Span<const MathFunction> LogFunctions();   // vector_math_log.cc
 absl::Span<const MathFunction> TrigFunctions();  // vector_math_trig.cc
@@ -170,19 +176,21 @@ absl::Span<const MathFunction> TrigFunctions();  // vector_math_trig.cc
 V EmitPow(MathEmitter& e, V x, V y);    // vector_math_log.cc
 V EmitAtan2(MathEmitter& e, V y, V x);  // vector_math_trig.cc
 
-// x = quadrant * pi/2 + hi + lo, |hi| at most pi/4 or a little more. The quadrant stands in the low bits of an integer.
+// x = quadrant * pi/2 + hi + lo, where |hi| exceeds pi/4 at most slightly. The quadrant is in the low bits of an
+// integer.
 struct ReducedAngle {
   V hi, lo, quadrant;
 };
 
 // vector_math_exact.cc
 //
-// For |x| of at least 2^16, lanes with less get anything. NaN for infinity. lo is zero for f32.
+// Requires |x| >= 2^16; the result of other lanes is unspecified. NaN for infinity. lo is zero for f32.
 ReducedAngle ReduceHugeAngle(MathEmitter& e, V x);
-// As C's fmod, for all operands.
+// Returns the remainder as C's fmod does, for all operands.
 V ExactRemainder(MathEmitter& e, V x, V y);
 
-// fraction in [0.75, 1.5) and exponent, of positive finite x (zero and negative: finite garbage). `exponent` as float.
+// The fraction, in [0.75, 1.5), and the exponent, as a float, of a positive finite x. For zero and negative x they are
+// finite but meaningless.
 struct FractionAndExponent {
   V fraction, exponent;
 };

@@ -1,9 +1,9 @@
 // Index arithmetic: sums of variables with constant coefficients, and the variables themselves.
 //
-// The index of an array element is one Affine for each dimension. Variables are loop counters, integer quotients and
-// remainders of other sums, clamped sums, and values that are known at run time only (the start of a dynamic slice).
-// Every variable has a known range. Therefore most quotients and remainders of a sum, which a reshape needs, are plain
-// sums again. Needs no LLVM. A VarTable is not thread-safe.
+// The index of an array element is one Affine per dimension. Variables are loop counters, integer quotients and
+// remainders of other sums, clamped sums, and values that are known only at run time, such as the start of a dynamic
+// slice. The range of every variable is known. Therefore most quotients and remainders of a sum, which reshapes need,
+// are plain sums again. No LLVM is needed. A VarTable is not thread-safe.
 #ifndef BACKPLANE_SDK_COMPILER_AFFINE_H_
 #define BACKPLANE_SDK_COMPILER_AFFINE_H_
 
@@ -66,11 +66,11 @@ enum class VarKind : uint8_t { kLoop, kFloorDiv, kMod, kClamp, kRuntime };
 struct VarDef {
   VarKind kind = VarKind::kLoop;
   int64_t lo = 0, hi = 0;  // inclusive
-  Affine expr;             // quotient, remainder, clamp: of what
+  Affine expr;             // the argument of a quotient, remainder or clamp
   int64_t divisor = 1;
   const Instruction* source = nullptr;  // kRuntime: the element of this integer array, clamped to [lo, hi] unless `raw`
   Index source_index;
-  bool raw = false;  // kRuntime: not clamped; the range is that of what is valid, checked by guards
+  bool raw = false;  // kRuntime: not clamped; guards check that the value is in the range
 };
 
 class VarTable {
@@ -101,7 +101,8 @@ class VarTable {
     }
   }
 
-  // A loop variable that a quotient or remainder cut in two: cutting it at `inner` makes the result a plain sum.
+  // A loop variable for which a quotient or remainder was needed. If its loop is split into two with the inner extent
+  // `inner`, the result becomes a plain sum.
   struct Split {
     VarId var;
     int64_t inner;
@@ -117,7 +118,7 @@ class VarTable {
   std::vector<Split> splits_;
 };
 
-// Row-major position of an element, and back.
+// Convert an index to the row-major position of the element, and back.
 Affine Linearize(const Index& index, absl::Span<const int64_t> dims);
 Index Delinearize(VarTable& vars, const Affine& position, absl::Span<const int64_t> dims);
 

@@ -8,8 +8,8 @@
 //   output;
 //   - an instruction that can work in place (InPlaceOracle) writes over an operand whose last use it is;
 //   - temporaries are packed, the largest first, each at the lowest free offset.
-// Where the first is not possible there is a copy: at the start of a loop, at the end of a body or branch, or at the
-// end of the program. All arrays are dense and row-major, so reshape and bitcast are aliases. Pure and thread-safe.
+// Where the first is not possible, a copy is added: at the start of a loop, at the end of a body or branch, or at the
+// end of the program. All arrays are dense and row-major, so reshapes and bitcasts are aliases. Pure and thread-safe.
 #ifndef BACKPLANE_SDK_COMPILER_BUFFER_ASSIGNMENT_H_
 #define BACKPLANE_SDK_COMPILER_BUFFER_ASSIGNMENT_H_
 
@@ -25,7 +25,7 @@
 
 namespace backplane::compiler {
 
-// Index into BufferAssignment::slots. kNoSlot: a token, no memory.
+// An index into BufferAssignment::slots. kNoSlot: a token, which has no memory.
 using SlotId = int32_t;
 constexpr SlotId kNoSlot = -1;
 
@@ -49,16 +49,18 @@ struct SlotCopy {
 struct BufferAssignment {
   std::vector<Slot> slots;
   int64_t temporary_bytes = 0;
-  // Slots of the leaves of an instruction's result, in order; for an array just one.
+  // The slots of the leaves of the result of an instruction, in order. An array has one leaf.
   absl::flat_hash_map<const Instruction*, std::vector<SlotId>> instruction_slots;
-  // Before a loop: initial values into the state.
+  // The copies before a loop, of initial values to its state.
   absl::flat_hash_map<const Instruction*, std::vector<SlotCopy>> loop_entry_copies;
-  // After the last instruction of a body, a branch or the entry. In order; hazards are already resolved.
+  // The copies after the last instruction of a body, a branch or the entry. They can be executed in order: none
+  // overwrites a source of a later one.
   absl::flat_hash_map<const Computation*, std::vector<SlotCopy>> end_copies;
-  // Slots of the entry's outputs, and of constants by number.
+  // The slots of the outputs of the entry, and the constants by number.
   std::vector<SlotId> output_slots;
   std::vector<const Instruction*> constants;
-  // output leaf -> argument leaf whose memory it takes over (only pairs that the module's config names), or -1.
+  // For each output leaf the argument leaf whose memory it reuses, or -1. Only pairs that the config of the module
+  // names are used.
   std::vector<int32_t> output_alias;
 
   SlotId slot(const Instruction* instruction, int64_t leaf = 0) const {
@@ -67,10 +69,12 @@ struct BufferAssignment {
   std::string ToString() const;
 };
 
-// May output leaf `output` of `instruction` take the memory of operand leaf `operand_value`? Asked only for operands of
-// at least the output's size that die at the instruction. The operand is named by its position in operands().
+// Returns whether output leaf `output` of `instruction` may reuse the memory of an operand. `operand` is its position
+// in operands(). Called only for operands that are at least as large as the output and are not used after the
+// instruction.
 using InPlaceOracle = std::function<bool(const Instruction* instruction, int64_t operand, int64_t output)>;
 
+// Assigns the slots of a module that has been through all passes. The module must outlive the result.
 absl::StatusOr<BufferAssignment> AssignBuffers(const Module& module, const InPlaceOracle& in_place);
 
 }  // namespace backplane::compiler

@@ -1,5 +1,6 @@
-// Maps the index of an element to the indices of the elements it is computed from: those of the instruction's operands,
-// and through them those of the arrays in memory. Only computes indices; emits no code and reads no array.
+// Maps the index of an element to the indices of the elements from which it is computed: those of the operands of the
+// instruction, and through them those of the arrays in memory. It only computes indices; it emits no code and reads no
+// array.
 #ifndef BACKPLANE_SDK_COMPILER_INDEX_MAP_H_
 #define BACKPLANE_SDK_COMPILER_INDEX_MAP_H_
 
@@ -15,7 +16,7 @@
 
 namespace backplane::compiler {
 
-// lo <= e < hi must hold for the element to exist.
+// A condition for the existence of an element: lo <= e < hi.
 struct Guard {
   Affine e;
   int64_t lo = 0, hi = 0;
@@ -34,23 +35,26 @@ struct Source {
 // concatenate, dynamic-slice, dynamic-update-slice, gather.
 bool MovesElements(const Instruction& instruction);
 
-// The candidates for one element: the first whose guards hold. Guards that always hold are left out; a candidate that
-// can never be chosen is left out; the last one has no guards unless no candidate may hold.
+// Returns the candidates for one element: the value is that of the first candidate whose guards hold. Omits guards that
+// always hold and candidates that can never be chosen. The last candidate has no guards unless it is possible that no
+// candidate applies.
 std::vector<Source> SourcesOf(const Instruction& instruction, const Index& index, VarTable& vars);
 
-// Adds the guard unless the range of `e` makes it superfluous. False when it can never hold.
+// Adds a guard unless the range of `e` implies it. Returns false if it can never hold.
 bool AddGuard(const VarTable& vars, Guards& guards, const Affine& e, int64_t lo, int64_t hi);
 
-// Index of the window element at `window` (one sum for each dimension) of the output element `index`, and its guards.
-// False when it is padding whatever the variables are.
+// Computes the index in the operand of the window element at `window_index` of the output element `index`, and its
+// guards. Both indices have one sum per dimension. Returns false if the element is padding for all values of the
+// variables.
 bool WindowElement(const Window& window, absl::Span<const int64_t> operand_dims, const Index& index,
                    const Index& window_index, VarTable& vars, Index& operand_index, Guards& guards);
 
-// The index into a reduce's operand, from that into its result and the reduced positions (in order of dimension).
+// Returns the index into the operand of a reduce from the index into its result and the reduced positions, in the order
+// of the dimensions.
 Index ReduceOperandIndex(const Instruction& reduce, const Index& result_index, absl::Span<const Affine> reduced);
 std::vector<int64_t> SortedDims(const Instruction& reduce);  // the reduced dimensions, ascending
 bool IsReducedDim(const Instruction& reduce, int64_t dim);
-// Shape of the arrays that a reduce, or another operation with array or tuple result, gives: that of the first.
+// Returns the result shape of the instruction if it is an array, or of its first element if it is a tuple.
 const Shape& FirstShape(const Instruction& instruction);
 
 // Index of the operand's element that a scatter's update at `update_index` goes to, and the guards of its being there.
@@ -72,7 +76,7 @@ struct ReduceUse {
   int reduce_depth = 0;
 };
 
-// Follows (instruction, index) pairs to the arrays in memory and records the accesses and reductions on the way.
+// Follows (instruction, index) pairs to the arrays in memory and records all accesses and reductions.
 class AccessWalk {
  public:
   using ArraySet = absl::flat_hash_set<const Instruction*>;
@@ -80,12 +84,12 @@ class AccessWalk {
   AccessWalk(VarTable& vars, const ArraySet& materialized) : vars_(vars), materialized_(materialized) {}
 
   void Visit(const Instruction* instruction, const Index& index) { Visit(instruction, index, 0, false); }
-  // Visits what run-time variables need; call it after the last Visit.
+  // Visits the indices that run-time variables depend on. Call it after the last Visit.
   void Finish();
 
   const std::vector<Access>& accesses() const { return accesses_; }
   const std::vector<ReduceUse>& reduces() const { return reduces_; }
-  // Every sum whose value matters: addresses, guards, arguments of quotients, iota.
+  // All sums whose values matter: addresses, guards, arguments of quotients, iotas.
   const std::vector<Affine>& observed() const { return observed_; }
   const ArraySet& visited() const { return instructions_; }
   bool too_complex() const { return visits_ > kMaxVisits; }
@@ -104,11 +108,12 @@ class AccessWalk {
   int finished_vars_ = 0;
 };
 
-// Neighbouring variables (outer to inner) that every sum uses as if they were one counter are put together.
+// Groups neighbouring variables (outer to inner) that every sum uses as if they were one counter.
 std::vector<std::vector<VarId>> MergeVars(const VarTable& vars, absl::Span<const VarId> order,
                                           absl::Span<const Affine> observed);
 
-// Cuts loop extents as the splits ask for; `vars` are the variables of `extents`, in order. False: nothing to cut.
+// Splits loop extents at the given points. `vars` are the variables of `extents`, in order. Returns false if there was
+// nothing to split.
 bool ApplySplits(absl::Span<const VarTable::Split> splits, absl::Span<const VarId> vars, std::vector<int64_t>& extents);
 
 }  // namespace backplane::compiler

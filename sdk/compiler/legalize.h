@@ -1,4 +1,4 @@
-// Brings what a host may send into the few forms that a target's kernels and library calls take.
+// Passes that convert programs to the forms that the kernels and library calls of a target support.
 #ifndef BACKPLANE_SDK_COMPILER_LEGALIZE_H_
 #define BACKPLANE_SDK_COMPILER_LEGALIZE_H_
 
@@ -8,17 +8,18 @@
 
 namespace backplane::compiler {
 
-// What a target multiplies.
+// The contractions that a target supports.
 struct ContractionRules {
-  // Whether there are kernels for operands and results of the type. There must be some for f32, s8 and u8.
+  // Whether there are kernels for operands and results of this type. f32, s8 and u8 must be supported.
   std::function<bool(PrimitiveType)> supports_type;
-  // Instructions that the target runs in a way of its own; they stay as they are. May be empty: none.
+  // Returns true for instructions that the target implements itself; they stay unchanged. Empty: none.
   std::function<bool(const Instruction&)> is_claimed;
 };
 
-// Dots: operands whose dimensions are no single runs (dot_strides.h) are transposed first, element types without a
-// kernel are converted (floats to f32, integers to s8 or u8), and the dot writes its result transposed where a
-// transpose follows and the result stays a matrix with strides. Convolutions: element types likewise.
+// Legalizes dots and convolutions. Operands of a dot whose dimensions do not form single runs (dot_strides.h) are
+// transposed first. Element types without a kernel are converted: floats to f32, integers to s8 or u8. A dot writes its
+// result transposed if a transpose follows and the result is still a matrix with strides. For convolutions only element
+// types are converted.
 class LegalizeContractions : public Pass {
  public:
   explicit LegalizeContractions(ContractionRules rules) : rules_(std::move(rules)) {}
@@ -30,17 +31,16 @@ class LegalizeContractions : public Pass {
   const ContractionRules rules_;
 };
 
-// Operations on element types for which there is no kernel, in terms of those for which there is one: factorizations,
-// top-k and random numbers in a wider type; bitcasts to and from complex numbers and types narrower than a byte by
-// shifts.
+// Expresses operations on element types without a kernel by operations on other types. Factorizations, top-k and random
+// numbers use a wider type. Bitcasts to and from complex numbers and types narrower than a byte use shifts.
 class LegalizeTypes : public Pass {
  public:
   absl::string_view name() const override { return "legalize-types"; }
   absl::StatusOr<bool> Run(Module* module) override;
 };
 
-// Arrays that a host or a custom call wants in another order than row-major: a transpose makes the order, a bitcast
-// says that the bytes are right. Afterwards every other array of the program is row-major.
+// Makes all arrays of the program row-major. If a host or a custom call requests another layout, a transpose produces
+// that order and a bitcast declares it.
 class LegalizeLayouts : public Pass {
  public:
   absl::string_view name() const override { return "legalize-layouts"; }

@@ -1,4 +1,4 @@
-// Loops and branches over single elements as kernels of their own.
+// Turns loops and branches over single elements into kernels.
 #ifndef BACKPLANE_SDK_COMPILER_OUTLINE_SCALAR_CONTROL_H_
 #define BACKPLANE_SDK_COMPILER_OUTLINE_SCALAR_CONTROL_H_
 
@@ -8,11 +8,11 @@
 
 namespace backplane::compiler {
 
-// Puts each loop or branch whose values are all single elements into a fusion, whose kernel then runs it in registers.
-// Runs before fusion, which leaves these fusions alone.
+// Moves each loop or branch whose values are all single elements into a fusion, whose kernel runs it in registers. Run
+// it before fusion, which does not change these fusions.
 class OutlineScalarControl : public Pass {
  public:
-  // `can_emit`: whether the target's kernels can contain the loop or branch with all that it calls.
+  // `can_emit` tells whether the kernels of the target can contain a loop or branch with everything that it calls.
   explicit OutlineScalarControl(std::function<bool(const Instruction&)> can_emit) : can_emit_(std::move(can_emit)) {}
   absl::string_view name() const override { return "outline-scalar-control"; }
   bool IsRequired() const override { return false; }

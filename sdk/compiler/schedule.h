@@ -1,7 +1,8 @@
-// The schedule of a program: which instructions do work, in which order, on which buffers, and what control flow runs.
+// The schedule of a program: the instructions that do work, their order, their buffers, and the computations that
+// control flow executes.
 //
-// A schedule knows nothing of how a target does the work. A target turns it into steps of its own with a StepFactory
-// (step_factory.h), one instruction after another, or asks FindDependencies which steps may run at the same time.
+// A schedule is independent of the target. A target converts it to steps of its own, one instruction after another,
+// with a StepFactory (step_factory.h). FindDependencies tells which steps may run at the same time.
 //
 // Instructions that only name values (tuples, bitcasts, reshapes and the like) have no step: buffer assignment has
 // given them slots that other instructions write. The body of a call that stays a call (core/passes/calls.h) is
@@ -27,20 +28,20 @@ using StepSequence = std::vector<ScheduledStep>;
 struct ScheduledStep {
   enum class Kind : uint8_t {
     kWork,         // the target runs `instruction`
-    kCopy,         // `copy`, a part of `instruction`, a loop; or of the end of its computation, where that is null
+    kCopy,         // runs `copy`, which belongs to the loop `instruction` or, if null, to the end of the computation
     kWhile,        // runs sequences[0], the condition, which writes `selector`, and sequences[1], the body
     kConditional,  // runs one of `sequences`, which `selector` names
   };
   Kind kind = Kind::kWork;
   const Instruction* instruction = nullptr;
   SlotCopy copy;
-  // The calls that the step stands in, the outermost first: their control predecessors are the step's, too.
+  // The calls that contain the step, outermost first. Their control predecessors apply to the step as well.
   std::vector<const Instruction*> calls;
   std::vector<StepSequence> sequences;
-  // A loop's predicate. A branch's predicate, where the first sequence is that of true, or an s32 index, where an index
-  // out of range names the last sequence.
+  // The slot of the predicate of a loop or of the selector of a conditional. The latter is a pred, for which
+  // sequences[0] is the true branch, or an s32 index, for which an index out of range selects the last sequence.
   SlotId selector = kNoSlot;
-  std::optional<int64_t> trip_count;  // of a loop, where it is known: the condition need not run then
+  std::optional<int64_t> trip_count;  // of a loop, if known; the condition need not run then
 };
 
 struct Schedule {
@@ -49,17 +50,18 @@ struct Schedule {
 };
 
 // Assigns buffers and orders the steps of a module that has been through all passes. The module must outlive the
-// schedule and not change. Each computation has one caller (UnshareComputations). `in_place` is asked during the call.
+// schedule and not change. Each computation must have one caller (UnshareComputations). `in_place` is called only
+// during this call.
 absl::StatusOr<Schedule> BuildSchedule(const Module& module, const InPlaceOracle& in_place);
 
-// Calls `visit` for each instruction of a kWork step, those of bodies and branches included, in order.
+// Calls `visit` for the instruction of each kWork step in order, including those in bodies and branches.
 void ForEachWork(const StepSequence& sequence, const std::function<void(const Instruction&)>& visit);
 
-// For each step of `sequence`: the earlier steps of it that must have ended before it begins, in ascending order. Steps
-// that are ordered through others between them are left out. A step waits for one that writes what it reads or writes,
-// and for one that reads what it writes, temporary memory that both use at different times included; a step with an
-// effect outside of the program waits for all such steps before it; and control predecessors count. Takes time in
-// proportion to the square of the number of steps.
+// Returns, for each step of `sequence`, the earlier steps of the sequence that must have ended before it starts, in
+// ascending order. Omits dependencies that follow from others. A step depends on an earlier step that writes memory
+// which it reads or writes, or that reads memory which it writes; this includes temporary memory that both use at
+// different times. A step with an effect outside of the program depends on all earlier steps with such an effect. A
+// step also depends on its control predecessors. Takes time quadratic in the number of steps.
 std::vector<std::vector<int32_t>> FindDependencies(const StepSequence& sequence, const BufferAssignment& assignment);
 
 }  // namespace backplane::compiler

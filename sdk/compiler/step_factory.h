@@ -1,4 +1,4 @@
-// Turns a schedule into the steps of a target.
+// Converts a schedule to the steps of a target.
 #ifndef BACKPLANE_SDK_COMPILER_STEP_FACTORY_H_
 #define BACKPLANE_SDK_COMPILER_STEP_FACTORY_H_
 
@@ -13,23 +13,25 @@
 
 namespace backplane::compiler {
 
-// Step: what the target runs, such as std::unique_ptr<Thunk>; movable.
+// `Step` is a movable type that the target can execute, such as std::unique_ptr<Thunk>.
 template <typename Step>
 class StepFactory {
  public:
   using Steps = std::vector<Step>;
   virtual ~StepFactory() = default;
 
-  // Appends what runs this instruction; nothing where the target has no work for it. An error ends the compilation.
+  // Appends the steps that run this instruction, or none if the target has no work for it. An error ends the
+  // compilation.
   virtual absl::Status AddWork(const Instruction& instruction, Steps* steps) = 0;
   virtual Step MakeCopy(const SlotCopy& copy) = 0;
-  // `step` is of kind kWhile; the condition and the body have been made.
+  // `step` has the kind kWhile. Its condition and body have been converted.
   virtual Step MakeWhile(const ScheduledStep& step, Steps condition, Steps body) = 0;
-  // `step` is of kind kConditional.
+  // `step` has the kind kConditional.
   virtual Step MakeConditional(const ScheduledStep& step, std::vector<Steps> branches) = 0;
 };
 
-// `names`, which may be null, gets the name of each step's instruction; "copy" for copies at the end.
+// Converts a sequence. `names`, which may be null, receives the name of the instruction of each step, or "copy" for
+// copies at the end of the computation.
 template <typename Step>
 absl::StatusOr<std::vector<Step>> MakeSteps(const StepSequence& sequence, StepFactory<Step>& factory,
                                             std::vector<std::string>* names = nullptr) {

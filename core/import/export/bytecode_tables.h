@@ -1,6 +1,6 @@
-// What a bytecode file holds beside its operations: strings, attributes, types, operation names, properties, each
-// stored once and referred to by number. Numbers are known only at the end, when entries are sorted by dialect; until
-// then a Payload keeps references as such.
+// The tables of a bytecode file: strings, attributes, types, operation names and properties. Each entry is stored once
+// and referred to by its number. The numbers are known only at the end, when entries are sorted by dialect. Until then
+// a Payload contains symbolic references.
 #ifndef BACKPLANE_CORE_IMPORT_EXPORT_BYTECODE_TABLES_H_
 #define BACKPLANE_CORE_IMPORT_EXPORT_BYTECODE_TABLES_H_
 
@@ -13,13 +13,13 @@
 
 namespace backplane::stablehlo {
 
-// MLIR's variable-length integers.
+// Appends an integer in MLIR's variable-length encoding.
 void AppendVarint(uint64_t value, std::string* out);
 inline uint64_t Zigzag(int64_t value) {
   return (static_cast<uint64_t>(value) << 1) ^ static_cast<uint64_t>(value >> 63);
 }
 
-// Bytes with references between them.
+// A sequence of bytes and of references to entries.
 class Payload {
  public:
   Payload& Byte(uint8_t b) { return Raw(absl::string_view(reinterpret_cast<const char*>(&b), 1)); }
@@ -34,7 +34,7 @@ class Payload {
   Payload& OpName(int id) { return Reference(Piece::kOpName, id); }
   Payload& Section(uint8_t id, Payload inner);  // a nested section
 
-  // Two payloads with the same key are the same bytes.
+  // Two payloads with equal keys have equal bytes.
   const std::string& key() const { return key_; }
   bool empty() const { return pieces_.empty(); }
 
@@ -62,7 +62,7 @@ class Tables {
   int OpName(Dialect dialect, absl::string_view name);
   int Properties(const Payload& payload);
 
-  // The whole file, `ir` being the content of the top section of operations.
+  // Returns the complete file. `ir` is the content of the top section of operations.
   std::string Finish(int bytecode_version, absl::string_view producer, const Payload& ir);
 
  private:

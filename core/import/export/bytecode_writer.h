@@ -1,8 +1,8 @@
-// The op tree of a StableHLO program as a portable artifact: MLIR bytecode of VHLO operations of one version.
+// Writes the op tree of a StableHLO program as a portable artifact: MLIR bytecode of VHLO operations of one version.
 //
-// Each operation is written in the form its version has (core/import/stablehlo/op_table.h). An operation
-// that the version lacks is Unimplemented, with the operation and the version named; so is Shardy, which HLO modules
-// hold as text.
+// Each operation is written in the form that it has in that version (core/import/stablehlo/op_table.h). Returns
+// Unimplemented, with the operation and the version, for an operation that the version does not have, and for Shardy
+// attributes, which HLO modules hold as text.
 #ifndef BACKPLANE_CORE_IMPORT_EXPORT_BYTECODE_WRITER_H_
 #define BACKPLANE_CORE_IMPORT_EXPORT_BYTECODE_WRITER_H_
 

@@ -1,4 +1,4 @@
-// A module written as a StableHLO program, for hosts and tools that read StableHLO.
+// Exports an HLO module as a StableHLO program, for hosts and tools that read StableHLO.
 //
 // The entry becomes @main, other called computations become private functions. Computations of reductions, loops and
 // branches become regions. Tuples are flattened into several values; they remain tuple types only at the entry's
@@ -7,14 +7,14 @@
 // dropped, fusions become calls, and a bitcast becomes transposes and a reshape. erf, cosh and top-k are exported as
 // the composites that hosts use (chlo.erf ...), with a decomposition.
 //
-// Exported: locations from metadata, shardings and frontend attributes (mhlo.sharding, mhlo.frontend_attributes),
-// aliases of complete parameters with complete results, donations, memory kinds and layouts of the entry's parameters
-// and results, replica and partition counts. Dropped, since they change no value: backend configs of anything but
-// custom calls, scheduling hints, control predecessors, aliases of tuple elements of parameters, and dead instructions
-// without effect.
+// The export includes locations from metadata, shardings and frontend attributes (mhlo.sharding,
+// mhlo.frontend_attributes), aliases of complete parameters with complete results, donations, memory kinds and layouts
+// of the entry's parameters and results, and the numbers of replicas and partitions. It drops what changes no value:
+// backend configs of all instructions but custom calls, scheduling hints, control predecessors, aliases of tuple
+// elements of parameters, and dead instructions without side effects.
 //
-// Errors: Unimplemented "stablehlo export: <instruction>: ..." where StableHLO, or the version asked for, has no form.
-// Thread-safe as long as nobody changes the module.
+// Returns Unimplemented "stablehlo export: <instruction>: ..." if StableHLO, or the requested version, cannot express
+// an instruction. Thread-safe as long as no thread changes the module.
 #ifndef BACKPLANE_CORE_IMPORT_EXPORT_EXPORT_H_
 #define BACKPLANE_CORE_IMPORT_EXPORT_EXPORT_H_
 
@@ -40,8 +40,9 @@ struct StablehloVersion {
 };
 absl::StatusOr<StablehloVersion> ParseStablehloVersion(absl::string_view text);  // "1.9.0"
 
-// Portable bytecode of the target version, 0.9.0 up to the newest that is read. Ragged dots and scans are operations of
-// CHLO in text and composites in bytecode; for versions without composites they are expanded into StableHLO.
+// Exports portable bytecode of the target version, from 0.9.0 to the newest version that can be read. Ragged dots and
+// scans are CHLO operations in text and composites in bytecode; for versions without composites they are expanded to
+// StableHLO.
 absl::StatusOr<std::string> ExportPortableArtifact(const Module& module, const StablehloVersion& target = {});
 
 }  // namespace backplane

@@ -1,4 +1,4 @@
-// An HLO module turned into the op tree that both StableHLO writers take (core/import/stablehlo/source.h).
+// Converts an HLO module to the op tree that both StableHLO writers take (core/import/stablehlo/source.h).
 #ifndef BACKPLANE_CORE_IMPORT_EXPORT_FROM_HLO_H_
 #define BACKPLANE_CORE_IMPORT_EXPORT_FROM_HLO_H_
 
@@ -15,13 +15,15 @@
 
 namespace backplane {
 
-// The tree and what its strings point into. The HLO module must outlive it: large constants are not copied.
+// The tree and the objects to which its strings point. The HLO module must outlive it, because large constants are not
+// copied.
 struct ExportedSource {
   stablehlo::SourceModule module;
   std::vector<std::unique_ptr<stablehlo::SourceModule>> parsed;  // attributes that HLO holds as text
   std::vector<std::unique_ptr<Module>> expanded;                 // expansions of operations, whose constants are shared
 };
-// `portable_version`: major * 1000 + minor of the VHLO version that the tree is to be written in; -1: in text.
+// Converts a module. `portable_version` is major * 1000 + minor of the VHLO version in which the tree will be written,
+// or -1 for text.
 absl::StatusOr<std::unique_ptr<ExportedSource>> HloToSource(const Module& module, int portable_version);
 
 namespace from_hlo {
@@ -47,7 +49,7 @@ struct Bundle {
   static Bundle Tuple(std::vector<Bundle> elements) { return {nullptr, true, std::move(elements)}; }
 };
 
-// A block being filled, and what the instructions of one computation have become in it.
+// A block under construction, and the exported values of the instructions of one computation.
 struct Frame {
   std::vector<SourceOp*>* ops = nullptr;
   absl::flat_hash_map<const Instruction*, Bundle> values;
@@ -105,10 +107,10 @@ class Exporter {
 
   absl::StatusOr<SourceOp*> Emit(Frame& frame, absl::string_view name, const Values& operands, NamedAttrs attributes,
                                  const std::vector<const SourceType*>& results, std::vector<SourceRegion> regions = {});
-  // The same with one result.
+  // Like Emit, with one result.
   absl::StatusOr<const SourceValue*> EmitOne(Frame& frame, absl::string_view name, const Values& operands,
                                              NamedAttrs attributes, const SourceType* result);
-  // The instruction's op, with its annotations. Results are the leaves of the instruction's shape.
+  // Emits the op of an instruction with its annotations. The results are the leaves of the instruction's shape.
   absl::StatusOr<Bundle> EmitFor(Frame& frame, const Instruction& instruction, absl::string_view name,
                                  const Values& operands, NamedAttrs attributes, std::vector<SourceRegion> regions = {});
   absl::Status AddAnnotations(const Instruction& instruction, NamedAttrs* attributes);
@@ -184,7 +186,8 @@ class Exporter {
   int depth_ = 0;
 };
 
-// Regions that share computations are written out once for each use; a module that would become larger is refused.
+// The largest number of exported operations. A computation that several regions use is written once per use; a module
+// that would become larger than this is refused.
 inline constexpr int64_t kMaxExportedOps = int64_t{1} << 22;
 
 }  // namespace from_hlo

@@ -1,11 +1,11 @@
-// Protobuf's wire format, without protobuf, for the message classes that messages.py writes from the .proto files of
-// this folder. A plugin that refers to protobuf's symbols would be bound to those of a host that has loaded another
-// version of it globally (`import tensorflow` does), and crash.
+// Implements protobuf's wire format without the protobuf library, for the message classes that messages.py generates
+// from the .proto files of this folder. A plugin that referred to protobuf's symbols would be bound to those of a host
+// that has loaded another version globally (`import tensorflow` does so), and crash.
 //
-// The classes read as protobuf's do: absent numbers are 0, a message that is read twice is merged, repeated numbers may
-// be packed or not, a field of another wire type than ours is skipped like an unknown one. Unknown fields are dropped.
-// Any bytes are safe to parse: lengths are checked, and nesting deeper than kMaxDepth is an error. Fields are
-// written in the order of their numbers, so that equal messages give equal bytes. Not thread-safe.
+// The classes read messages as protobuf does: absent numbers are 0, a message that occurs twice is merged, repeated
+// numbers may be packed or not, and a field with an unexpected wire type is skipped like an unknown field. Unknown
+// fields are dropped. Any bytes are safe to parse: lengths are checked, and nesting deeper than kMaxDepth is an error.
+// Fields are written in the order of their numbers, so equal messages give equal bytes. Not thread-safe.
 #ifndef BACKPLANE_CORE_IMPORT_PROTO_MESSAGE_H_
 #define BACKPLANE_CORE_IMPORT_PROTO_MESSAGE_H_
 
@@ -21,11 +21,11 @@
 
 namespace backplane::proto {
 
-// A repeated number.
+// A repeated field of numbers.
 template <typename T>
 class RepeatedField {
  public:
-  // No vector of bool, whose elements have no address.
+  // Not bool itself, because the elements of std::vector<bool> have no addresses.
   using Stored = std::conditional_t<std::is_same_v<T, bool>, char, T>;
   int size() const { return static_cast<int>(values_.size()); }
   bool empty() const { return values_.empty(); }
@@ -45,7 +45,7 @@ class RepeatedField {
   std::vector<Stored> values_;
 };
 
-// A repeated text or message. Pointers to elements live until the next Add.
+// A repeated field of strings or messages. Pointers to elements are valid until the next Add.
 template <typename T>
 class RepeatedPtrField {
  public:
@@ -65,7 +65,7 @@ class RepeatedPtrField {
   std::vector<T> values_;
 };
 
-// A message that may be absent, copied with what it holds.
+// A message that may be absent. A copy contains a copy of the message.
 template <typename T>
 class Optional {
  public:
@@ -79,7 +79,7 @@ class Optional {
   Optional& operator=(Optional&&) noexcept = default;
   bool has() const { return value_ != nullptr; }
   const T& get() const {
-    static const T* const kEmpty = new T;  // lives for ever: others may ask while the process ends
+    static const T* const kEmpty = new T;  // never destroyed, because other threads may use it while the process exits
     return value_ == nullptr ? *kEmpty : *value_;
   }
   T* mutable_get() {
@@ -96,7 +96,7 @@ class Message;
 
 enum WireType : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kGroup = 3, kGroupEnd = 4, kFixed32 = 5 };
 
-// Bytes being read. Every function returns false for bytes that are truncated or wrong.
+// Reads fields from bytes. Every function returns false if the bytes are truncated or malformed.
 class WireInput {
  public:
   static constexpr int kMaxDepth = 100;
@@ -106,7 +106,7 @@ class WireInput {
   bool Tag(uint32_t* number, uint32_t* wire);
   bool Skip(uint32_t number, uint32_t wire);  // a field whose tag has been read
 
-  // Each reads the value of a field whose number has been read. A field of another wire type is skipped.
+  // Read the value of a field whose tag has been read. A field of another wire type is skipped.
   template <typename T>
   bool Field(uint32_t number, uint32_t wire, T* out) {
     if constexpr (std::is_base_of_v<Message, T>) {
@@ -141,7 +141,7 @@ class WireInput {
     absl::string_view bytes;
     if (!Bytes(&bytes)) return false;
     WireInput packed(bytes);
-    // Only once: to reserve for each of many short runs would copy all that is there each time.
+    // Reserves only once: reserving for each of many short runs would copy all elements each time.
     if (std::is_floating_point_v<T> && out->empty())
       out->Reserve(out->size() + static_cast<int>(bytes.size() / sizeof(T)));
     while (!packed.AtEnd()) {
@@ -182,13 +182,13 @@ class WireInput {
   const int depth_;
 };
 
-// Bytes being written: the same fields as their size, which Message asks for first.
+// Writes fields, or only computes their size. Message computes the size first and then writes the same fields.
 class WireOutput {
  public:
   explicit WireOutput(std::string* out) : out_(out) {}
   static size_t VarintSize(uint64_t v);
 
-  // One field each. A number that is 0 and an empty text are left out, unless `always`.
+  // Write one field. Omits a number that is 0 and an empty string, unless `always`.
   template <typename T>
   void Field(uint32_t number, const T& v, bool always = false) {
     if constexpr (std::is_same_v<T, std::string>) {
@@ -236,7 +236,7 @@ class WireOutput {
 
  private:
   template <typename T>
-  static uint64_t Extended(T v) {  // a negative number is one of 64 bits
+  static uint64_t Extended(T v) {  // negative numbers are sign-extended to 64 bits
     return std::is_signed_v<T> ? static_cast<uint64_t>(static_cast<int64_t>(v)) : static_cast<uint64_t>(v);
   }
   void Raw(const void* bytes, size_t size) {
@@ -254,9 +254,10 @@ class WireOutput {
 class Message {
  public:
   virtual ~Message() = default;
-  // Replaces what the message holds. False for bytes that are none of it; the message then holds what was read so far.
+  // Replaces the content of the message. Returns false for malformed bytes; the message then holds what was read before
+  // the error.
   bool ParseFromString(absl::string_view bytes);
-  // At most SIZE_MAX; nested messages keep theirs for the writing that follows.
+  // Returns the size of the serialized message. Nested messages store their sizes for the following serialization.
   size_t ByteSizeLong() const;
   std::string SerializeAsString() const;
   virtual void Clear() = 0;

@@ -1,4 +1,4 @@
-// Shapes, literals, shardings and other values between C++ and protobuf. Private to this folder.
+// Converts shapes, literals, shardings and other values between C++ and protobuf. Private to this folder.
 #ifndef BACKPLANE_CORE_IMPORT_PROTO_PROTO_VALUES_H_
 #define BACKPLANE_CORE_IMPORT_PROTO_PROTO_VALUES_H_
 
@@ -8,32 +8,32 @@
 
 namespace backplane {
 
-// InvalidArgument of this message: "hlo proto: " and what is wrong.
+// Returns InvalidArgument with the message "hlo proto: " and `what`.
 absl::Status InvalidProto(absl::string_view what);
 
-// Arrays without a layout are written with the row-major one, for readers that want one on each array, and marked. A
-// scalar's layout says nothing and is not kept.
+// An array without a layout is written with the row-major one and a mark, because other readers require a layout on
+// each array. The layout of a scalar has no meaning and is not kept.
 void ShapeToProto(const Shape& shape, proto::ShapeProto* out);
 absl::StatusOr<Shape> ShapeFromProto(const proto::ShapeProto& in);
 void ProgramShapeToProto(const ProgramShape& program, proto::ProgramShapeProto* out);
 
 void LiteralToProto(const Literal& literal, proto::LiteralProto* out);
-// A literal of the expected shape; the message's shape must agree with it.
+// Returns a literal of the expected shape. The shape in the message must agree with it.
 absl::StatusOr<Literal> LiteralFromProto(const proto::LiteralProto& in, const Shape& shape);
 
-// Meshes and axes of them. From the proto the axes are checked to exist.
+// Convert meshes and mesh axes. The FromProto functions check that the axes exist.
 void MeshToProto(const Mesh& mesh, proto::MeshProto* out);
 absl::StatusOr<Mesh> MeshFromProto(const proto::MeshProto& in);
 void AxesToProto(const std::vector<MeshAxis>& axes, proto::RepeatedPtrField<proto::AxisRefProto>* out);
 absl::StatusOr<std::vector<MeshAxis>> AxesFromProto(const proto::RepeatedPtrField<proto::AxisRefProto>& in,
                                                     const Mesh& mesh);
 
-// proto_notes.cc: what HLO holds as text and messages in fields.
+// Convert values that HLO holds as text and protobuf as messages (proto_notes.cc).
 void MetadataToProto(const OpMetadata& m, bool tables, proto::OpMetadataProto* out);
 OpMetadata MetadataFromProto(const proto::OpMetadataProto& in);
 void AnnotationsToProto(const StringMap& annotations, proto::HloInstructionProto* out);
 absl::StatusOr<StringMap> AnnotationsFromProto(const proto::HloInstructionProto& in, const Shape& shape);
-// The tables of the text, and of the proto.
+// Convert the stack frame tables.
 void StackFramesToProto(const std::string& text, proto::StackFrameIndexProto* out);
 std::string StackFramesFromProto(const proto::StackFrameIndexProto& in);
 
@@ -54,7 +54,7 @@ Ints ToInts(const Field& field) {
   return Ints(field.begin(), field.end());
 }
 
-// A permutation; the identity, which is always written, becomes none, as the text has it.
+// Reads a permutation. The identity, which the proto always contains, becomes an empty list, as in the text.
 template <typename Field>
 Ints Permutation(const Field& field) {
   Ints p = ToInts(field);
@@ -64,7 +64,7 @@ Ints Permutation(const Field& field) {
   return {};
 }
 
-// The fields of one instruction that hold attributes (proto_attributes.cc).
+// Convert the attributes of one instruction (proto_attributes.cc).
 void AttributesToProto(const Instruction& instruction, proto::HloInstructionProto* out);
 absl::StatusOr<Attributes> AttributesFromProto(Opcode opcode, const proto::HloInstructionProto& in,
                                                absl::Span<Instruction* const> operands);

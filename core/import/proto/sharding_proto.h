@@ -1,4 +1,5 @@
-// Shardings and shapes as the bytes of OpenXLA's OpSharding and ShapeProto, the form in which hosts exchange them.
+// Converts shardings and shapes to and from the bytes of OpenXLA's OpSharding and ShapeProto, the form in which hosts
+// exchange them.
 #ifndef BACKPLANE_CORE_IMPORT_PROTO_SHARDING_PROTO_H_
 #define BACKPLANE_CORE_IMPORT_PROTO_SHARDING_PROTO_H_
 
@@ -11,10 +12,10 @@
 namespace backplane {
 
 std::string SerializeSharding(const Sharding& sharding);
-// Any bytes are safe; InvalidArgument for what is no sharding.
+// Any bytes are safe. Returns InvalidArgument if they are no sharding.
 absl::StatusOr<Sharding> ParseSerializedSharding(absl::string_view bytes);
 
-// An array without a layout is given the row-major one.
+// Serializes a shape. An array without a layout gets the row-major one.
 std::string SerializeShape(const Shape& shape);
 
 }  // namespace backplane

@@ -1,5 +1,5 @@
-// Reads MLIR bytecode primitives from a stretch of bytes. The first error sticks: later reads return zero and the
-// caller may check once per record instead of once per field. Nothing is allocated here.
+// Reads the primitives of MLIR bytecode from a range of bytes. The first error is kept: later reads return zero, so the
+// caller may check once per record instead of once per field. Allocates no memory except for errors.
 #ifndef BACKPLANE_CORE_IMPORT_STABLEHLO_BYTE_READER_H_
 #define BACKPLANE_CORE_IMPORT_STABLEHLO_BYTE_READER_H_
 
@@ -14,7 +14,8 @@ namespace backplane::stablehlo {
 
 class ByteReader {
  public:
-  // `origin` is the offset of bytes[0] in the file and `what` names the stretch; both only for error messages.
+  // `origin` is the offset of bytes[0] in the file and `what` names the range; both are used in error messages only.
+  // The bytes and the name must outlive the reader.
   ByteReader(absl::string_view bytes, uint64_t origin, absl::string_view what)
       : bytes_(bytes), origin_(origin), what_(what) {}
 
@@ -24,7 +25,7 @@ class ByteReader {
   uint64_t Left() const { return bytes_.size() - pos_; }
   uint64_t Position() const { return origin_ + pos_; }
 
-  // Sets the error, with the position, unless there is one already; returns it.
+  // Sets the error, with the position, unless there is one already. Returns the error.
   const absl::Status& Fail(absl::string_view message) {
     if (status_.ok()) {
       status_ =
@@ -42,7 +43,7 @@ class ByteReader {
     }
   }
 
-  // Puts what was being read in front of an error; nothing when there is none.
+  // Prepends `context` to the message of the error, if there is one.
   void Annotate(absl::string_view context) {
     if (!status_.ok()) status_ = absl::Status(status_.code(), absl::StrCat(context, ": ", status_.message()));
   }
@@ -67,7 +68,7 @@ class ByteReader {
     for (int i = 0; i < more; ++i) rest |= static_cast<uint64_t>(static_cast<uint8_t>(bytes_[pos_ + i])) << (8 * i);
     pos_ += more;
     if (first == 0) return rest;
-    // n trailing zero bits and the marker come off the low end of the n+1 bytes.
+    // The n trailing zero bits and the marker bit occupy the low end of the n+1 bytes.
     uint64_t low = first >> (more + 1);
     return (rest << (7 - more)) | low;
   }
@@ -83,7 +84,7 @@ class ByteReader {
     return static_cast<int64_t>((v >> 1) ^ (~(v & 1) + 1));
   }
 
-  // A count of things that take at least one byte each.
+  // Reads a count of items that take at least one byte each. Fails if fewer bytes are left.
   uint64_t Count(absl::string_view of) {
     uint64_t n = Varint();
     if (ok() && n > Left()) {

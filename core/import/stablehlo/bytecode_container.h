@@ -1,5 +1,5 @@
 // The outermost layer of a portable artifact: header, sections, strings, dialect and op names, and the offsets of
-// attributes, types and properties. Knows nothing of what these mean.
+// attributes, types and properties. Does not interpret their contents.
 #ifndef BACKPLANE_CORE_IMPORT_STABLEHLO_BYTECODE_CONTAINER_H_
 #define BACKPLANE_CORE_IMPORT_STABLEHLO_BYTECODE_CONTAINER_H_
 
@@ -40,10 +40,11 @@ struct BytecodeContainer {
   Blob ir;
 };
 
-// True when the bytes begin like MLIR bytecode of any kind.
+// Whether the bytes begin like MLIR bytecode of any dialect.
 bool LooksLikeBytecode(absl::string_view bytes);
 
-// Everything points into `bytes`. InvalidArgument names section and byte offset.
+// Reads the container. The result refers to `bytes`, which must outlive it. Returns InvalidArgument with the section
+// and the byte offset.
 absl::StatusOr<BytecodeContainer> ReadBytecodeContainer(absl::string_view bytes);
 
 }  // namespace backplane::stablehlo

@@ -1,6 +1,6 @@
-// The attribute and type table of a portable artifact. Entries are decoded on first use, once, so damage or an
-// unknown form in an unused entry does no harm. Entries may refer to each other in any order: cycles and
-// excessive depth are errors.
+// The attribute and type tables of a portable artifact. Each entry is decoded once, on first use, so a damaged or
+// unknown entry that is not used does no harm. Entries may refer to each other in any order; cycles and excessive depth
+// are errors.
 #ifndef BACKPLANE_CORE_IMPORT_STABLEHLO_BYTECODE_ENTRIES_H_
 #define BACKPLANE_CORE_IMPORT_STABLEHLO_BYTECODE_ENTRIES_H_
 
@@ -19,16 +19,16 @@ namespace backplane::stablehlo {
 
 class BytecodeEntries {
  public:
-  // Both must outlive this object.
+  // The container and the arena must outlive this object.
   BytecodeEntries(const BytecodeContainer* container, SourceArena* arena);
 
   absl::StatusOr<const SourceAttr*> Attribute(uint64_t index);
   absl::StatusOr<const SourceType*> Type(uint64_t index);
 
-  // The same for a reference that is read from a record. On error `in` fails, and null is returned.
+  // Read a reference from a record and return its entry. On error `in` fails and null is returned.
   const SourceAttr* ReadAttribute(ByteReader& in);
   const SourceType* ReadType(ByteReader& in);
-  // varint+flag form; null without error when the reference is absent.
+  // Reads an optional reference, a varint with a flag. Returns null without an error if it is absent.
   const SourceAttr* ReadOptionalAttribute(ByteReader& in);
 
  private:
@@ -72,12 +72,13 @@ class BytecodeEntries {
   int depth_ = 0;
 };
 
-// A constant's blob brought into the form of SourceAttr::kDense. Shared with the text reader for hexadecimal constants:
-// `packed_bits` says that i1 may come as a bit for each element. Null and *why set when sizes do not fit.
+// Converts the blob of a constant to the form of AttrKind::kDense. The text reader uses it as well, for hexadecimal
+// constants. `packed_bits`: i1 may have one bit per element. Returns null and sets *why if sizes do not match.
 const SourceAttr* NormalizeConstant(SourceArena& arena, const SourceType* type, absl::string_view blob,
                                     bool packed_bits, std::string* why);
 
-// Resolves location entries by walking the tables again; owns its copy of the container's index.
+// Creates a resolver that reads locations from the tables again. It owns its copy of the container, which still refers
+// to the bytes of the artifact.
 std::unique_ptr<LocationResolver> MakeBytecodeLocationResolver(BytecodeContainer container);
 
 }  // namespace backplane::stablehlo

@@ -1,5 +1,5 @@
-// Reads StableHLO portable artifacts: MLIR bytecode of the VHLO dialect, with the Shardy ops JAX leaves in it, of every
-// version from 0.9.0 on whose ops, types and attributes are known. No MLIR is involved.
+// Reads StableHLO portable artifacts: MLIR bytecode of the VHLO dialect and the Shardy ops that JAX leaves in it. Reads
+// every version from 0.9.0 on whose ops, types and attributes are known. Does not use MLIR.
 #ifndef BACKPLANE_CORE_IMPORT_STABLEHLO_BYTECODE_READER_H_
 #define BACKPLANE_CORE_IMPORT_STABLEHLO_BYTECODE_READER_H_
 
@@ -12,12 +12,12 @@
 
 namespace backplane::stablehlo {
 
-// The newest VHLO version whose ops are all known, as a plugin advertises it, and the oldest readable one.
+// The newest VHLO version whose ops are all known, and the oldest version that can be read.
 inline constexpr int kNewestVhlo[3] = {1, 20, 0};
 inline constexpr int kOldestVhlo[3] = {0, 9, 0};
 
-// Reads a whole artifact. The module points into `bytes`, which must outlive it. Any input is safe: what is wrong is an
-// InvalidArgument that names producer, op, attribute and byte offset; an op the reader does not know is Unimplemented.
+// Reads an artifact. The module refers to `bytes`, which must outlive it. Any input is safe. Returns InvalidArgument
+// with producer, op, attribute and byte offset, or Unimplemented for an op that is unknown.
 absl::StatusOr<std::unique_ptr<SourceModule>> ReadPortableArtifact(absl::string_view bytes);
 
 }  // namespace backplane::stablehlo

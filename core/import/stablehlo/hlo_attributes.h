@@ -1,6 +1,6 @@
-// Attributes that HLO and StableHLO both have, with one value each: which names they have in StableHLO, and how their
-// values are converted. The importer and the exporter share this table; what needs more than a conversion of each
-// attribute (windows, dimension numbers, constants) is in their own files.
+// The attributes that both HLO and StableHLO have and that differ only in name and form: their names in StableHLO, and
+// the conversion of their values. The importer and the exporter share this table. Attributes that need more than a
+// conversion (windows, dimension numbers, constants) are handled in files of their own.
 #ifndef BACKPLANE_CORE_IMPORT_STABLEHLO_HLO_ATTRIBUTES_H_
 #define BACKPLANE_CORE_IMPORT_STABLEHLO_HLO_ATTRIBUTES_H_
 
@@ -14,7 +14,7 @@
 namespace backplane::stablehlo {
 
 struct AttributeForm {
-  // How StableHLO holds the value. Lists are dense tensors of i64.
+  // The form of the value in StableHLO. Lists are dense tensors of i64.
   enum class As { kBool, kI32, kI64, kF32, kEnum, kList, kOnlyElement /* of a list that holds one */ };
   Opcode opcode;
   const char* name;  // in StableHLO
@@ -22,15 +22,15 @@ struct AttributeForm {
   As as;
 };
 
-// The attributes of an operation; empty when it has none in the table.
+// Returns the attributes of an operation, an empty list if the table has none.
 absl::Span<const AttributeForm> AttributeFormsOf(Opcode opcode);
 
-// HLO's value of the op's attribute. InvalidArgument: it is missing, of another kind, or unknown text of an
-// enumeration.
+// Converts the attribute of an op to HLO. Returns InvalidArgument if it is missing, has another kind, or is an unknown
+// name of an enumerator.
 absl::StatusOr<AttrValue> ToHloAttribute(const AttributeForm& form, const SourceOp& op);
 
-// StableHLO's value of HLO's attribute, or of the default when it is absent. InvalidArgument: a list that should hold
-// one element does not.
+// Converts an HLO attribute, or its default if it is absent, to StableHLO. Returns InvalidArgument if a list that must
+// have one element does not.
 absl::StatusOr<const SourceAttr*> FromHloAttribute(const AttributeForm& form, const Attributes& attributes,
                                                    SourceArena& arena);
 

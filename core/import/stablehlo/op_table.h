@@ -1,4 +1,4 @@
-// What both readers know of each op: its VHLO names with their encoded attributes, and the newest StableHLO form. The
+// The table of ops for both readers: their VHLO names with the encoded attributes, and their newest StableHLO form. The
 // forms of elementwise operations come from core/ops/op_table.def.
 #ifndef BACKPLANE_CORE_IMPORT_STABLEHLO_OP_TABLE_H_
 #define BACKPLANE_CORE_IMPORT_STABLEHLO_OP_TABLE_H_
@@ -13,7 +13,7 @@
 
 namespace backplane::stablehlo {
 
-// How many of a thing: exactly `least`, or at least that many when `more`.
+// A number of operands, results or regions: exactly `least`, or at least `least` if `more` is set.
 struct Arity {
   uint8_t least = 0;
   bool more = false;
@@ -33,27 +33,28 @@ struct OpForm {
   const char* attributes;
 };
 
-// The form named "add_v1"; null when unknown.
+// Returns the form named "add_v1"; null if unknown.
 const OpForm* FindVhloForm(absl::string_view vhlo_name);
-// The newest form of "stablehlo.add" or "func.func"; null when unknown.
+// Returns the newest form of "stablehlo.add" or "func.func"; null if unknown.
 const OpForm* FindNewestForm(absl::string_view op_name);
-// All forms, for tests and writers.
+// Returns all forms, for tests and writers.
 absl::Span<const OpForm> AllVhloForms();
-// "add" -> "stablehlo.add", "func" -> "func.func", "call" -> "func.call". return is "stablehlo.return" here.
+// Returns the full name of an op: "add" -> "stablehlo.add", "func" -> "func.func", "call" -> "func.call", "return" ->
+// "stablehlo.return".
 absl::string_view SourceOpName(const OpForm& form);
 
-// Inherent attributes of ops outside VHLO that an artifact may hold; '?' behind a name marks an optional one.
-// Null when the op is unknown. Names are full: "sdy.mesh".
+// Returns the inherent attributes of an op outside VHLO that an artifact may contain; '?' after a name marks an
+// optional attribute. Returns null if the op is unknown. Takes full names, such as "sdy.mesh".
 const char* FindForeignAttributes(absl::string_view op_name);
 
-// Splits a list of attribute names; no allocation per name.
+// Splits a list of attribute names. The results refer to `names`.
 std::vector<absl::string_view> SplitNames(absl::string_view names);
 
-// Adds the attributes of the newest form of the op that `attributes` lacks, with their defaults: what an older form or
-// text leaves out. `attributes` is sorted afterwards. An attribute without a default is an error naming it.
+// Adds the attributes of the newest form of the op that `attributes` does not contain, with their default values, and
+// sorts the list. Older forms and text omit them. Returns an error with the name of an attribute that has no default.
 absl::Status CompleteAttributes(SourceArena& arena, const OpForm& newest, std::vector<SourceNamedAttr>* attributes);
 
-// Checks that the inherent attribute has the kind that every form of the op gives it, as importers rely on.
+// Checks that an inherent attribute has the kind that all forms of the op give it. Importers rely on this.
 absl::Status CheckAttributeKind(absl::string_view op, absl::string_view name, const SourceAttr* value);
 
 }  // namespace backplane::stablehlo

@@ -1,4 +1,4 @@
-// The op tree both StableHLO readers (portable bytecode and text) decode into, before anything is known about meaning.
+// The op tree that both StableHLO readers (portable bytecode and text) produce. Its meaning has not been checked yet.
 //
 // A SourceModule holds a program in one normal form: op names have no dialect version, attributes are those of the
 // newest operation set (older forms are upgraded, omitted ones hold their defaults), and structured StableHLO
@@ -28,19 +28,20 @@
 
 namespace backplane::stablehlo {
 
-// A dimension or bound that is not known, as both forms encode it.
+// An unknown dimension or bound, with the value that both formats use.
 inline constexpr int64_t kDynamic = std::numeric_limits<int64_t>::min();
 
-// Nesting caps on input. Deeper programs are refused with an error, never by running out of stack.
+// Limits of the nesting of input. Deeper programs are errors; they cannot exhaust the stack.
 inline constexpr int kMaxRegionDepth = 192;
 inline constexpr int kMaxTypeDepth = 64;
 inline constexpr int kMaxAttributeDepth = 64;
 inline constexpr size_t kMaxRank = 256;
-// A few bytes of bytecode can describe a type that is astronomically large when written out, by sharing its parts.
+// Limits of the size of types and attributes when written out. A few bytes of bytecode can describe a type of
+// astronomical size by sharing its parts.
 inline constexpr uint32_t kMaxTypeWeight = 1 << 16;
 inline constexpr uint32_t kMaxAttributeWeight = 1 << 22;
 
-// Memory for one module: chunks that are freed together. Only trivially destructible objects may live here.
+// Memory for one module: chunks that are freed together. It may contain only trivially destructible objects.
 class SourceArena {
  public:
   SourceArena() = default;
@@ -52,7 +53,7 @@ class SourceArena {
     static_assert(std::is_trivially_destructible_v<T>);
     return new (Allocate(sizeof(T), alignof(T))) T{std::forward<Args>(args)...};
   }
-  // Default-initialised array of n elements.
+  // Returns an array of n value-initialized elements.
   template <typename T>
   absl::Span<T> NewArray(size_t n) {
     static_assert(std::is_trivially_destructible_v<T>);
@@ -117,15 +118,16 @@ enum class ElementKind : uint8_t {
   kF6E3M2FN,
   kF8E8M0FNU,
 };
-// Spelling in StableHLO text: "i1", "ui8", "f8E4M3FN" ...
+// Returns the name in StableHLO text: "i1", "ui8", "f8E4M3FN" ...
 absl::string_view ElementName(ElementKind kind);
-// True and *kind when text is exactly one such spelling ("si8" counts as "i8").
+// Returns whether `text` is such a name, and sets *kind. "si8" counts as "i8".
 bool ElementFromName(absl::string_view text, ElementKind* kind);
-// Width in bits of the value itself: 1 for i1, 4 for i4, 19 for tf32, 64 for index.
+// Returns the width of a value in bits: 1 for i1, 4 for i4, 19 for tf32, 64 for index.
 int ElementBits(ElementKind kind);
 bool IsFloatElement(ElementKind kind);
 bool IsUnsignedElement(ElementKind kind);  // ui*, i1 and index
-// Bytes of one element in a constant's data: sub-byte kinds and i1 take one byte, tf32 three.
+// Returns the bytes of one element in the data of a constant: one byte for i1 and types narrower than a byte, three for
+// tf32.
 int ElementStorageBytes(ElementKind kind);
 
 enum class TypeKind : uint8_t {
@@ -172,13 +174,15 @@ struct SourceType {
   uint32_t weight = 1;  // size written out; shared parts count each time
 };
 
-// Structural equality.
+// Whether two types are structurally equal.
 bool SameType(const SourceType* a, const SourceType* b);
-// StableHLO spelling: "tensor<2x?xf32>", "(tensor<f32>) -> tensor<f32>".
+// Returns the type as StableHLO text: "tensor<2x?xf32>", "(tensor<f32>) -> tensor<f32>".
 std::string TypeToString(const SourceType* type);
-// Number of elements of a static shape; false when a dimension is dynamic or the product overflows.
+// Sets *count to the number of elements of a static shape. Returns false if a dimension is dynamic or the product
+// overflows.
 bool StaticElementCount(absl::Span<const int64_t> dims, int64_t* count);
-// Bytes of one element of a constant of this element type (scalar, complex or quantized); 0 for anything else.
+// Returns the bytes of one element of a constant of this element type (scalar, complex or quantized); 0 for any other
+// type.
 int ConstantElementBytes(const SourceType* element);
 
 struct SourceNamedAttr {
@@ -207,9 +211,9 @@ struct SourceAttr {
   int64_t integer = 0;
   uint64_t bits = 0;
   const SourceType* type = nullptr;
-  // For kDense the elements in row-major order, little-endian: ConstantElementBytes() for each (i1 one byte of 0 or 1,
-  // narrower than a byte zero-extended, complex as real then imaginary part). With splat, one element is the value of
-  // all.
+  // The text, or for kDense the elements in row-major order, little-endian, with ConstantElementBytes() bytes each. An
+  // i1 is one byte of 0 or 1, a type narrower than a byte is zero-extended, and a complex number is its real and then
+  // its imaginary part. If `splat` is set, there is one element, which is the value of all.
   absl::string_view text;
   absl::Span<const SourceAttr* const> elements;
   absl::Span<const SourceNamedAttr> entries;
@@ -218,7 +222,7 @@ struct SourceAttr {
   const SourceAttr* Find(absl::string_view name) const;  // in entries; null when absent
 };
 
-// Number of a location, to be resolved by the module when somebody wants to know; 0 = unknown.
+// The number of a location, which the module resolves on request; 0: unknown.
 using LocationId = uint32_t;
 
 struct SourceLocation {
@@ -244,7 +248,7 @@ struct SourceBlock {
 };
 
 struct SourceRegion {
-  // None for a declaration's body, else exactly one: StableHLO has structured control flow only.
+  // No block for the body of a declaration, else exactly one block, because StableHLO has structured control flow only.
   absl::Span<SourceBlock> blocks;
 };
 
@@ -259,14 +263,14 @@ struct SourceOp {
   const SourceAttr* Find(absl::string_view attribute) const;  // null when absent
 };
 
-// Call-site chains grow with the depth of the Python stack; the first frame is at the front, so a walk over so many
-// levels of a location finds it.
+// The largest number of levels of a location that are followed. Chains of call sites grow with the depth of the Python
+// stack, but the first frame comes first, so this many levels suffice to find it.
 constexpr int kMaxLocationWalk = 64;
 
 class LocationResolver {
  public:
   virtual ~LocationResolver() = default;
-  // Best effort: what cannot be read stays empty.
+  // Returns what can be resolved; other fields stay empty. Never fails.
   virtual SourceLocation Resolve(LocationId id) const = 0;
 };
 
@@ -285,7 +289,7 @@ class SourceModule {
   uint32_t value_count = 0;         // every SourceValue::id is below
 
   const SourceAttr* Find(absl::string_view attribute) const;
-  // Top-level op with that symbol name (function or mesh); null when absent.
+  // Returns the top-level op with this symbol name, a function or a mesh; null if there is none.
   const SourceOp* FindSymbol(absl::string_view symbol) const;
   SourceLocation Location(LocationId id) const {
     return resolver && id != 0 ? resolver->Resolve(id) : SourceLocation();
@@ -302,7 +306,8 @@ struct DumpOptions {
   bool locations = false;
   size_t max_constant_bytes = 64;  // longer constants are shown as a hash of their bytes
 };
-// The module as text for comparisons and for people: deterministic, one op per line, one spelling for equal trees.
+// Returns the module as text for comparisons and for people. Deterministic, with one op per line; equal trees give
+// equal text.
 std::string DumpSource(const SourceModule& module, const DumpOptions& options = {});
 std::string AttrToString(const SourceAttr* attr, const DumpOptions& options = {});
 

@@ -1,4 +1,5 @@
-// Small makers of SourceType and SourceAttr, shared by the two readers so that equal things look equal.
+// Functions that create SourceType and SourceAttr objects. Both readers use them, so equal values have equal
+// representations.
 #ifndef BACKPLANE_CORE_IMPORT_STABLEHLO_SOURCE_BUILD_H_
 #define BACKPLANE_CORE_IMPORT_STABLEHLO_SOURCE_BUILD_H_
 
@@ -14,7 +15,7 @@
 
 namespace backplane::stablehlo {
 
-// The one object for each scalar type; lives for ever.
+// Returns the only object of each scalar type, which is never destroyed.
 const SourceType* ScalarType(ElementKind kind);
 const SourceType* NoneType();
 const SourceType* TokenType();
@@ -25,29 +26,32 @@ const SourceAttr* MakeUnit(SourceArena& arena);
 const SourceAttr* MakeBool(SourceArena& arena, bool value);
 const SourceAttr* MakeInteger(SourceArena& arena, int64_t value, ElementKind kind = ElementKind::kI64);
 const SourceAttr* MakeFloat(SourceArena& arena, uint64_t bits, ElementKind kind);
-// text is not copied.
+// These do not copy `text`, which must live as long as the arena.
 const SourceAttr* MakeString(SourceArena& arena, absl::string_view text);
 const SourceAttr* MakeEnum(SourceArena& arena, absl::string_view text);
 const SourceAttr* MakeShardy(SourceArena& arena, absl::string_view text);
 const SourceAttr* MakeType(SourceArena& arena, const SourceType* type);
 const SourceAttr* MakeArray(SourceArena& arena, const std::vector<const SourceAttr*>& elements);
-// A one-dimensional tensor of 64-bit integers: how every list of dimensions, sizes and strides is held.
+// Creates a one-dimensional tensor of 64-bit integers, the representation of all lists of dimensions, sizes and
+// strides.
 const SourceAttr* MakeI64List(SourceArena& arena, absl::Span<const int64_t> values);
 const SourceAttr* MakeDense(SourceArena& arena, const SourceType* type, absl::string_view bytes, bool splat);
 
-// Sets weight from the members, whose weights are set. False when it exceeds the cap.
+// Compute the weight from the members, whose weights must be set. Return false if it exceeds the limit.
 bool WeighType(SourceType* type);
 bool WeighAttribute(SourceAttr* attr);
 
-// Sorts by name. False when two entries have the same name (*repeated).
+// Sorts entries by name. Returns false and sets *repeated if two entries have the same name.
 bool SortEntries(std::vector<SourceNamedAttr>* entries, absl::string_view* repeated);
-// Entries must be free of repeats.
+// Creates a dictionary. No name may occur twice.
 const SourceAttr* MakeDict(SourceArena& arena, std::vector<SourceNamedAttr> entries);
 
-// The integers of a kDense attribute with an integer element type, splats expanded. Refuses more than `limit` elements.
+// Returns the integers of a kDense attribute with an integer element type, with splats expanded. Returns an error for
+// more than `limit` elements.
 absl::StatusOr<std::vector<int64_t>> DenseIntegers(const SourceAttr* attr, int64_t limit = int64_t{1} << 24);
 
-// Names of StableHLO's enumerations in VHLO's numbering; empty where there is no such case.
+// The enumerations of StableHLO. EnumName returns the name of a value in VHLO's numbering, or an empty view if there is
+// none.
 enum class EnumKind {
   kComparisonDirection,
   kComparisonType,

@@ -1,8 +1,8 @@
 // The parser behind ParseStablehloText, declared for its own source files: text_types.cc, text_attributes.cc,
 // text_constants.cc, text_ops.cc (modules, functions, generic form), text_short_forms.cc, text_shardy.cc.
 //
-// Error discipline: status_ keeps the first error, which makes kEnd the current token, so that every loop ends;
-// functions return null or false then.
+// status_ keeps the first error, which also makes kEnd the current token, so that every loop ends. Functions then
+// return null or false.
 #ifndef BACKPLANE_CORE_IMPORT_STABLEHLO_TEXT_INTERNAL_H_
 #define BACKPLANE_CORE_IMPORT_STABLEHLO_TEXT_INTERNAL_H_
 
@@ -21,10 +21,11 @@
 
 namespace backplane::stablehlo {
 
-// A float literal in the bits of its format.
+// Returns the bits of a float literal in its format.
 uint64_t EncodeFloat(double value, ElementKind kind);
 
-// Format line of the short form of a StableHLO op (text_short_forms.cc says how to read it); null when it has none.
+// Returns the format of the short form of a StableHLO op (text_short_forms.cc describes it), or null if the op has
+// none.
 const char* ShortFormat(absl::string_view op_name);
 
 class TextParser {
@@ -194,7 +195,8 @@ class TextParser {
   std::vector<std::pair<absl::string_view, Group>> shadowed_;  // what DefineName replaced, for leaving a region
 };
 
-// Resolves positions of locations in `text`; `aliases` maps "#loc3" to the position of its definition.
+// Creates a resolver of locations in `text`, which must outlive it. `aliases` maps "#loc3" to the position of its
+// definition.
 std::unique_ptr<LocationResolver> MakeTextLocationResolver(absl::string_view text, std::vector<size_t> locations,
                                                            absl::flat_hash_map<absl::string_view, size_t> aliases);
 

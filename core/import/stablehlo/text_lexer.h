@@ -1,4 +1,5 @@
-// Tokens of MLIR assembly. The lexer never allocates and never fails twice: a bad character gives kError and then kEnd.
+// Splits MLIR assembly into tokens. The lexer allocates no memory. A bad character gives kError, and the lexer
+// continues after it. An unterminated string gives kError and then kEnd.
 #ifndef BACKPLANE_CORE_IMPORT_STABLEHLO_TEXT_LEXER_H_
 #define BACKPLANE_CORE_IMPORT_STABLEHLO_TEXT_LEXER_H_
 
@@ -49,10 +50,10 @@ class Lexer {
   size_t position_ = 0;
 };
 
-// "line:column" of a position, both counted from one.
+// Returns "line:column" of a position, both counted from one.
 std::string LineAndColumn(absl::string_view text, size_t position);
 
-// The value of a quoted string; false on a bad escape.
+// Sets *out to the value of a quoted string. Returns false for an invalid escape.
 bool UnescapeString(absl::string_view quoted, std::string* out);
 
 }  // namespace backplane::stablehlo

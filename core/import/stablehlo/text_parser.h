@@ -1,5 +1,6 @@
-// Reads StableHLO programs in MLIR assembly: pretty and generic form, with CHLO and Shardy ops, aliases, locations and
-// resources. Only ops whose short form is known parse in it; every op parses in generic form, if its dialect is known.
+// Reads StableHLO programs in MLIR assembly, in pretty and generic form, with CHLO and Shardy ops, aliases, locations
+// and resources. An op can be read in pretty form if its short form is known, and in generic form if its dialect is
+// known.
 #ifndef BACKPLANE_CORE_IMPORT_STABLEHLO_TEXT_PARSER_H_
 #define BACKPLANE_CORE_IMPORT_STABLEHLO_TEXT_PARSER_H_
 
@@ -11,8 +12,8 @@
 
 namespace backplane::stablehlo {
 
-// The module points into `text`, which must outlive it. Any input is safe. Errors are InvalidArgument with line and
-// column ("stablehlo text 12:5: ..."); an op the reader does not know is Unimplemented.
+// Reads a program. The module refers to `text`, which must outlive it. Any input is safe. Returns InvalidArgument with
+// line and column ("stablehlo text 12:5: ..."), or Unimplemented for an op that is unknown.
 absl::StatusOr<std::unique_ptr<SourceModule>> ParseStablehloText(absl::string_view text);
 
 }  // namespace backplane::stablehlo

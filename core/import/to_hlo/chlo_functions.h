@@ -1,5 +1,5 @@
-// Mathematical functions of CHLO as formulas. Terms are f32 or f64 (c64 or c128 where noted as complex), unless
-// noted; callers widen narrower floats. Special values are those of C's functions of the same name where there is one.
+// Mathematical functions of CHLO as formulas. Unless noted otherwise, terms are f32 or f64, or c64 or c128 for complex
+// functions; callers widen narrower floats. Special values are those of C's function of the same name if there is one.
 #ifndef BACKPLANE_CORE_IMPORT_TO_HLO_CHLO_FUNCTIONS_H_
 #define BACKPLANE_CORE_IMPORT_TO_HLO_CHLO_FUNCTIONS_H_
 
@@ -34,7 +34,7 @@ Term NextAfter(Term x, Term y);  // f16, bf16, f32, f64
 Term Polygamma(Term n, Term x);  // derivative n of digamma
 Term Zeta(Term x, Term q);       // Hurwitz: the sum of (q + k)^-x over k >= 0
 
-// chlo.NAME of one operand, or of two of equal shape. Unimplemented for an unknown name.
+// Return chlo.NAME of one operand or of two operands of equal shape. Return Unimplemented for an unknown name.
 absl::StatusOr<Value> ExpandChloUnary(Builder& b, absl::string_view name, Value x);
 absl::StatusOr<Value> ExpandChloBinary(Builder& b, absl::string_view name, Value x, Value y);
 

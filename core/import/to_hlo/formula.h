@@ -38,7 +38,7 @@ class Formula {
   Term Op(Opcode opcode, std::initializer_list<Term> operands, Attributes attrs = {});
   Term Declared(Opcode opcode, Term x, PrimitiveType to);  // convert and bitcast-convert
   absl::StatusOr<Value> Result(Term t) const { return status_.ok() ? absl::StatusOr<Value>(t.value) : status_; }
-  // The element type of a term; f32 after an error.
+  // Returns the element type of a term, or f32 after an error.
   PrimitiveType TypeOf(Term t) const {
     return status_.ok() && t.value ? t.value->shape().element_type() : PrimitiveType::kF32;
   }
@@ -51,7 +51,7 @@ class Formula {
   std::map<std::pair<PrimitiveType, uint64_t>, Value> numbers_;
 };
 
-// A number of t's element type.
+// Returns a constant of t's element type.
 Term Like(Term t, double value);
 
 Term operator+(Term a, Term b);
@@ -68,7 +68,7 @@ Term operator*(double a, Term b);
 Term operator/(Term a, double b);
 Term operator/(double a, Term b);
 
-// Of preds.
+// Logical operators on preds.
 Term operator&(Term a, Term b);
 Term operator|(Term a, Term b);
 Term operator!(Term a);
@@ -112,10 +112,11 @@ Term Complex(Term re, Term im);
 Term Convert(Term a, PrimitiveType to);
 Term Bitcast(Term a, PrimitiveType to);  // same width
 
-// c[0] x^n + ... + c[n], by Horner's rule.
+// Returns c[0] x^n + ... + c[n], computed by Horner's rule.
 Term Polynomial(Term x, absl::Span<const double> c);
 
-// Greatest finite and smallest normal number, and the distance from 1 to the next number, of f16, bf16, f32 or f64.
+// The largest finite number, the smallest normal number, and the distance from 1 to the next number of f16, bf16, f32
+// or f64.
 struct FloatLimits {
   double max, min, epsilon;
 };

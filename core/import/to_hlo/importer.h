@@ -24,40 +24,41 @@ using stablehlo::SourceRegion;
 using stablehlo::SourceType;
 using stablehlo::SourceValue;
 
-// Typed access to an op's attributes; errors name the attribute.
+// Return the value of an attribute. Error messages name the attribute.
 absl::StatusOr<int64_t> GetInt(const SourceOp& op, absl::string_view name);
 absl::StatusOr<Ints> GetInts(const SourceOp& op, absl::string_view name);
 absl::StatusOr<bool> GetBool(const SourceOp& op, absl::string_view name);
 absl::StatusOr<absl::string_view> GetText(const SourceOp& op, absl::string_view name);  // strings and enumerations
 
 absl::StatusOr<PrimitiveType> ConvertElementType(const SourceType* type);
-// Tensors (bounded dimensions become dynamic ones), tokens and tuples.
+// Converts tensors (bounded dimensions become dynamic ones), tokens and tuples.
 absl::StatusOr<Shape> ConvertType(const SourceType* type);
-// The full value, splats expanded.
+// Converts a constant to a literal of all elements, also if it is a splat.
 absl::StatusOr<Literal> ConvertConstant(const SourceAttr* value);
-// One element of a splat.
+// Converts one element of a splat.
 absl::StatusOr<Literal> ConvertSplat(const SourceAttr* value);
 absl::StatusOr<FfiDictionary> ConvertFfiDictionary(const SourceAttr* dictionary);
 absl::StatusOr<ReplicaGroups> ConvertReplicaGroups(const SourceAttr* dense);
 
-// StableHLO lets a reduction's body compute in a wider type of the same kind: converts each value that is narrower than
-// the body's parameter of its number. What cannot be promoted is left for the operation to refuse.
+// Promotes operands of a reduction. In StableHLO the body of a reduction may compute in a wider type of the same kind.
+// Converts each value that is narrower than the body's parameter with the same number. Values that cannot be promoted
+// stay as they are, and the operation refuses them.
 absl::Status PromoteTo(Builder& b, const Computation& body, absl::Span<Value> values);
 
-// A computation being built and the values it knows.
+// A computation under construction and the values that are visible in it.
 class Scope {
  public:
   Scope(Module* module, std::string name) : builder(module, std::move(name)) {}
 
   Builder builder;
-  OpMetadata metadata;  // of the op being imported, which is also what the builder was told
-  // Element `index` of the tuple `value`, made when first asked for; -1 for the value itself.
+  OpMetadata metadata;  // of the op being imported; the builder has the same
+  // Element `index` of the tuple `value`, which is created on first use; -1: the value itself.
   struct Slot {
     Value value = nullptr;
     int64_t index = -1;
   };
   absl::flat_hash_map<const SourceValue*, Slot> values;
-  absl::flat_hash_map<const SourceValue*, std::vector<Value>> futures;  // what an asynchronous op will have made
+  absl::flat_hash_map<const SourceValue*, std::vector<Value>> futures;  // the results of an asynchronous op
 };
 
 class Importer {
@@ -75,21 +76,21 @@ class Importer {
   absl::Status ImportArgumentAttributes(const SourceOp& function, Scope& scope);
   absl::Status ImportResultAttributes(const SourceOp& function, const Shape& result);
   absl::StatusOr<Computation*> ImportFunction(absl::string_view name);
-  // Runs a block's ops; returns what its terminator returns.
+  // Imports the ops of a block. Returns the values that its terminator returns.
   absl::StatusOr<std::vector<Value>> ImportBlock(Scope& scope, const SourceBlock& block);
   absl::Status ImportOp(Scope& scope, const SourceOp& op);
   absl::Status Dispatch(Scope& scope, const SourceOp& op);  // ImportOp without the op's location
-  // An operation whose attributes are all in the table of hlo_attributes.h, or that has none.
+  // Imports an operation without attributes, or whose attributes are all in the table of hlo_attributes.h.
   absl::Status ImportPlain(Scope& scope, const SourceOp& op, const OpInfo& info);
   OpMetadata MetadataAt(stablehlo::LocationId location) const;  // empty where nothing is known
   absl::Status Annotate(const SourceOp& op, const absl::Status& status) const;
   absl::Status Unknown(const SourceOp& op) const;
   absl::StatusOr<Value> Get(Scope& scope, const SourceValue* value);
   absl::StatusOr<std::vector<Value>> Operands(Scope& scope, const SourceOp& op);
-  // One value for all: itself, or a tuple of any other number.
+  // Packs values into one: the only value itself, or a tuple of any other number of values.
   absl::StatusOr<Value> Pack(Scope& scope, std::vector<Value> values);
   absl::StatusOr<std::vector<Value>> Unpack(Scope& scope, Value packed, size_t count);
-  // Binds the op's results to `value`, or to the elements of the tuple it is, after checking the declared types.
+  // Binds the results of an op to `value`, or to its elements if it is a tuple, after checking the declared types.
   absl::Status Bind(Scope& scope, const SourceOp& op, Value value);
   absl::Status BindResults(Scope& scope, const SourceOp& op, const std::vector<Value>& values);
   absl::Status CheckResult(const SourceOp& op, size_t index, const Shape& shape) const;
@@ -97,15 +98,15 @@ class Importer {
   absl::Status ApplyOpAttributes(const SourceOp& op, Value value);
 
   // regions.cc
-  // A computation that uses no values from outside the region: for reductions, sorts, maps. `arguments` are the shapes
-  // that it must take.
+  // Imports a region that uses no values from outside, such as the body of a reduction, sort or map.
   absl::StatusOr<Computation*> ImportClosedRegion(const SourceRegion& region, absl::string_view name);
-  // Values used inside the regions but defined outside, in order of first use; constants are left out.
+  // Returns the values that are used inside the regions and defined outside, in the order of first use. Omits
+  // constants.
   std::vector<const SourceValue*> Captures(absl::Span<const SourceRegion* const> regions);
   void CollectCaptures(const SourceBlock& block, absl::flat_hash_map<const SourceValue*, bool>* defined,
                        absl::flat_hash_map<const SourceValue*, bool>* seen, std::vector<const SourceValue*>* out);
-  // A computation of one packed parameter that holds the block arguments and then the captures; its root packs what the
-  // block returns, and the captures too when `pass_on`.
+  // Imports a region as a computation with one packed parameter, which holds the block arguments and then the captures.
+  // Its root packs the results of the block, followed by the captures if `pass_on` is set.
   absl::StatusOr<Computation*> ImportPackedRegion(const SourceRegion& region, absl::string_view name,
                                                   const Shape& parameter,
                                                   const std::vector<const SourceValue*>& captures, bool pass_on);
@@ -137,12 +138,12 @@ class Importer {
   absl::Status ImportRealDynamicSlice(Scope&, const SourceOp&);
   absl::Status ImportTorchIndexSelect(Scope&, const SourceOp&);
   bool IsConstantOperand(const SourceOp& op, size_t index) const;
-  // The integers of an operand that is a constant in the program.
+  // Returns the integers of an operand that is a constant in the program.
   absl::StatusOr<Ints> ConstantOperand(const SourceOp& op, size_t index);
 
   // contraction.cc
   absl::Status ImportDot(Scope&, const SourceOp&);
-  // The composite xla.scaled_dot; false when its attributes are not what JAX writes.
+  // Imports the composite xla.scaled_dot. Returns false if its attributes are not those that JAX writes.
   absl::StatusOr<bool> ImportScaledDot(Scope&, const SourceOp&);
   absl::Status ImportEinsum(Scope&, const SourceOp&);
   absl::Status ImportConvolution(Scope&, const SourceOp&);
@@ -188,7 +189,8 @@ class Importer {
   // shardy.cc
   absl::Status ImportMesh(const SourceOp& op);
   absl::Status ShardParameter(Value parameter, absl::string_view text);
-  // x with a sharding annotation, from mhlo's or sdy's text; x itself on one partition or where the text is empty.
+  // Returns x with a sharding annotation from the text of mhlo or sdy, or x itself on one partition or if the text is
+  // empty.
   absl::StatusOr<Value> WithSharding(Scope& scope, Value x, const SourceAttr* sharding);
   absl::Status ShardResults(Scope& scope, const SourceOp& function, std::vector<Value>* results);
   absl::Status ShardCustomCall(const SourceOp& op, Value call);
@@ -212,7 +214,7 @@ class Importer {
   int depth_ = 0;
 };
 
-// Functions and regions may nest and call each other this deep.
+// The largest depth to which functions and regions may nest and call each other.
 inline constexpr int kMaxImportDepth = 384;
 
 }  // namespace backplane::to_hlo

@@ -1,4 +1,4 @@
-// Quantized tensor types (!quant.uniform) in the core's terms.
+// Interprets quantized tensor types (!quant.uniform).
 #ifndef BACKPLANE_CORE_IMPORT_TO_HLO_QUANTIZED_H_
 #define BACKPLANE_CORE_IMPORT_TO_HLO_QUANTIZED_H_
 
@@ -9,14 +9,14 @@
 
 namespace backplane::to_hlo {
 
-// How the elements of a tensor are quantized; null when they are not, and for any other type.
+// Returns how the elements of a tensor are quantized, or null if they are not or the type is no tensor.
 const stablehlo::SourceQuantization* QuantizationOf(const stablehlo::SourceType* type);
 
-// The integer type that holds the elements: 2 to 32 bits.
+// Returns the integer type that stores the elements, of 2 to 32 bits.
 absl::StatusOr<PrimitiveType> StorageElementType(const stablehlo::SourceQuantization& q);
 
-// The constraints on a tensor of quantized elements, labelled [quantized_c3] ... [quantized_c13] after the StableHLO
-// specification's C3 to C13 of quantized types. `tensor` has quantized elements.
+// Checks the constraints on a tensor of quantized elements. The labels [quantized_c3] to [quantized_c13] correspond to
+// C3 to C13 of quantized types in the StableHLO specification.
 absl::Status CheckQuantization(const stablehlo::SourceType* tensor);
 
 // Whether an operand or a result is a tensor of quantized elements.

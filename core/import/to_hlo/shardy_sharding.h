@@ -1,10 +1,10 @@
-// Shardy's text of meshes and shardings, made into the core's Sharding.
+// Converts Shardy's text of meshes and shardings to the core's Sharding.
 //
 //   mesh       <["x"=2, "y"=4]>  <["x"=2], device_ids=[1, 0]>  <[], device_ids=[3]> (one device alone: maximal)
 //   sharding   <@mesh, [{"x"}, {"y":(1)2, ?}p0, {}], replicated={..}>; the mesh may be given inline
 //   per value  <[<@mesh, [..]>, ...]>
 //
-// The text may have its "#sdy.sharding" or other prefix in front. Errors are InvalidArgument with the text.
+// The text may begin with "#sdy.sharding" or another prefix. Errors are InvalidArgument and contain the text.
 #ifndef BACKPLANE_CORE_IMPORT_TO_HLO_SHARDY_SHARDING_H_
 #define BACKPLANE_CORE_IMPORT_TO_HLO_SHARDY_SHARDING_H_
 
@@ -24,19 +24,19 @@ struct ShardySharding {
   Sharding sharding;
   Ints open;                  // dimensions that may be split further ({..., ?})
   bool says_nothing = false;  // all dimensions open, no axis named
-  // With `only_axes`: of a value inside the region, manual along those axes and replicated along the others
-  // (last_tile_dims={manual, replicated}); {manual} where there are no others.
+  // Set with `only_axes`: the sharding of a value inside the region, manual along those axes and replicated along the
+  // others (last_tile_dims={manual, replicated}); {manual} if there are no others.
   Sharding region;
 };
 
-// Of an array of `rank` dimensions (less is allowed for values without any). With `only_axes` all other axes count as
-// replicated: what a region that is manual along those axes sees.
+// Converts the sharding of an array of `rank` dimensions; a text without dimensions is accepted as well. With
+// `only_axes`, all other axes count as replicated, as in a region that is manual along those axes.
 absl::StatusOr<ShardySharding> ConvertShardySharding(absl::string_view text, const MeshTexts& meshes, int64_t rank,
                                                      const std::set<std::string>* only_axes = nullptr);
 
-// The shardings of a list, one text each.
+// Splits a list of shardings into one text each.
 absl::StatusOr<std::vector<std::string>> SplitShardingPerValue(absl::string_view text);
-// The names in manual_axes{"x", "y"}.
+// Returns the names in manual_axes{"x", "y"}.
 absl::StatusOr<std::set<std::string>> ParseManualAxes(absl::string_view text);
 
 }  // namespace backplane::to_hlo

@@ -6,9 +6,10 @@
 
 namespace backplane::hlo {
 
-// Replaces *lhs and *rhs by broadcasts of themselves where needed. Ranks differ: `broadcast_dimensions` names, strictly
-// increasing, the dimension of the larger operand that each dimension of the smaller one corresponds to; a scalar needs
-// none. Then sizes of 1 expand. `opcode` is what error messages name. Errors: see core/ir/ops/elementwise.h.
+// Replaces *lhs and *rhs by broadcasts of themselves where needed. If the ranks differ, `broadcast_dimensions` names,
+// strictly increasing, the dimension of the larger operand for each dimension of the smaller one; a scalar needs none.
+// Afterwards dimensions of size 1 expand to the size of the other operand. Error messages name `opcode`. Errors: see
+// core/ir/ops/elementwise.h.
 absl::Status BroadcastOperands(Builder& b, Opcode opcode, Value* lhs, Value* rhs,
                                absl::Span<const int64_t> broadcast_dimensions);
 

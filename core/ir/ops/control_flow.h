@@ -1,4 +1,4 @@
-// Calls, branches, loops, tuples, ordering, and functions of the user's own.
+// Builders of calls, branches, loops, tuples, tokens, fusions and custom calls.
 #ifndef BACKPLANE_CORE_IR_OPS_CONTROL_FLOW_H_
 #define BACKPLANE_CORE_IR_OPS_CONTROL_FLOW_H_
 
@@ -7,53 +7,58 @@
 namespace backplane::hlo {
 
 Result Tuple(Builder& b, std::vector<Value> elements);
-// Element `index` of a tuple ([get_tuple_element_i1], [get_tuple_element_c1]).
+// Returns element `index` of a tuple. Errors: [get_tuple_element_i1], [get_tuple_element_c1].
 Result GetTupleElement(Builder& b, Value tuple_data, int64_t index);
 
-// The computation's result for these operands ([call_c3]: they are its parameters').
+// Calls a computation. The operands must have the types of its parameters ([call_c3]).
 Result Call(Builder& b, Computation* computation, std::vector<Value> operands);
-// A call that a backend may replace as a whole, knowing its name and version; the computation is what it means. The
-// name has a namespace, "ns.op" ([composite_c1]); attributes are a dictionary as text, {n = 1 : i32}; the version is
-// not negative ([composite_i5]).
+// A call that a backend may replace as a whole, because it knows the name and the version. The computation defines its
+// meaning. The name has a namespace, as in "ns.op" ([composite_c1]). `attributes` is the text of a dictionary, {n = 1 :
+// i32}. The version must not be negative ([composite_i5]).
 Result CompositeCall(Builder& b, Computation* computation, std::vector<Value> operands, std::string name,
                      std::optional<std::string> attributes = std::nullopt,
                      std::optional<int64_t> version = std::nullopt);
-// Exactly one branch runs, on its operand; branches return one type ([conditional_c3]) and take their operand's
-// ([conditional_c2]). By a pred[]:
+// Runs one branch on its operand. All branches return one type ([conditional_c3]), and each takes the type of its
+// operand ([conditional_c2]). This form selects by a pred[] ([conditional_i1]).
 Result Conditional(Builder& b, Value predicate, Value true_operand, Computation* true_computation, Value false_operand,
                    Computation* false_computation);
-// By an s32[]; what is no branch's number runs the last ([conditional_c1]: at least one).
+// Selects by an s32[] ([conditional_i1]). An index that is out of range selects the last branch. There must be at least
+// one branch ([conditional_c1]).
 Result Conditional(Builder& b, Value branch_index, const std::vector<Computation*>& branch_computations,
                    const std::vector<Value>& branch_operands);
-// Runs body (T -> T, [while_c2]) as long as condition (T -> pred[], [while_c1]) holds, from init on.
+// Starts with `init` and applies `body` (T -> T, [while_c2]) as long as `condition` (T -> pred[], [while_c1]) returns
+// true.
 Result While(Builder& b, Computation* condition, Computation* body, Value init);
-// A computation of scalars at every index of N >= 1 arrays of one size. dimensions: all of theirs, in order ([map_c3]).
-// static_operands are of XLA's past; none are taken ([map_static_operands]).
+// Applies a computation of scalars to every index of one or more arrays of equal dimensions. `dimensions` must list all
+// of them in order ([map_c3]). static_operands must be empty ([map_static_operands]); the parameter exists because
+// XLA's builder has it.
 Result Map(Builder& b, std::vector<Value> operands, Computation* computation, Dims dimensions,
            const std::vector<Value>& static_operands = {});
-// One computation as one instruction of a backend's making. HLO level.
+// Wraps a computation in one fusion instruction and marks it as fused. HLO only.
 Result CreateFusion(Builder& b, FusionKind kind, Computation* fused_computation, std::vector<Value> operands);
 
-// A token that comes after all of these; a fresh one from none.
+// Returns a token that is ordered after all of `tokens`, or a new token if there are none.
 Result AfterAll(Builder& b, std::vector<Value> tokens);
-// The operand, ordered after the token. HLO level.
+// Returns the operand, ordered after the token. HLO only.
 Result AddDependency(Builder& b, Value operand, Value token);
-// The operand, whatever its type; nothing is moved across.
+// Returns the operand, of any type. No pass may move operations across it.
 Result OptimizationBarrier(Builder& b, Value operand);
-// The operand, where one way of splitting values over devices ends and another begins. HLO level.
+// Returns the operand. Marks the boundary between a region with the sharding `exit` and one with the sharding `entry`.
+// HLO only.
 Result CreateDomain(Builder& b, Value operand, const Sharding& entry, const Sharding& exit);
 
 struct CustomCallOptions {
-  std::string opaque;  // for kTypedFfi: use ffi_attributes
+  std::string opaque;  // must be empty for kTypedFfi, which takes ffi_attributes
   std::optional<FfiDictionary> ffi_attributes;
-  bool has_side_effect = false;  // then neither removed nor moved past others
+  bool has_side_effect = false;  // true: not removed, and not reordered with other side effects
   CustomCallApiVersion api_version = CustomCallApiVersion::kOriginal;
   CustomCallSchedule schedule = CustomCallSchedule::kNone;
-  OutputOperandAliases output_operand_aliases;    // equal types at both ends ([custom_call_i7])
+  OutputOperandAliases output_operand_aliases;    // an output and its operand have equal types ([custom_call_i7])
   std::vector<Shape> operand_shapes_with_layout;  // one for each operand, or none
   std::vector<Computation*> called_computations;
 };
-// A function registered under that name. Whether there is one is found when the program is compiled.
+// Calls the function that is registered under this name. Whether one is registered is checked when the program is
+// compiled. Returns InvalidArgument [custom_call_i4] if `opaque` or `ffi_attributes` does not fit the API version.
 Result CustomCall(Builder& b, std::string call_target_name, std::vector<Value> operands, const Shape& shape,
                   const CustomCallOptions& options = {});
 

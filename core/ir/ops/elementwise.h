@@ -1,12 +1,12 @@
-// Elementwise operations: one result element from the same element of each operand.
+// Builders of elementwise operations: each result element is computed from the same element of each operand.
 //
-// Unary: any array of the element types named; the result has the operand's shape and, unless stated, its type.
-// Binary: both operands have one element type. With equal ranks, or where one is a scalar, sizes of 1 expand; otherwise
-// `broadcast_dimensions` says, strictly increasing, which dimension of the larger operand each dimension of the smaller
-// one corresponds to, and after that sizes of 1 expand. The instructions made have equal shapes: the broadcasts are
-// instructions of their own. Errors: [broadcast_e5] ranks differ and no broadcast_dimensions; [broadcast_e6] their
-// number or order; [broadcast_e7] a mapped size differs; [broadcast_e8] sizes of equal ranks differ; the operation's
-// rules.
+// Unary functions take an array of the listed element types. The result has the shape of the operand and, unless stated
+// otherwise, its element type. Binary functions take operands of one element type. If the ranks are equal or one
+// operand is a scalar, dimensions of size 1 expand. Otherwise `broadcast_dimensions` names, strictly increasing, the
+// dimension of the larger operand for each dimension of the smaller one, and afterwards dimensions of size 1 expand.
+// Broadcasts become separate instructions. Errors: [broadcast_e5] ranks differ and broadcast_dimensions is empty;
+// [broadcast_e6] its number of entries or their order; [broadcast_e7] a mapped size differs; [broadcast_e8] sizes of
+// equal ranks differ; and the rules of the operation.
 #ifndef BACKPLANE_CORE_IR_OPS_ELEMENTWISE_H_
 #define BACKPLANE_CORE_IR_OPS_ELEMENTWISE_H_
 
@@ -14,19 +14,19 @@
 
 namespace backplane::hlo {
 
-// How exact the result of an approximated function has to be. kTolerance: at least one of the three bounds is set;
-// otherwise none. Errors: [result_accuracy_c1] a bound that is negative or not finite, [result_accuracy_c2] bounds
+// The required accuracy of an approximated function. In the mode kTolerance at least one of the three bounds is set, in
+// the other modes none. Errors: [result_accuracy_c1] a bound is negative or not finite, [result_accuracy_c2] bounds
 // without kTolerance, [result_accuracy_c3] kTolerance without bounds.
 using Accuracy = std::optional<ResultAccuracy>;
 
-// One function for each line of core/ops/op_table.def. The line's last entry is the function's name, its operand types
-// are those that the function takes:
+// One function for each line of core/ops/op_table.def. The last entry of the line is the name of the function; its
+// operand types are those that the function accepts:
 //   OP_UNARY       Result Abs(Builder& b, Value operand);
 //   OP_FUNCTION    Result Tanh(Builder& b, Value operand, Accuracy result_accuracy = {});
 //   OP_BINARY      Result Add(Builder& b, Value lhs, Value rhs, Dims broadcast_dimensions = {});
-// Abs of a complex number is real; IsFinite gives pred; Real and Imag give the type of a complex number's parts, and of
-// a float itself and 0; Complex takes f32 or f64 to c64 or c128. Of pred Add is or, Mul is and, Not is logical; of
-// integers Not inverts the bits and Div truncates. Rem has the sign of lhs.
+// Abs of a complex number is real. IsFinite returns pred. Real and Imag return the parts of a complex number; of a
+// float they return the float and 0. Complex makes c64 from two f32 and c128 from two f64. For pred, Add is or, Mul is
+// and, Not is logical. For integers, Not inverts the bits and Div truncates. The result of Rem has the sign of lhs.
 #define OP_UNARY(e, text, types, stablehlo, since, builder) Result builder(Builder& b, Value operand);
 #define OP_FUNCTION(e, text, types, stablehlo, since, accuracy_since, builder) \
   Result builder(Builder& b, Value operand, Accuracy result_accuracy = {});
@@ -34,10 +34,10 @@ using Accuracy = std::optional<ResultAccuracy>;
   Result builder(Builder& b, Value lhs, Value rhs, Dims broadcast_dimensions = {});
 #include "core/ops/op_table.def"
 
-Result Round(Builder& b, Value operand);  // as RoundNearestAfz
+Result Round(Builder& b, Value operand);  // the same as RoundNearestAfz
 
-// Comparisons: result pred. Floats compare by IEEE 754, or, in the forms named TotalOrder (floats alone), by
-// -NaN < -Inf < finite < -0 < +0 < finite < +Inf < +NaN. `type` must fit the element type ([compare_c3]).
+// Comparisons return pred. Floats compare by IEEE 754. The functions named TotalOrder, which take floats only, use the
+// order -NaN < -Inf < finite < -0 < +0 < finite < +Inf < +NaN. `type` must fit the element type ([compare_c3]).
 Result Compare(Builder& b, Value lhs, Value rhs, Dims broadcast_dimensions, ComparisonDirection direction,
                std::optional<ComparisonType> type = std::nullopt);
 Result Eq(Builder& b, Value lhs, Value rhs, Dims broadcast_dimensions = {});
@@ -53,10 +53,11 @@ Result GtTotalOrder(Builder& b, Value lhs, Value rhs, Dims broadcast_dimensions 
 Result LeTotalOrder(Builder& b, Value lhs, Value rhs, Dims broadcast_dimensions = {});
 Result LtTotalOrder(Builder& b, Value lhs, Value rhs, Dims broadcast_dimensions = {});
 
-// min(max(operand, min), max). min and max have operand's shape or are scalars.
+// Returns min(max(operand, min), max). min and max are scalars or have the shape of the operand.
 Result Clamp(Builder& b, Value min, Value operand, Value max);
-// on_true where pred, else on_false, which have one shape. pred has their dimensions or is a scalar. With a scalar pred
-// tuples are chosen whole: one select for each array in them ([select_i2]: a leaf that is no array).
+// Selects elements of on_true where pred is true, else of on_false; both have one shape. pred is a scalar or has their
+// dimensions. With a scalar pred they may be tuples: one select is added for each array in them ([select_i2] if an
+// element is not an array).
 Result Select(Builder& b, Value pred, Value on_true, Value on_false);
 
 }  // namespace backplane::hlo

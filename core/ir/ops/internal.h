@@ -1,4 +1,4 @@
-// Helpers of the named builder functions; not for users.
+// Helpers that the named builder functions share. Internal to core/ir/ops.
 #ifndef BACKPLANE_CORE_IR_OPS_INTERNAL_H_
 #define BACKPLANE_CORE_IR_OPS_INTERNAL_H_
 
@@ -13,25 +13,27 @@ absl::Status Fail(Opcode opcode, absl::string_view label, const Args&... args) {
   return absl::InvalidArgumentError(absl::StrCat(OpName(opcode), ": ", args..., " [", label, "]"));
 }
 
-// "dot_c6" for opcode kDot and rule "c6".
+// Returns the label of a rule: "dot_c6" for kDot and "c6".
 std::string RuleLabel(Opcode opcode, absl::string_view rule);
 
-// Every value is there and of the builder's computation, so that its shape may be looked at.
+// Returns InvalidArgument [operand] if a value is null or belongs to another computation than the builder's. Functions
+// call it before they read shapes.
 absl::Status CheckValues(const Builder& b, Opcode opcode, absl::Span<const Value> values);
-// And is an array.
+// Like CheckValues, and also requires that every value is an array.
 absl::Status CheckArrays(const Builder& b, Opcode opcode, absl::Span<const Value> values);
 
-// Shape that an operation on values of these shapes has when none is declared.
+// Infers the result shape of an operation without a declared shape.
 absl::StatusOr<Shape> Inferred(Opcode opcode, const std::vector<Shape>& operands, const Attributes& attrs);
 
-// a * b, or an error of that label where it exceeds 2^62.
+// Returns a * b, or InvalidArgument with the label if it is negative or exceeds 2^62.
 absl::StatusOr<int64_t> Product(Opcode opcode, absl::string_view label, int64_t a, int64_t b);
 
-// The padding that kSame or kValid means for one dimension.
+// Returns the low and high padding of one dimension.
 absl::StatusOr<std::pair<int64_t, int64_t>> PaddingOf(Opcode opcode, Padding padding, int64_t size, int64_t window,
                                                       int64_t stride);
 
-// The elements of a tuple as values of their own; anything else is its own only element.
+// Returns the elements of a tuple, for which it adds get-tuple-element instructions, or the value itself if it is no
+// tuple.
 absl::StatusOr<std::vector<Value>> Elements(Builder& b, Opcode opcode, Value value);
 
 inline Ints AsInts(Dims s) { return Ints(s.begin(), s.end()); }

@@ -1,4 +1,4 @@
-// Calls of the named builder functions that must fail, each with the label of the rule it breaks.
+// Calls of the named builder functions that must fail, each with the label of the rule that it violates.
 #ifndef BACKPLANE_CORE_IR_OPS_REJECTED_CALLS_TEST_H_
 #define BACKPLANE_CORE_IR_OPS_REJECTED_CALLS_TEST_H_
 

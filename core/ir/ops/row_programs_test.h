@@ -1,4 +1,5 @@
-// Small programs, one for each row of the list of operations (row_walk_test.h), made by the row's named function.
+// Small programs, one for each row of the list of operations (row_walk_test.h). Each calls the named function of its
+// row.
 #ifndef BACKPLANE_CORE_IR_OPS_ROW_PROGRAMS_TEST_H_
 #define BACKPLANE_CORE_IR_OPS_ROW_PROGRAMS_TEST_H_
 
@@ -10,8 +11,9 @@
 
 namespace backplane::rows {
 
-// What `make` builds in an empty computation evaluates to `expected`: a literal as HLO text writes it, behind "~1e-6 "
-// a tolerance; null where only the evaluator says what it is. `source` is the text of `make`.
+// A program. `make` builds it in an empty computation. `expected` is the literal to which it evaluates, as HLO text; a
+// prefix such as "~1e-6 " gives a tolerance. It is null if only the evaluator defines the value. `source` is the text
+// of `make`.
 struct RowProgram {
   const char* row;
   const char* expected;
@@ -27,11 +29,11 @@ std::vector<RowProgram> ElementwiseRows();
 std::vector<RowProgram> ShapeRows();
 std::vector<RowProgram> ComputeRows();
 std::vector<RowProgram> DeviceRows();
-// One for each elementwise operation without attributes, from the operation table, and one with a result accuracy where
-// the operation takes it.
+// Returns one program for each elementwise operation without attributes in the operation table, and one with a result
+// accuracy if the operation takes one.
 std::vector<RowProgram> TableRows();
 
-// Pieces of programs. They end the test program where they fail, which is a mistake in a row.
+// Helpers to write programs. They end the test process if they fail, which means that a row is wrong.
 Value C(Builder& b, absl::string_view shape, absl::string_view values);  // a constant
 Shape S(absl::string_view text);
 // A computation of the builder's module with parameters of these shapes.

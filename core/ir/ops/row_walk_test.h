@@ -1,5 +1,5 @@
-// The list of operations beside the programs of its rows. The list is conformance/ops.csv, which has the operations of
-// XLA's builder, and those of the operation table's elementwise operations that it lacks.
+// Combines the list of operations with the programs of its rows. The list contains the operations of XLA's builder
+// (conformance/ops.csv) and the elementwise operations of the operation table that are not in that file.
 #ifndef BACKPLANE_CORE_IR_OPS_ROW_WALK_TEST_H_
 #define BACKPLANE_CORE_IR_OPS_ROW_WALK_TEST_H_
 
@@ -20,13 +20,13 @@ const std::map<std::string, RowProgram>& Programs();
 
 std::string FileText(const std::string& path);
 
-// The program as the entry of a module; null, and a failure of the test, where a call fails.
+// Returns a module with the program as its entry. If a call fails, returns null and fails the test.
 std::unique_ptr<Module> Build(const RowProgram& program);
 
-// Evaluates it as replica 0 of two that have the same operands. Arguments, infeeds and receives are 1, 2, ...; the
-// custom call test.double doubles.
+// Evaluates the module as replica 0 of two replicas with equal operands. Arguments and received values are 1, 2, ...;
+// the custom call test.double doubles its operand.
 absl::StatusOr<Literal> RunRow(const Module& module);
-// Expects the value that the row's line says; where it says none, the value that the program itself has.
+// Expects the value that the row of the list states, or else the one that the program states.
 void ExpectValue(const RowProgram& program, const Literal& got);
 
 }  // namespace backplane::rows

@@ -1,4 +1,5 @@
-// Counter-based random bits: Threefry-2x32 (20 rounds) and Philox-4x32 (10 rounds), Salmon et al., SC 2011.
+// Counter-based random bits: Threefry-2x32 (20 rounds) and Philox-4x32 (10 rounds), Salmon et al., SC 2011. Pure
+// functions: equal counters and keys give equal bits.
 #ifndef BACKPLANE_CORE_OPS_FAMILIES_COUNTER_RANDOM_H_
 #define BACKPLANE_CORE_OPS_FAMILIES_COUNTER_RANDOM_H_
 

@@ -1,4 +1,4 @@
-// Tools for the families' evaluation: results, strided copies, odometers.
+// Tools that the evaluation functions of the families share: results, strided copies, iteration over indices.
 #ifndef BACKPLANE_CORE_OPS_FAMILIES_ELEMENTS_H_
 #define BACKPLANE_CORE_OPS_FAMILIES_ELEMENTS_H_
 
@@ -15,11 +15,12 @@ namespace backplane {
 
 using Args = absl::Span<const Literal* const>;
 
-// The shape of the result: as declared, else inferred.
+// Returns the declared result shape, or the inferred one if none is declared.
 absl::StatusOr<Shape> ResultShape(const OpContext& op);
-// Zeros of a shape; ResourceExhausted when the machine could never hold them.
+// Returns a literal of zeros. Returns ResourceExhausted if the shape needs more than the physical memory of the
+// machine.
 absl::StatusOr<Literal> NewLiteral(const OpContext& op, const Shape& shape);
-// The kernel of a binary reducer on a type; nullopt when there is none.
+// Returns the kernel of a binary operation whose operands and result have one type, or nullopt if there is none.
 std::optional<ElementwiseKernel> BinaryKernel(Opcode opcode, PrimitiveType type);
 
 // Copies dims[0] x dims[1] x ... elements of `width` bytes. Strides and offsets are in elements and may be negative or
@@ -31,16 +32,16 @@ struct StridedSide {
 void StridedCopy(int width, absl::Span<const int64_t> dims, const std::byte* from, const StridedSide& source,
                  std::byte* to, const StridedSide& target);
 
-// Copies x with its dims in the given order and its elements converted, as one dense array.
+// Returns the elements of x, converted to `to`, as a dense array whose dimension i is dimension order[i] of x.
 std::vector<std::byte> PackAs(const Literal& x, absl::Span<const int64_t> order, PrimitiveType to);
 
-// Element i in memory, as an array without dimensions.
+// Returns element number i, in row-major order, as a scalar literal.
 Literal ScalarAt(const Literal& x, int64_t i);
 
-// Writes one element n times.
+// Writes n copies of one element of `width` bytes.
 void FillElements(int width, const std::byte* element, std::byte* to, int64_t n);
 
-// Counts through `dims` in row-major order. Keeps up to kSides linear offsets.
+// Iterates over the indices of `dims` in row-major order and maintains one linear offset for each of kSides arrays.
 template <int kSides>
 class Odometer {
  public:
@@ -52,7 +53,7 @@ class Odometer {
   bool empty() const { return empty_; }
   int64_t offset(int side = 0) const { return offset_[side]; }
   absl::Span<const int64_t> index() const { return index_; }
-  bool Next() {  // false: that was the last
+  bool Next() {  // returns false after the last index
     for (int64_t d = static_cast<int64_t>(dims_.size()) - 1; d >= 0; --d) {
       for (int s = 0; s < kSides; ++s) offset_[s] += strides_[s][d];
       if (++index_[d] < dims_[d]) return true;
@@ -69,15 +70,15 @@ class Odometer {
   bool empty_ = false;
 };
 
-// The outputs along one dimension for which window element `w` reads an input, not padding or a hole: o = first +
-// k * step, input = in_first + k * in_step, k < count.
+// The outputs along one dimension for which window element `w` reads an operand element and not padding or a dilation
+// hole. For 0 <= k < count, output first + k * step reads operand element in_first + k * in_step.
 struct WindowLine {
   int64_t first = 0, step = 1, count = 0, in_first = 0, in_step = 1;
 };
 
 WindowLine MakeWindowLine(const WindowDimension& d, int64_t input, int64_t output, int64_t w);
 
-// The results of a reducer: the literal itself, or the elements of a tuple.
+// Returns the results of a reduction as one value: a tuple, or the only literal.
 inline Literal PackResults(std::vector<Literal> results, bool tuple) {
   return tuple ? Literal::Tuple(std::move(results)) : std::move(results[0]);
 }

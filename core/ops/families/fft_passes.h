@@ -1,8 +1,9 @@
-// Fourier transforms of one line by the method of FFTPACK (P. N. Swarztrauber): mixed radix, in the numbers' own
-// precision, and real transforms in real arithmetic, so that what is zero by symmetry is exactly zero.
+// Fourier transforms of one line by the mixed-radix method of FFTPACK (P. N. Swarztrauber). Everything is computed in
+// the precision of the input. Real transforms use real arithmetic, so values that are zero by symmetry are exactly
+// zero.
 //
-// S is the scalar, float or double. V is what is transformed, S itself or a vector of S for lines side by side.
-// A plan is immutable and may be used by many threads at once.
+// S is the scalar type, float or double. V is the type of an element: S, or a vector of S to transform several lines at
+// once. A plan is immutable; many threads may use it at once.
 #ifndef BACKPLANE_CORE_OPS_FAMILIES_FFT_PASSES_H_
 #define BACKPLANE_CORE_OPS_FAMILIES_FFT_PASSES_H_
 
@@ -27,7 +28,7 @@ Number<V> operator-(Number<V> a, Number<V> b) {
   return {a.r - b.r, a.i - b.i};
 }
 
-// exp(2 pi i k / n) as the product of two short tables.
+// Computes exp(2 pi i k / n) as the product of entries of two short tables.
 class Roots {
  public:
   explicit Roots(int64_t n) : n_(n) {
@@ -48,7 +49,7 @@ class Roots {
   }
 
  private:
-  // From an angle of at most pi / 4.
+  // Evaluates sine and cosine at an angle of at most pi / 4 only, and maps the result to the octant.
   Number<double> At(int64_t k) const {
     const double unit = static_cast<double>(0.25L * 3.141592653589793238462643383279502884197L / n_);
     k = 8 * (k % n_);
@@ -66,7 +67,7 @@ class Roots {
   std::vector<Number<double>> fine_, coarse_;
 };
 
-// Largest prime factor; n >= 1.
+// Returns the largest prime factor; n >= 1.
 inline int64_t LargestPrime(int64_t n) {
   int64_t largest = 1;
   for (int64_t p = 2; p * p <= n; ++p) {
@@ -110,7 +111,7 @@ class ComplexLine {
     }
   }
 
-  // In place; `work` holds n numbers. Without normalization.
+  // Transforms x in place, without normalization. `work` has room for n numbers.
   void Run(C* x, C* work, bool forward) const {
     C *from = x, *to = work;
     std::vector<C> wide;
@@ -131,13 +132,13 @@ class ComplexLine {
     std::vector<Number<S>> twiddles, circle;
   };
 
-  // Times w; in the forward transform times its conjugate.
+  // Multiplies by w, in the forward transform by its conjugate.
   template <bool kForward>
   static C TimesTwiddle(C a, Number<S> w) {
     if (kForward) return {a.r * w.r + a.i * w.i, a.i * w.r - a.r * w.i};
     return {a.r * w.r - a.i * w.i, a.r * w.i + a.i * w.r};
   }
-  // Times -i in the forward transform, times i in the inverse.
+  // Multiplies by -i in the forward transform, by i in the inverse one.
   template <bool kForward>
   static C Quarter(C a) {
     if (kForward) return {a.i, -a.r};
@@ -236,7 +237,7 @@ class ComplexLine {
     y[1] = b4 + b5, y[5] = b4 - b5, y[3] = b6 + b7, y[7] = b6 - b7;
   }
 
-  // Sums and differences of opposite numbers halve the products.
+  // Transforms of any odd radix. Sums and differences of opposite elements halve the number of products.
   template <bool kForward>
   static void Any(const Pass& p, C* x, C* y) {
     const int64_t n = p.radix, half = (n + 1) / 2;

@@ -1,7 +1,7 @@
 // Real transforms of one line in real arithmetic; see fft_passes.h.
 //
-// The spectrum of n real numbers is packed as FFTPACK packs it: the real part at 0, then real and imaginary parts at
-// 1, 2, ... and, for even n, the real part at n / 2.
+// The spectrum X of n real numbers is packed into n numbers as in FFTPACK: the real part of X[0], the real and
+// imaginary parts of X[1], X[2], ... and, for even n, the real part of X[n / 2].
 #ifndef BACKPLANE_CORE_OPS_FAMILIES_FFT_REAL_H_
 #define BACKPLANE_CORE_OPS_FAMILIES_FFT_REAL_H_
 
@@ -25,7 +25,7 @@ class RealLine {
         }
         if (pass.ido % 2 == 0) pass.twiddles.push_back(S(0));  // rows are ido - 1 long
       }
-      // The half circle computed, the other its mirror image.
+      // Half of the circle is computed; the other half is its mirror image.
       for (int64_t j = 0; j < radix; ++j) {
         const Number<S> w = roots.template operator()<S>((2 * j <= radix ? j : radix - j) * (n / radix));
         pass.circle.push_back({w.r, 2 * j <= radix ? w.i : -w.i});
@@ -36,7 +36,7 @@ class RealLine {
     }
   }
 
-  // In place; `work` holds n numbers. Without normalization.
+  // Transforms x in place, without normalization. `work` has room for n numbers.
   void Forward(V* x, V* work) const {
     V *from = x, *to = work;
     for (size_t k = passes_.size(); k-- > 0;) {
@@ -97,8 +97,8 @@ class RealLine {
   static constexpr S kCos5 = S(0.3090169943749474241), kSin5 = S(0.95105651629515357212);
   static constexpr S kCos52 = S(-0.8090169943749474241), kSin52 = S(0.58778525229247312917);
 
-  // Spectra of the subsequences: [k][row][i]; of the complete line: [row][k][i]. i runs over the packed halves of ido
-  // numbers.
+  // Spectra of the subsequences are indexed [k][row][i], those of the complete line [row][k][i]. i runs over the ido
+  // packed numbers of a half spectrum.
   struct Split {
     V* at;
     int64_t ido, rows;
@@ -110,7 +110,7 @@ class RealLine {
     V& operator()(int64_t i, int64_t k, int64_t row) const { return at[i + ido * (k + l1 * row)]; }
   };
 
-  // Number (re, im) times w of row `row` at i, or times its conjugate.
+  // Multiply (re, im) by the twiddle factor of row `row` at i, or by its conjugate.
   static Number<V> Times(const Pass& p, int64_t row, int64_t i, V re, V im) {
     const S c = p.twiddles[static_cast<size_t>(i - 2 + row * (p.ido - 1))],
             s = p.twiddles[static_cast<size_t>(i - 1 + row * (p.ido - 1))];
@@ -366,7 +366,8 @@ class RealLine {
     out(i, k, row) = z.i;
   }
 
-  // The sums over j of even and odd parts with the roots of row l, in blocks of four, of two, and the rest.
+  // Computes the sums over j of the even and odd parts, each multiplied by the roots of row l. Adds in blocks of four,
+  // then of two, then singly.
   static void Sums(const Pass& p, int64_t l, const V* parts, int64_t step, V* even, V* odd) {
     const int64_t n = p.radix, half = (n + 1) / 2;
     auto c = [&](int64_t j) { return p.circle[static_cast<size_t>(j * l % n)].r; };

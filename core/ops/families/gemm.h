@@ -1,4 +1,4 @@
-// Matrix product of plain arrays, for dot and convolution of the evaluator.
+// Matrix products of plain arrays, for dot and convolution in the evaluator.
 #ifndef BACKPLANE_CORE_OPS_FAMILIES_GEMM_H_
 #define BACKPLANE_CORE_OPS_FAMILIES_GEMM_H_
 
@@ -10,7 +10,8 @@
 
 namespace backplane {
 
-// Products and sums as those of Gemm: integers wrap around, and complex numbers are multiplied part by part.
+// The products and sums that Gemm uses: integers wrap around, and complex numbers are multiplied by parts, without the
+// special handling of infinities of std::complex.
 template <typename T>
 inline T Times(T a, T b) {
   if constexpr (std::is_same_v<T, int64_t>) {
@@ -29,12 +30,13 @@ inline T Plus(T a, T b) {
     return a + b;
 }
 
-// c[i][j] += sum over k of a[i][k] * b[k][j]. lda, ldb and ldc are the distances of rows, in elements.
-// T: float, double, int64_t (wrapping), std::complex<float>, std::complex<double>.
+// Computes c[i][j] += sum over k of a[i][k] * b[k][j]. lda, ldb and ldc are the distances between rows, in elements. T
+// is float, double, int64_t (wrapping), std::complex<float> or std::complex<double>.
 template <typename T>
 void Gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc);
 
-// The type in which products of `a` and `b` are summed for a result of type `result`: f32, f64, s64, c64 or c128.
+// Returns the type in which products of `a` and `b` are summed for a result of type `result`: f32, f64, s64, c64 or
+// c128.
 PrimitiveType AccumulationType(PrimitiveType a, PrimitiveType b, PrimitiveType result);
 
 }  // namespace backplane

@@ -1,8 +1,9 @@
 // Evaluation over dimensions of dynamic size.
 //
-// A literal of dynamic shape holds as many elements as its bound; those beyond the dynamic size have no meaning. An
-// elementwise operation may compute them too. An operation that moves or combines elements along a dynamic dimension
-// must not see them: it is evaluated on arrays of the dynamic sizes, and its result copied into an array of the bounds.
+// A literal of dynamic shape holds as many elements as its bound. Elements beyond the dynamic size have no meaning. An
+// elementwise operation may compute them as well. An operation that moves or combines elements along a dynamic
+// dimension must not read them: it is evaluated on arrays of the dynamic sizes, and its result is copied into an array
+// of the bounds.
 #ifndef BACKPLANE_CORE_OPS_FAMILIES_USED_SIZES_H_
 #define BACKPLANE_CORE_OPS_FAMILIES_USED_SIZES_H_
 
@@ -10,8 +11,9 @@
 
 namespace backplane {
 
-// Whether the operation has to be evaluated so on these operands.
+// Whether the operation must be evaluated on arrays of the dynamic sizes for these operands.
 bool NeedsUsedSizes(const OpContext& op, absl::Span<const Literal* const> operands);
+// Evaluates the operation on arrays of the dynamic sizes. The result has the declared bounds and its dynamic sizes.
 absl::StatusOr<Literal> EvaluateOverUsedSizes(const OpContext& op, absl::Span<const Literal* const> operands,
                                               EvalEnv& env);
 

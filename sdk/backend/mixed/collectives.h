@@ -17,8 +17,8 @@ class Collectives {
   // Uses the module's numbers of replicas and partitions. The module must outlive the result.
   static absl::StatusOr<Collectives> Create(const Module& module);
 
-  // Runs a collective, or a transfer between devices. Blocks until the whole group has arrived, or until the data that
-  // a recv-done waits for has.
+  // Runs a collective, or a transfer between devices. Blocks until the whole group has arrived or, for a recv-done,
+  // until the data has arrived.
   absl::StatusOr<Literal> Run(const Instruction& op, absl::Span<const Literal* const> operands,
                               LaunchMember& member) const;
 

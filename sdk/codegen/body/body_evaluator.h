@@ -1,11 +1,11 @@
-// Evaluates any element of any instruction of a fusion inside the loops of a kernel, for any target.
+// Emits code that computes any element of any instruction of a fusion inside the loops of a kernel, for any target.
 //
-// A kernel's author opens loops and binds variables (LoopScopes), says where arrays are (SetArray), and calls Eval for
-// the elements that the kernel stores; Eval emits what they need, down to loads. Each value is emitted in the outermost
-// loop that its index depends on, and once in its loop. Whether an element is a scalar or a vector follows from the
-// bindings that its index goes by; the evaluator knows the target (ElementEmitter::target), the positions
-// (IndexEvaluator) and the memory (MemoryAccess), and nothing of how loops were planned. What a kernel does its own way
-// is in EvaluationHooks.
+// The emitter of a kernel opens loops and binds variables (LoopScopes), states where arrays are (SetArray), and calls
+// Eval for the elements that the kernel stores. Eval emits the code for these elements, down to loads. Each value is
+// emitted once, in the outermost loop that binds everything its index depends on. The bindings in its index determine
+// whether an element is a scalar or a vector. The evaluator knows the target (ElementEmitter::target), the positions
+// (IndexEvaluator) and the memory (MemoryAccess), but not how the loops were planned. A kind of kernel can change
+// details by EvaluationHooks.
 //
 //   LoopScopes scopes(elements.b(), vars);
 //   IndexEvaluator indices(elements, scopes);
@@ -17,7 +17,8 @@
 //     memory.Store({out, type}, Affine::Var(v), body.Eval(root, {Affine::Var(v)}, {}), {});
 //   });
 //
-// One object serves one function. Errors are in ElementEmitter::status; the code is then useless.
+// An object is used for one function, on one thread. Errors are reported by ElementEmitter::status; after an error the
+// code is invalid.
 #ifndef BACKPLANE_SDK_CODEGEN_BODY_BODY_EVALUATOR_H_
 #define BACKPLANE_SDK_CODEGEN_BODY_BODY_EVALUATOR_H_
 
@@ -34,7 +35,7 @@
 
 namespace backplane::codegen {
 
-// Partial results of a split reduction: `count` of them, each as many values as the result has elements.
+// Partial results of a split reduction: `count` partial results for each of `elements` elements of the result.
 struct PartialResults {
   std::vector<llvm::Value*> bases;  // one for each result, see MemoryAccess::LoadComputed
   int64_t count = 0;
@@ -52,37 +53,38 @@ class BodyEvaluator {
   ComputationCaller& caller() { return caller_; }
   CombinerEmitter& combiners() { return combiners_; }
 
-  // ---- What is known
+  // ---- Declarations
 
-  // The instruction is read from memory. A tuple-shaped one has an array for each element.
+  // Declares that the instruction is read from memory. An instruction with a tuple shape has one array per element.
   void SetArray(const Instruction* instruction, int element, ArrayRef array);
   const ArrayRef& ArrayOf(const Instruction* instruction) const { return arrays_.at({instruction, 0}); }
-  // The reduction's result is to be combined from what earlier kernels left in memory.
+  // Declares that the result of the reduction is combined from partial results that earlier kernels left in memory.
   void SetPartials(const Instruction* reduce, PartialResults partials) { partials_[reduce] = std::move(partials); }
-  // Independent reductions over the same elements, to be computed by the same loops.
+  // Declares independent reductions over the same elements, which the same loops shall compute.
   void SetMultiOutput(absl::Span<const Instruction* const> reduces);
-  // The value of an instruction, whatever the index (a loop's accumulators).
+  // Sets the value of an instruction for every index, such as the accumulator of a loop.
   void SetValue(const Instruction* instruction, int element, Val v) { values_[{instruction, element}] = v; }
-  // The value of one element of an array, for the rest of the innermost scope.
+  // Sets the value of one element of an array until the innermost scope ends.
   void SetElement(const Instruction* array, const Index& index, Val v);
 
   // ---- Evaluation
 
-  // Element `index` of the instruction, or of its tuple element `element`. Where the guards do not hold the value is
-  // arbitrary, and nothing is read.
+  // Emits element `index` of the instruction, or of element `element` of its tuple. If the guards do not hold, the
+  // value is unspecified and no memory is read.
   Val Eval(const Instruction* instruction, const Index& index, const Guards& guards, int element = 0);
 
-  // A part of the outermost loop of a reduction.
+  // A part of the iterations of the outermost loop of a reduction.
   struct Range {
     llvm::Value* begin = nullptr;
     llvm::Value* end = nullptr;
   };
-  // The results of reductions over the same elements, for the element of their results at `index`. `range`: of a part
-  // of the elements, or null. `finish`: as values of the results' types, initial values included; else accumulators,
-  // which start from identities where there are any.
+  // Emits the loops of reductions over the same elements and returns their results for the result element at `index`.
+  // `range` restricts the outermost loop; null: all iterations. If `finish` is true, returns values of the result types
+  // that include the initial values. Otherwise returns accumulators, which started from identities where these exist.
   std::vector<Vals> ReduceLoops(absl::Span<const Instruction* const> reduces, const Index& index, const Guards& guards,
                                 const Range* range, bool finish);
-  // The initial values of a reduction's accumulators, or identities where the reduction has them.
+  // Returns the values with which the accumulators of a reduction start: its initial values, or identities if
+  // `identities` is true and they exist.
   Vals InitialValues(const Instruction& reduce, bool identities);
 
  private:
@@ -94,9 +96,9 @@ class BodyEvaluator {
     bool operator<(const ElementKey& o) const;
   };
 
-  // Those that matter at the index.
+  // Returns the guards that are relevant at the index.
   Guards RelevantGuards(const Guards& guards, const Index& index) const;
-  // `guards` and those of `more` that differ from lane to lane.
+  // Returns `guards` and those of `more` that differ between lanes.
   Guards WithLaneGuards(const Guards& guards, const Guards& more) const;
   // `index` moved to an existing element wherever it is the same for all lanes.
   Index Existing(const Index& index, absl::Span<const int64_t> dims) const;
@@ -108,7 +110,7 @@ class BodyEvaluator {
   Val EvalWindow(const Instruction* op, const Index& index, const Guards& guards, int element);
   Val EvalReduce(const Instruction* op, const Index& index, const Guards& guards, int element);
   Val EvalPartials(const Instruction* op, const Index& index, const PartialResults& partials, int element);
-  // Runs fn for each combination of values of the loops, outer to inner.
+  // Emits nested loops, outer to inner, around the code that fn emits.
   void Nest(absl::Span<const VarId> loops, std::vector<llvm::Value*>& carried,
             const std::function<void(std::vector<llvm::Value*>&)>& fn);
 

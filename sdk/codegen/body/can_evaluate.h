@@ -1,6 +1,7 @@
-// What BodyEvaluator can evaluate and ComputationCaller can call. Facts about programs; no IR is written here.
+// Tells what BodyEvaluator can evaluate and what ComputationCaller can call. These functions only inspect programs;
+// they emit no IR.
 //
-// The errors are Unimplemented and name the instruction, what was found and what is expected.
+// They return Unimplemented with the instruction, what was found and what is expected.
 #ifndef BACKPLANE_SDK_CODEGEN_BODY_CAN_EVALUATE_H_
 #define BACKPLANE_SDK_CODEGEN_BODY_CAN_EVALUATE_H_
 
@@ -9,14 +10,15 @@
 
 namespace backplane::codegen {
 
-// Of an instruction as part of a body, its operands excepted: element operations, movement, reductions, windows, and
-// loops and branches over single elements. Updates of arrays (scatter and the like) have loops of their own.
+// Checks an instruction as a part of a body, but not its operands. Supported are elementwise operations, data movement,
+// reductions, windows, and loops and branches over single elements. Operations that update arrays, such as scatter, are
+// not supported, because they have loops of their own.
 absl::Status CanEvaluate(const Instruction& op);
 
-// Of a computation of single elements, and of all that it calls.
+// Checks a computation of single elements and all computations that it calls.
 absl::Status CanCall(const Computation& computation);
 
-// That the instruction and its operands are dense row-major arrays of static size, or tuples of them.
+// Checks that the instruction and its operands are dense row-major arrays of static size, or tuples of such arrays.
 absl::Status CheckArrays(const Instruction& op);
 
 }  // namespace backplane::codegen

@@ -1,4 +1,5 @@
-// A loop carries plain IR values (LoopScopes::Repeat); a complex number is two of them.
+// Converts between element values and the IR values that a loop carries (LoopScopes::Repeat). A complex number is
+// carried as two IR values.
 #ifndef BACKPLANE_SDK_CODEGEN_BODY_CARRIED_VALUES_H_
 #define BACKPLANE_SDK_CODEGEN_BODY_CARRIED_VALUES_H_
 
@@ -23,7 +24,8 @@ inline std::vector<llvm::Value*> PartsOf(absl::Span<const Val> values) {
   return parts;
 }
 
-// Values with as many parts each as those of `like`; the first part is parts[first].
+// Rebuilds values from their parts. The result has as many values as `like`, each complex if that of `like` is;
+// parts[first] is the first part.
 inline Vals FromParts(absl::Span<const Val> like, absl::Span<llvm::Value* const> parts, size_t first = 0) {
   Vals values;
   for (const Val& v : like) {

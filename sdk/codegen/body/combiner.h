@@ -1,4 +1,4 @@
-// What may be assumed of a reducer, the computation that a reduction combines elements by. No IR is written here.
+// Analyzes a reducer, the computation by which a reduction combines elements. Emits no IR.
 #ifndef BACKPLANE_SDK_CODEGEN_BODY_COMBINER_H_
 #define BACKPLANE_SDK_CODEGEN_BODY_COMBINER_H_
 
@@ -10,21 +10,24 @@
 namespace backplane::codegen {
 
 struct Combiner {
-  // One binary operation on the two parameters, whatever their order: add, multiply, maximum, minimum, and, or, xor.
+  // The binary operation that the reducer applies to its two parameters, in either order: add, multiply, maximum,
+  // minimum, and, or, xor. Nullopt for any other reducer.
   std::optional<Opcode> op;
-  // The same for each of several independent results; one entry where `op` is known, none where nothing is.
+  // The operations of several independent results. Has one entry if `op` is set and is empty if the reducer is not of
+  // this form.
   std::vector<Opcode> ops;
-  // Elements may be combined in any order: several accumulators side by side are allowed.
+  // Elements may be combined in any order, so a reduction may use several accumulators.
   bool reorderable = false;
-  // Chooses one of two (value, index) pairs by comparisons alone. Pairs may be combined in any order as long as the
-  // pair with the smaller index stands on the left. True only for two operands of which the second is an integer.
+  // The reducer chooses one of two (value, index) pairs by comparisons alone. Pairs may be combined in any order as
+  // long as the pair with the smaller index is the left operand. True only for two operands of which the second is an
+  // integer.
   bool selects_by_index = false;
 };
 
 Combiner AnalyzeCombiner(const Computation& computation);
 
-// Whether this reduction may be cut into parallel accumulators, which then start from an identity, or from the initial
-// value where it does no harm to combine that several times.
+// Whether this reduction may be split into parallel accumulators. They start from an identity, or from the initial
+// value if combining it several times does not change the result.
 bool MayReorder(const Instruction& reduce, const Combiner& combiner);
 
 }  // namespace backplane::codegen

@@ -1,7 +1,8 @@
-// Accumulators of reductions: where they start, how elements and one another are combined into them.
+// Emits the accumulators of reductions: their initial values, and the combination of accumulators with elements and
+// with one another.
 //
-// A reduction is any instruction whose operands are n arrays and n initial values and whose first called computation
-// combines n accumulators with n inputs: reduce, reduce-window, and cumulative forms of it.
+// A reduction is an instruction with n arrays and n initial values as operands whose first called computation combines
+// n accumulators with n inputs: reduce, reduce-window, and cumulative forms of the latter.
 #ifndef BACKPLANE_SDK_CODEGEN_BODY_COMBINER_EMITTER_H_
 #define BACKPLANE_SDK_CODEGEN_BODY_COMBINER_EMITTER_H_
 
@@ -20,18 +21,18 @@ class CombinerEmitter {
       : e_(elements), b_(elements.b()), caller_(caller) {}
 
   const Combiner& CombinerOf(const Instruction& reduce);
-  // Whether there are identities for all results.
+  // Whether every result has an identity.
   bool HasIdentities(const Instruction& reduce);
-  // That of one result; false when there is none.
+  // Sets *v to the identity of one result. Returns false if there is none.
   bool Identity(const Instruction& reduce, int64_t result, Val* v);
 
-  // Inputs into accumulators. `rounded` false: results of one operation of narrow floats stay in f32 precision; other
-  // reducers are computed as written. `active`: the lanes that count, see ComputationCaller.
+  // Combines inputs into accumulators. If `rounded` is false, results keep f32 precision for narrow floats if the
+  // reducer is one operation; other reducers are computed as written. `active`: see ComputationCaller::Call.
   Vals Combine(const Instruction& reduce, absl::Span<const Val> accumulators, absl::Span<const Val> inputs,
                bool rounded = false, llvm::Value* active = nullptr);
-  // All lanes of the accumulators in one.
+  // Combines all lanes of the accumulators to scalars.
   Vals CombineLanes(const Instruction& reduce, Vals accumulators);
-  // Finished accumulators as values of the results' types.
+  // Rounds finished accumulators to the types of the results.
   Vals Rounded(const Instruction& reduce, Vals accumulators);
 
  private:

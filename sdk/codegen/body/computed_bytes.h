@@ -1,4 +1,4 @@
-// How wide an element is while a kernel computes it.
+// The width of an element while a kernel computes it.
 #ifndef BACKPLANE_SDK_CODEGEN_BODY_COMPUTED_BYTES_H_
 #define BACKPLANE_SDK_CODEGEN_BODY_COMPUTED_BYTES_H_
 
@@ -8,11 +8,12 @@
 
 namespace backplane::codegen {
 
-// Bytes of an element as it is computed, and as MemoryAccess::StoreComputed stores it: narrow floats take those of f32.
+// Returns the bytes of an element in its compute type, as MemoryAccess::StoreComputed stores it. Narrow floats have the
+// size of f32.
 inline int ComputedBytes(PrimitiveType t) {
   return IsFloat(t) && !IsComplex(t) ? std::max(ByteWidth(t), 4) : ByteWidth(t);
 }
-// Of one register's element: a complex number is computed as two.
+// Returns the bytes of an element in one register. A complex number uses two registers.
 inline int ComputedWidth(PrimitiveType t) { return ComputedBytes(ComplexPart(t)); }
 
 }  // namespace backplane::codegen

@@ -1,9 +1,9 @@
-// Sums of the index algebra as IR values: positions, addresses, and the masks of guards.
+// Emits sums of the index algebra as IR values: positions, addresses, and the masks of guards.
 //
-// A sum without lanes is one integer. One with lanes is a vector of them, or, for memory access, its three parts
-// (LaneSum). Each part is emitted in the outermost loop that binds its variables, and once in its loop.
+// A sum that is equal for all lanes is one integer. A sum that differs between lanes is a vector of integers or, for
+// memory access, a LaneSum of three parts. Each part is emitted once, in the outermost loop that binds its variables.
 //
-// Integers are 64 bits wide; where the target prefers 32 (IrTarget::index_bits) and the sum's range fits, they are 32.
+// Integers have 64 bits, or 32 if the target prefers that (IrTarget::index_bits) and the range of the sum fits.
 #ifndef BACKPLANE_SDK_CODEGEN_BODY_INDEX_EVALUATOR_H_
 #define BACKPLANE_SDK_CODEGEN_BODY_INDEX_EVALUATOR_H_
 
@@ -17,11 +17,11 @@ namespace backplane::codegen {
 
 class IndexEvaluator {
  public:
-  // A sum at the lanes: uniform + stride * lane + varying[lane].
+  // The value of a sum in each lane: uniform + stride * lane + varying[lane].
   struct LaneSum {
-    Affine uniform;                  // for lane 0 of bindings with lanes: a scalar, see Uniform
-    int64_t stride = 0;              // of the lanes
-    llvm::Value* varying = nullptr;  // a vector, null when there is no such part
+    Affine uniform;                  // its value in lane 0, a scalar; see Uniform
+    int64_t stride = 0;              // between neighbouring lanes
+    llvm::Value* varying = nullptr;  // a vector; null: zero
     bool IsStrided() const { return varying == nullptr; }
   };
   // Reads an element of an integer array, for variables whose value is known at run time only.
@@ -31,18 +31,18 @@ class IndexEvaluator {
   IndexEvaluator(ElementEmitter& elements, LoopScopes& scopes);
   void SetElementReader(ElementReader reader) { reader_ = std::move(reader); }
 
-  // Of a loop's counter up to `extent`.
+  // Returns the integer type of the counter of a loop with `extent` iterations.
   llvm::IntegerType* CounterType(int64_t extent);
 
-  // An integer, or with lanes a vector of 32-bit or 64-bit integers.
+  // Returns an integer, or a vector of 32-bit or 64-bit integers if the sum differs between lanes.
   llvm::Value* Evaluate(const Affine& e);
-  // An i1, a vector of i1, or null when there are no guards.
+  // Returns the conjunction of the guards: an i1, a vector of i1, or null if there are no guards.
   llvm::Value* Mask(const Guards& guards);
 
-  // An integer; of bindings with lanes it takes lane 0.
+  // Returns the value of the sum in lane 0, an integer.
   llvm::Value* Uniform(const Affine& e);
   LaneSum SplitLanes(const Affine& e);
-  // stride * lane + varying[lane], as a vector; `e` is the whole sum. Null when both parts are zero.
+  // Returns stride * lane + varying[lane] as a vector, or null if both are zero. `e` is the complete sum.
   llvm::Value* LaneOffsets(const LaneSum& sum, const Affine& e);
 
  private:

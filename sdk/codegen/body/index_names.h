@@ -1,4 +1,4 @@
-// The index algebra by its short names, for the emission of bodies.
+// Short names of the index algebra (sdk/compiler/affine.h, index_map.h) for code that emits bodies.
 #ifndef BACKPLANE_SDK_CODEGEN_BODY_INDEX_NAMES_H_
 #define BACKPLANE_SDK_CODEGEN_BODY_INDEX_NAMES_H_
 

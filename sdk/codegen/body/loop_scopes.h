@@ -1,16 +1,17 @@
-// The loops around the point where code is being emitted: which variables of the index algebra are bound at which
-// level, and where code belongs that does not change in the inner loops.
+// The loops around the point where code is emitted: which variables of the index algebra are bound at which level.
+// Loop-invariant code is emitted at the outermost level where it can be computed.
 //
 // Level 0 is the function's body. Each Loop, Repeat, If and Block opens one level more while its body is emitted. No
 // later pass moves code out of loops, so a value is emitted in the outermost level that binds everything it depends on:
 // AtLevel(LevelOf(index), ...) puts the builder there. A ScopedCache remembers what a level has emitted already.
 //
-// A binding says which integer counts a group of variables. At most one kind of binding has lanes: the counter then
-// runs over the elements of a vector, what depends on it is a vector, and all else is a scalar. A kernel for a machine
-// that runs each lane by itself (a GPU) binds its work item's number without lanes, and all code is scalar. It does so
-// inside an If that holds for the numbers in range: what depends on a binding is emitted at the binding's level.
+// A binding states which integer counts a group of variables. At most one kind of binding has lanes: its counter runs
+// over the elements of a vector, values that depend on it are vectors, and all others are scalars. A kernel for a
+// machine that runs each lane by itself (a GPU) binds the number of its work item without lanes, so all its code is
+// scalar. It does so inside an If that holds for numbers in range, because values that depend on a binding are emitted
+// at the level of the binding.
 //
-// One object serves one function, on one thread. It keeps references to the builder and the table of variables.
+// An object is used for one function, on one thread. The builder and the table of variables must outlive it.
 #ifndef BACKPLANE_SDK_CODEGEN_BODY_LOOP_SCOPES_H_
 #define BACKPLANE_SDK_CODEGEN_BODY_LOOP_SCOPES_H_
 
@@ -31,7 +32,7 @@ class LoopScopes {
  public:
   using Values = std::vector<llvm::Value*>;
 
-  // Variables that one integer counts, outer to inner, as digits of a mixed-radix number.
+  // Variables that one integer counts, outer to inner: they are the digits of a mixed-radix number.
   struct Binding {
     std::vector<VarId> vars;
     std::vector<int64_t> strides;  // of each variable in the number
@@ -40,7 +41,8 @@ class LoopScopes {
     int lanes = 0;  // 0: a scalar; else lane k has value + k
     int64_t extent = 1;
 
-    // Whether the sum goes by all of the variables as by the number itself; `coefficient` is then the number's.
+    // Whether the sum depends on all of the variables as it would on the number itself. Sets `coefficient` to the
+    // coefficient of the number then.
     bool MovesTogether(const Affine& e, int64_t* coefficient) const;
   };
 
@@ -55,13 +57,13 @@ class LoopScopes {
 
   // Binds the variables to an integer, until the innermost open scope ends.
   void Bind(absl::Span<const VarId> vars, llvm::Value* value, int lanes = 0);
-  // Null for a variable that is not bound, or not a loop's. Valid while its scope is open.
+  // Returns null for a variable that is not bound or is no loop variable. Valid while its scope is open.
   const Binding* BindingOf(VarId v) const;
 
   int level() const { return static_cast<int>(scopes_.size()) - 1; }
-  // Lanes of the vectors that are computed here; 0 where nothing has lanes.
+  // The number of lanes of the vectors that are computed here; 0: no binding has lanes.
   int lanes() const { return lanes_; }
-  // The outermost level where the value can be computed.
+  // Returns the outermost level at which the value can be computed.
   int LevelOf(VarId v) const;
   int LevelOf(const Affine& e) const;
   int LevelOf(const Index& index) const;
@@ -71,38 +73,39 @@ class LoopScopes {
   bool HasLanes(const Affine& e) const;
   bool HasLanes(const Index& index) const;
 
-  // Holds for the lanes whose number is below the extent of the variables.
+  // Returns a guard that holds for lanes whose number is below the extent of the variables.
   Guard TailGuard(absl::Span<const VarId> vars) const;
-  // The tail guards of all bindings that the index goes by and whose last vector may reach beyond them. What reads at
-  // the index before any other guard is known needs them: the array may end where readable memory does.
+  // Returns the tail guards of all bindings on which the index depends and whose last vector may exceed their extent. A
+  // read at the index that has no other guards needs them, because readable memory may end with the array.
   Guards TailGuardsOf(const Index& index) const;
 
   // ---- Nesting
 
-  // Runs fn with the builder at the end of an outer level's code. The inner levels are not there meanwhile.
+  // Runs fn with the builder at the end of the code of an outer level. The inner levels are not visible meanwhile.
   void AtLevel(int level, const std::function<void()>& fn);
 
-  // for (iv = begin; iv < end; iv += step), with at least one iteration. `carried` holds the values before the loop and
-  // receives those after it; the body replaces the ones it is given.
+  // Emits for (iv = begin; iv < end; iv += step), with at least one iteration. `carried` holds the values before the
+  // loop and receives those after it; `body` replaces the values that it is given.
   void Loop(llvm::Value* begin, llvm::Value* end, int64_t step, Values& carried,
             const std::function<void(llvm::Value* iv, Values& carried)>& body);
   void Loop(llvm::Value* begin, llvm::Value* end, int64_t step, const std::function<void(llvm::Value* iv)>& body);
 
-  // while (true) { if (!before(carried)) break; if (!iteration(carried)) break; } with values that `iteration`
-  // replaces. Exactly one of the two tests: `before` is null, or `iteration` returns null for true.
+  // Emits while (true) { if (!before(carried)) break; if (!iteration(carried)) break; }, where `iteration` replaces the
+  // carried values. Exactly one of the two tests must exist: `before` is null, or `iteration` returns null, which means
+  // true.
   void Repeat(Values& carried, const std::function<llvm::Value*(Values&)>& before,
               const std::function<llvm::Value*(Values&)>& iteration);
 
-  // Code that runs once, in a scope of its own.
+  // Emits code that runs once, in a scope of its own.
   void Block(const std::function<void()>& body) { If(nullptr, body); }
-  // The same, run only if the condition (an i1) holds.
+  // Like Block, but the code runs only if the condition (an i1) holds. A null condition holds.
   void If(llvm::Value* condition, const std::function<void()>& body);
 
  private:
   template <typename Key, typename Value>
   friend class ScopedCache;
 
-  // Whoever remembers something for as long as a scope is open.
+  // An object that keeps data only as long as a scope is open.
   class Listener {
    public:
     virtual void ScopeEnds(int scope) = 0;
@@ -115,7 +118,7 @@ class LoopScopes {
     llvm::Instruction* hoist = nullptr;  // the branch into the next scope: outer code goes in front of it
     int number = 0;                      // different from those of all other scopes that are open
   };
-  // Where the code of a new scope goes, and the builder's place behind it.
+  // The position of the code of a new scope, and the builder's position after it.
   struct Cut {
     llvm::BasicBlock* before = nullptr;
     llvm::BasicBlock* after = nullptr;
@@ -138,7 +141,7 @@ class LoopScopes {
   std::vector<Listener*> listeners_;
 };
 
-// Values by key for each open scope. An entry is forgotten when its scope ends.
+// A map from keys to values for each open scope. The entries of a scope are removed when it ends.
 template <typename Key, typename Value>
 class ScopedCache final : private LoopScopes::Listener {
  public:
@@ -146,7 +149,7 @@ class ScopedCache final : private LoopScopes::Listener {
   ScopedCache(const ScopedCache&) = delete;
   ScopedCache& operator=(const ScopedCache&) = delete;
 
-  // Null when the level has no such entry. Valid until the next Set.
+  // Returns null if the level has no such entry. The pointer is valid until the next Set.
   const Value* Find(int level, const Key& key) const {
     const size_t number = NumberOf(level);
     if (number >= entries_.size()) return nullptr;

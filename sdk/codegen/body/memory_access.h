@@ -1,9 +1,8 @@
-// Loads and stores of elements: a vector of them where the address has lanes, one element otherwise (which on a GPU is
-// the work item's).
+// Emits loads and stores of elements: of a vector if the address differs between lanes, otherwise of one element.
 //
-// Arrays are dense and row-major; an address is a position in elements. A pointer's address space is that of the value
-// the caller gives, and tables that the code brings along stand in IrTarget::constant_address_space. Elements are
-// aligned to their size as far as IrTarget::buffer_alignment promises it for the first one.
+// Arrays are dense and row-major; an address is a position in elements. A pointer has the address space of the value
+// that the caller passes, and constant tables are in IrTarget::constant_address_space. Elements are aligned to their
+// size as far as IrTarget::buffer_alignment guarantees this for the first element.
 #ifndef BACKPLANE_SDK_CODEGEN_BODY_MEMORY_ACCESS_H_
 #define BACKPLANE_SDK_CODEGEN_BODY_MEMORY_ACCESS_H_
 
@@ -25,21 +24,21 @@ class MemoryAccess {
   // All three must outlive this object.
   MemoryAccess(ElementEmitter& elements, LoopScopes& scopes, IndexEvaluator& indices);
 
-  // The element at base[address]. Where the guards do not hold the value is arbitrary, and nothing is read there.
+  // Loads the element at base[address]. If the guards do not hold, the value is unspecified and no memory is read.
   Val Load(const ArrayRef& array, const Affine& address, const Guards& guards);
-  // Stores where the guards hold.
+  // Stores the value if the guards hold.
   void Store(const ArrayRef& array, const Affine& address, const Val& value, const Guards& guards);
 
-  // The same for memory of the kernel's own that holds values as they are computed: narrow floats with the precision of
-  // f32. Partial results of reductions, staged rows.
+  // Like Load and Store, but for scratch memory that holds values as they are computed: narrow floats with the
+  // precision of f32. Used for partial results of reductions and staged rows.
   Val LoadComputed(llvm::Value* base, const Affine& position, PrimitiveType t);
   void StoreComputed(llvm::Value* base, const Affine& position, PrimitiveType t, Val v, const Guards& guards = {});
 
-  // The literal's elements as data of the module.
+  // Adds the elements of the literal to the module as constant data.
   ArrayRef Constant(const Literal& literal);
 
  private:
-  // A load or store of raw[scale * address + offset] for each lane. Mask: an i1, a vector of i1, or null.
+  // Loads or stores raw[scale * address + offset] for each lane. The mask is an i1, a vector of i1, or null.
   llvm::Value* LoadRaw(llvm::Type* element, llvm::Value* base, const Affine& address, int scale, int offset,
                        llvm::Value* mask);
   void StoreRaw(llvm::Type* element, llvm::Value* base, const Affine& address, int scale, int offset,
@@ -47,10 +46,11 @@ class MemoryAccess {
   llvm::Value* LoadScalar(llvm::Type* element, llvm::Value* base, const Affine& address, llvm::Value* mask);
   llvm::Value* LoadEachLane(llvm::Type* element, llvm::Value* base, const Affine& address, llvm::Value* mask);
   llvm::Value* LoadStrided(llvm::Type* element, llvm::Value* pointer, int stride);
-  // The first of the pairs of parts that neighbouring lanes have in consecutive memory; null when they have not.
+  // Returns the address of the first pair of parts if neighbouring lanes have their pairs in consecutive memory, else
+  // null.
   llvm::Value* ConsecutivePairs(llvm::Type* part, llvm::Value* base, const Affine& address);
   llvm::Align AlignmentOf(llvm::Type* element) const;
-  // Memory that can be read in place of an element that may not exist, in the address space of `base`.
+  // Returns memory, in the address space of `base`, that is read in place of an element that may not exist.
   llvm::Value* ReadableInsteadOf(llvm::Value* base);
 
   ElementEmitter& e_;

@@ -1,4 +1,4 @@
-// The loops of a reduction over the elements that make one element of its result. No IR is written here.
+// Plans the loops that compute one element of the result of a reduction. Emits no IR.
 #ifndef BACKPLANE_SDK_CODEGEN_BODY_REDUCE_NEST_H_
 #define BACKPLANE_SDK_CODEGEN_BODY_REDUCE_NEST_H_
 
@@ -12,16 +12,16 @@ namespace backplane::codegen {
 
 struct ReduceNest {
   std::vector<VarId> vars;
-  std::vector<std::vector<VarId>> groups;  // the loops, outer to inner: variables that one counter can count
+  std::vector<std::vector<VarId>> groups;  // the loops, outer to inner, each with the variables that one counter counts
   Index reduced;                           // index in the reduced dimensions
   std::vector<Access> accesses;
-  int width = 1;      // bytes of the widest element that is computed on the way
+  int width = 1;      // bytes of the widest element that is computed inside
   int body_size = 0;  // number of instructions that are evaluated for each element
   int64_t total = 1;  // number of reduced elements
 };
 
-// Of reductions over the same dimensions and shapes, for the element of their results at `index`. Arrays in
-// `materialized` are read from memory. The loops' variables are added to the table.
+// Analyzes reductions over the same dimensions and shapes for the result element at `index`. Arrays in `materialized`
+// are read from memory. Adds the variables of the loops to the table.
 ReduceNest AnalyzeReduce(VarTable& vars, const AccessWalk::ArraySet& materialized,
                          absl::Span<const Instruction* const> reduces, const Index& index);
 

@@ -1,13 +1,13 @@
-// Groups the instructions of a computation into kernels, and makes a fusion instruction of each group.
+// Groups the instructions of a computation into kernels and turns each group into a fusion instruction.
 //
-// The graph numbers the instructions of a computation in their order. A group is a set of them that becomes one kernel;
-// it runs as one, after everything that any of its members reads and before everything that reads any of them. So
-// the graph of groups must stay free of cycles, which FusionGraph checks before each merge. What is worth merging is
-// the policy's decision (fusion_policy.h).
+// The graph numbers the instructions of a computation in their order. A group is a set of instructions that becomes one
+// kernel. It runs after everything that its members read and before everything that reads its members. The graph of
+// groups must therefore stay free of cycles, which FusionGraph checks before each merge. The policy decides which
+// merges are profitable (fusion_policy.h).
 //
 // Numbers of nodes are stable. Numbers of groups are stable as well: a merge empties one of the two.
 //
-// Time and memory are linear in the size of the computation, but for sorting, and for searches for cycles, which
+// Time and memory are linear in the size of the computation, except for sorting and for searches for cycles, which
 // FusionOptions::cycle_search bounds. Deterministic. Not thread-safe.
 #ifndef BACKPLANE_SDK_COMPILER_FUSION_FUSION_GRAPH_H_
 #define BACKPLANE_SDK_COMPILER_FUSION_FUSION_GRAPH_H_
@@ -26,22 +26,23 @@ class FusionGraph {
   // One reader of a node.
   struct Use {
     int node = 0;
-    // The reader sees the node through a copied broadcast, and reads its elements more than once.
+    // The reader reads the node through a copied broadcast, so it reads elements more than once.
     bool repeats = false;
   };
   struct Node {
-    Instruction* instruction = nullptr;  // once its group is outlined: the value that replaces it
+    Instruction* instruction = nullptr;  // after its group is outlined: the replacement
     FusionRole role = FusionRole::kNotFusible;
-    bool is_copied = false;     // into each group that reads it; a member of none
-    bool escapes = false;       // the root of the computation, or read outside of all groups
-    int group = -1;             // -1: of none
-    std::vector<int> operands;  // each once, in the order of the instruction's operands
-    // Readers, looking through copied nodes. Each once, ascending; complete once the node has been visited.
+    bool is_copied = false;     // each reading group gets a copy; a member of no group
+    bool escapes = false;       // it is the root, or is read outside of all groups
+    int group = -1;             // -1: no group
+    std::vector<int> operands;  // without duplicates, in the order of the instruction's operands
+    // The readers, where copied nodes are replaced by their readers. Without duplicates, ascending. Complete after the
+    // node has been visited.
     std::vector<Use> uses;
   };
   struct Group {
     std::vector<int> members;  // ascending; empty once the group has been merged into another
-    std::vector<int> inputs;   // what the members read from outside of the group, ascending
+    std::vector<int> inputs;   // nodes outside of the group that members read, ascending
   };
 
   // The computation and the policy must outlive the graph.
@@ -49,8 +50,8 @@ class FusionGraph {
   FusionGraph(const FusionGraph&) = delete;
   FusionGraph& operator=(const FusionGraph&) = delete;
 
-  // Does all of it: merges by the policy and outlines. Returns whether there is a fusion. On an error the module is
-  // not usable any more.
+  // Merges groups as the policy decides and outlines them. Returns whether a fusion was created. After an error the
+  // module must be discarded.
   absl::StatusOr<bool> Fuse();
 
   // ---- The parts of Fuse.
@@ -67,16 +68,16 @@ class FusionGraph {
   int group_of(int n) const { return node(n).group; }
   const Instruction& instruction(int n) const { return *node(n).instruction; }
 
-  // How many values from outside the two groups would read as one. Time: linear in their inputs.
+  // Returns how many values from outside a merged group of `a` and `b` would read. Takes time linear in their inputs.
   int CountInputs(int a, int b) const;
   // Whether a member of `a` reads a member of `b`.
   bool Reads(int a, int b) const;
   // Whether values of group `a` reach group `b`, directly or through other groups. Also true if a limit is exceeded.
   bool HasPath(int a, int b) const;
-  // Whether values of group `a` reach group `b` through something outside of both: merging the two would create a
-  // cycle. Also true if a limit is exceeded.
+  // Whether values of group `a` reach group `b` through instructions outside of both, so that merging the two would
+  // create a cycle. Also true if a limit is exceeded.
   bool HasPathAround(int a, int b) const;
-  // Moves all members of `from` to `into`. The caller has made sure that this creates no cycle.
+  // Moves all members of `from` to `into`. The caller must have checked that this creates no cycle.
   void Merge(int from, int into);
 
  private:
@@ -88,14 +89,14 @@ class FusionGraph {
 
   // Whether one kernel can contain both groups.
   bool CanPlan(int a, int b) const;
-  // The members, each after the copied nodes that it reads.
+  // Returns the members, each preceded by the copied nodes that it reads.
   std::vector<int> ListWithCopies(const std::vector<int>& members) const;
   struct Outlined {
     Computation* computation = nullptr;
     std::vector<int> inputs;   // node of each parameter
     std::vector<int> results;  // node of each result, ascending
   };
-  // A computation of the members in `module`, which may be another than the graph's.
+  // Creates a computation of the members in `module`, which may differ from the graph's module.
   absl::StatusOr<Outlined> MakeComputation(Module* module, const std::vector<int>& members,
                                            absl::string_view name) const;
   std::vector<int> FindResults(const std::vector<int>& members) const;
@@ -103,8 +104,8 @@ class FusionGraph {
   absl::Status CheckOrder() const;
 
   bool Search(int a, int b, bool direct_counts) const;
-  // Nothing behind the returned node can be needed by the group. Groups run as one, so this may be behind its last
-  // member.
+  // Returns a node after which nothing can be needed by the group. It may come after the last member, because a group
+  // runs as a whole.
   int LastThatReaches(int group) const;
   void StartSearch() const;
   bool SeeNode(int n) const;  // true the first time in a search
@@ -118,7 +119,7 @@ class FusionGraph {
   std::vector<Group> groups_;
   bool has_copies_ = false;
   GroupSpans spans_;
-  // Of the searches: what the latest has seen carries its number.
+  // State of the searches. Visited nodes and groups are marked with the number of the search.
   mutable int64_t search_ = 0, searched_ = 0, searches_left_ = 0;
   mutable std::vector<int64_t> seen_nodes_, seen_groups_;
 };

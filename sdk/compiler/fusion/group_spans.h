@@ -1,4 +1,4 @@
-// Which groups of a numbered graph are under way at a node.
+// The intervals of node numbers that the groups of a graph span.
 #ifndef BACKPLANE_SDK_COMPILER_FUSION_GROUP_SPANS_H_
 #define BACKPLANE_SDK_COMPILER_FUSION_GROUP_SPANS_H_
 
@@ -7,8 +7,8 @@
 
 namespace backplane::compiler {
 
-// For each node the largest last member of any group that has begun by it and has not ended before it. A tree of
-// maxima: both operations take logarithmic time. Groups can be added and grow, but not shrink.
+// Finds, for a node, the largest last member of any group whose interval contains the node. Implemented as a segment
+// tree of maxima: both operations take logarithmic time. Groups can be added and grow, but not shrink.
 class GroupSpans {
  public:
   explicit GroupSpans(int nodes) {
@@ -24,7 +24,7 @@ class GroupSpans {
     }
   }
 
-  // The largest last member of the groups under way at the node; the node itself where there is none.
+  // Returns the largest last member of the groups whose intervals contain the node; the node itself if there is none.
   int LastOf(int node) const {
     int last = node;
     for (int k = node + leaves_; k > 0; k /= 2) last = std::max(last, last_[static_cast<size_t>(k)]);
@@ -33,7 +33,7 @@ class GroupSpans {
 
  private:
   void Raise(int k, int last) { last_[static_cast<size_t>(k)] = std::max(last_[static_cast<size_t>(k)], last); }
-  int leaves_ = 1;         // behind as many inner nodes: what holds for one holds for all leaves below it
+  int leaves_ = 1;         // a value of an inner node applies to all leaves below it
   std::vector<int> last_;  // by position in the tree; 1 is its root
 };
 

@@ -13,10 +13,11 @@
 
 namespace backplane::engine {
 
-// Threads and memory of the process: shared by all clients, never destroyed, since buffers may outlive their client.
+// The threads and the memory that all clients of the process share. Never destroyed, because buffers may outlive their
+// client.
 //
-// A process may end while closures run, and its end destroys what LLVM and oneDNN keep in statics. So both the end of a
-// client and the end of the process wait for closures, the latter for a bounded time.
+// A process may exit while tasks run, and its exit destroys static objects of LLVM and oneDNN that they use. Therefore
+// both the destructor of a client and the exit of the process wait for tasks, the latter for a bounded time.
 struct Runtime {
   ThreadPool pool;  // for kernels
   Workers workers;  // for programs and copies
@@ -26,23 +27,24 @@ struct Runtime {
       : pool(threads), workers(tasks), memory(blocks) {}
   static Runtime& Get();
 
-  // As of `workers`; closures scheduled here are waited for at the end of the process.
+  // Like the functions of `workers`, but the exit of the process waits for these tasks.
   void Schedule(absl::AnyInvocable<void()> work, Workers::Kind kind = Workers::Kind::kFirst);
   void ScheduleMember(int64_t launch, int64_t members, absl::AnyInvocable<void()> work);
-  // Returns when no closure is running or waiting to run, or after so many milliseconds.
+  // Returns when no task is running or queued, or after this time.
   void WaitUntilIdle(int64_t milliseconds);
-  // Has the exit of the process wait for closures before it destroys any static object that has been made until now.
+  // Makes the exit of the process wait for tasks before it destroys any static object that exists at the time of this
+  // call.
   static void WaitAtExit();
 
  private:
-  void EndProcess();  // waits, in all calls together for a bounded time
+  void EndProcess();  // waits; the total time of all calls is bounded
   static void NoteMainThread();
 };
 
 class EngineClient : public Client {
  public:
-  // `collective_time_limit`: how long the devices of a launch wait for one another. `limit_bytes`: of what buffers,
-  // results, temporary memory and constants of this client's programs take together; 0 for none.
+  // `collective_time_limit`: how long the devices of a launch wait for one another. `limit_bytes`: the limit for
+  // buffers, results, temporary memory and constants of this client together; 0: no limit.
   EngineClient(Topology topology, std::chrono::milliseconds collective_time_limit, int64_t limit_bytes);
 
   ~EngineClient() override;

@@ -1,4 +1,4 @@
-// A program compiled for the host's processor, and the same loaded on a client.
+// A program compiled for the host's processor, and the functions that load and deserialize it.
 #ifndef BACKPLANE_SDK_ENGINE_BACKEND_EXECUTABLE_H_
 #define BACKPLANE_SDK_ENGINE_BACKEND_EXECUTABLE_H_
 
@@ -14,7 +14,7 @@ namespace backplane::engine {
 
 class EngineExecutable : public Executable {
  public:
-  // `cost` was counted before fusion.
+  // `cost` is the cost of the program before fusion.
   static absl::StatusOr<std::shared_ptr<Executable>> Create(std::unique_ptr<Program> program, CompileOptions options,
                                                             NamedValues cost, std::string fingerprint,
                                                             std::vector<std::string> log);
@@ -45,10 +45,11 @@ class EngineExecutable : public Executable {
 absl::StatusOr<std::unique_ptr<LoadedExecutable>> LoadEngineExecutable(EngineClient* client,
                                                                        std::shared_ptr<const Executable> executable);
 
-// What stored machine code fits: the host's processor and this build. A target of serialized_executable.h.
+// Returns the target of serialized machine code: the host's processor and this build. See ExecutableWriter in
+// serialized_executable.h.
 std::string CodeTarget();
 
-// Reads the bytes of EngineExecutable::Serialize. FailedPrecondition for those of another host or build.
+// Reads the bytes of EngineExecutable::Serialize. Returns FailedPrecondition if another host or build wrote them.
 absl::StatusOr<std::shared_ptr<Executable>> DeserializeEngineExecutable(absl::string_view bytes,
                                                                         CustomCallRegistry* custom_calls);
 

@@ -1,4 +1,4 @@
-// From an imported module to an executable: the passes of the engine in their order.
+// Compiles an imported module to an executable: the passes of the engine in their order.
 #ifndef BACKPLANE_SDK_ENGINE_BACKEND_PIPELINE_H_
 #define BACKPLANE_SDK_ENGINE_BACKEND_PIPELINE_H_
 
@@ -20,8 +20,8 @@ namespace backplane::engine {
 
 // compiler::SimplifyForTarget with what the engine's kernels can do.
 absl::Status SimplifyForEngine(Module* module, std::vector<std::string>* log);
-// Makes arrays row-major, converts element types and contractions to those that kernels and the library have, and
-// fuses. `lowering` may be null. Afterwards Program::Build accepts the module.
+// Makes arrays row-major, converts element types and contractions to those that kernels and the library support, and
+// fuses. `lowering` may be null. Program::Build accepts the module afterwards.
 absl::Status LowerForEngine(Module* module, const CustomLowering* lowering, std::vector<std::string>* log);
 
 // Returns options for Program::Build with the threads of the process.

@@ -1,4 +1,4 @@
-// The emission of elements and bodies by its short names.
+// Short names of the classes of sdk/codegen that emit elements and bodies.
 #ifndef BACKPLANE_SDK_ENGINE_CODEGEN_BODY_NAMES_H_
 #define BACKPLANE_SDK_ENGINE_CODEGEN_BODY_NAMES_H_
 

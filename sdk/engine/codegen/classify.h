@@ -9,7 +9,7 @@ namespace backplane::engine::codegen {
 
 using backplane::codegen::CanCall;
 
-// A reduce-window that is a cumulative reduction along one dimension: the dimension and its direction.
+// Whether a reduce-window is a cumulative reduction along one dimension. Sets the dimension and the direction.
 bool IsCumulative(const Instruction& reduce_window, int64_t* dimension, bool* reverse);
 
 }  // namespace backplane::engine::codegen

@@ -1,5 +1,5 @@
-// What the host's kernels do their own way while a body is evaluated: rows of values staged in scratch memory, from one
-// pass over a row to the next, and vectors along the elements of a reduction.
+// The evaluation hooks of kernels for the host: rows of values that are staged in scratch memory between passes over a
+// row, and vectors along the elements of a reduction.
 #ifndef BACKPLANE_SDK_ENGINE_CODEGEN_HOST_EVALUATION_H_
 #define BACKPLANE_SDK_ENGINE_CODEGEN_HOST_EVALUATION_H_
 
@@ -18,9 +18,9 @@ class HostEvaluation final : public EvaluationHooks {
   HostEvaluation(LoopScopes& scopes, MemoryAccess& memory, const jit::HostInfo& host)
       : scopes_(scopes), memory_(memory), host_(host), passes_(1) {}
 
-  // The instruction's rows of `length` elements are to be staged at `base`: the first pass over a row that computes all
-  // of its elements stores them, those after it load them. A row is what the loops inside that of the work items go
-  // over.
+  // Stages rows of `length` elements of the instruction at `base`. The first pass over a row that computes all of its
+  // elements stores them, and later passes load them. A row consists of the elements over which the loops inside the
+  // work item loop iterate.
   void Stage(const Instruction* instruction, llvm::Value* base, int64_t length) {
     rows_[instruction] = Row{base, length};
   }

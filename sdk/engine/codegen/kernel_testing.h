@@ -25,12 +25,12 @@ struct RunOptions {
   bool specials = false;  // sprinkle infinities, NaN, zeros of both signs
 };
 
-// A compiled kernel, to be run on any data.
+// A compiled kernel that can be run on any data.
 class TestKernel {
  public:
   static absl::StatusOr<std::unique_ptr<TestKernel>> Make(const std::string& hlo, const RunOptions& options = {});
   absl::StatusOr<std::vector<Literal>> Run(const std::vector<Literal>& inputs);
-  // One phase after another over all work items, on buffers given by the caller, on one thread.
+  // Runs the phases one after another over all work items, on the given buffers, on one thread.
   void RunRaw(void* const* buffers);
   const Module& module() const { return *module_; }
   const KernelPlan& plan() const { return plan_; }
@@ -56,7 +56,7 @@ class TestKernel {
   std::vector<std::byte> scratch_;  // of RunRaw
 };
 
-// Random inputs through the kernel and through the evaluator; a text that says what differs, or "".
+// Runs the kernel and the evaluator on random inputs. Returns a description of the difference, or "".
 std::string Difference(const std::string& hlo, const RunOptions& options = {});
 
 }  // namespace backplane::engine::codegen

@@ -1,4 +1,4 @@
-// One phase of a plan as one LLVM function.
+// Emits one phase of a plan as one LLVM function.
 #ifndef BACKPLANE_SDK_ENGINE_CODEGEN_PHASE_EMITTER_H_
 #define BACKPLANE_SDK_ENGINE_CODEGEN_PHASE_EMITTER_H_
 
@@ -10,7 +10,7 @@
 
 namespace backplane::engine::codegen {
 
-// Adds a KernelFn of that name to the elements' module.
+// Adds a KernelFn with the name `symbol` to the module of `elements`.
 absl::Status EmitPhase(backplane::codegen::ElementEmitter& elements, const FusionPlan& plan, const Phase& phase,
                        const jit::HostInfo& host, const std::string& symbol);
 

@@ -1,4 +1,4 @@
-// What the emission of every kind of phase has in common: the function, its buffers, work items, loops and stores.
+// The parts that the emission of all kinds of phases shares: the function, its buffers, work items, loops and stores.
 // Internal to EmitPhase.
 #ifndef BACKPLANE_SDK_ENGINE_CODEGEN_PHASE_FRAME_H_
 #define BACKPLANE_SDK_ENGINE_CODEGEN_PHASE_FRAME_H_
@@ -22,28 +22,29 @@ class PhaseFrame {
   llvm::Value* end() { return end_; }
   // Runs `body` for each work item of the call.
   void ForEachItem(const std::function<void(llvm::Value* item)>& body);
-  // Takes the innermost counter of `extent` out of a mixed-radix number, which keeps the rest.
+  // Splits the innermost digit of `extent` off a mixed-radix number: returns the digit and divides the number.
   llvm::Value* Take(llvm::Value*& number, int64_t extent);
-  // Binds the groups [0, count) to the digits of a number.
+  // Binds the loop groups [0, count) to the digits of a number.
   void BindGroups(const PhaseLoops& loops, llvm::Value* number, int count);
-  // A loop over the group from `begin` to `end` in vectors of `lanes`, or scalars; fn gets the guards of the tail.
+  // Emits a loop over the group from `begin` to `end` in vectors of `lanes`, or scalars if 0. fn receives the guards of
+  // the last vector.
   void LaneLoop(absl::Span<const VarId> group, int64_t lanes, bool masked_tail, llvm::Value* begin, llvm::Value* end,
                 const std::function<void(const Guards& tail)>& fn);
-  // Loops over the groups [first, last], the last one in vectors from `begin` to `end`.
+  // Emits nested loops over the groups from `first` to the last one, which runs in vectors from `begin` to `end`.
   void LoopNestOver(const PhaseLoops& loops, size_t first, int64_t lanes, bool masked_tail, llvm::Value* begin,
                     llvm::Value* end, const std::function<void(const Guards& tail)>& fn);
-  // Evaluates and stores the outputs that have, or have not, one element for each row.
+  // Evaluates and stores those outputs whose PhaseOutput::per_row equals `per_row`.
   void EvalAndStore(const PhaseLoops& loops, const Guards& guards, bool per_row);
 
-  // The next bytes of the call's scratch memory.
+  // Reserves the next bytes of the scratch memory of the call.
   llvm::Value* Scratch(int64_t bytes);
   ArrayRef BufferOf(const PhaseOutput& output) const;
   int64_t ExtentOf(absl::Span<const VarId> group) const;
   llvm::ConstantInt* Number(int64_t n) { return b.getInt64(static_cast<uint64_t>(n)); }
   llvm::Value* Min(llvm::Value* x, llvm::Value* y) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, y); }
-  // What the outputs read, from the loops inwards.
+  // Walks over everything that the outputs read at the loops.
   AccessWalk WalkOutputs(const PhaseLoops& loops);
-  // The element of its result that the reduction is wanted at.
+  // Returns the index of the result element of the reduction that the phase computes at the loops.
   Index IndexOfReduction(const PhaseLoops& loops, const Instruction* reduce);
 
   const Phase& phase;
@@ -64,7 +65,7 @@ class PhaseFrame {
   int64_t scratch_used_ = 0;
 };
 
-// The kinds, each in its file.
+// Emit the loops of each kind of phase.
 void EmitKind(PhaseFrame& f, const LoopPhase& kind);
 void EmitKind(PhaseFrame& f, const RowPhase& kind);
 void EmitKind(PhaseFrame& f, const ReducePhase& kind);

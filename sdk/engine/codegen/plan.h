@@ -1,4 +1,5 @@
-// How a fusion is cut into phases, and each phase into loops. Pure reasoning; emission follows the plan.
+// The plan of a fusion: its phases, and the loops of each phase. Planning only analyzes the program; the emitters
+// follow the plan.
 #ifndef BACKPLANE_SDK_ENGINE_CODEGEN_PLAN_H_
 #define BACKPLANE_SDK_ENGINE_CODEGEN_PLAN_H_
 
@@ -32,31 +33,32 @@ using compiler::VarTable;
 // One array that a phase writes.
 struct PhaseOutput {
   const Instruction* instruction = nullptr;  // the value
-  int element = 0;                           // of a tuple-shaped instruction
+  int element = 0;                           // element of a tuple-shaped instruction
   int buffer = 0;                            // number in the kernel's buffers
   bool per_row = false;                      // RowPhase: one element for each work item
-  // The larger array that it is a part of: a dynamic-update-slice (the value is the update), a concatenate (it is
-  // operand number `part`), a select-and-scatter (it is the scalar that fills the array).
+  // The larger array of which the output is a part, if any: a dynamic-update-slice (the value is its update), a
+  // concatenate (the value is operand number `part`), or a select-and-scatter (the value is the scalar that fills the
+  // array).
   const Instruction* container = nullptr;
   int part = 0;
 };
 
-// An instruction's value in a temporary.
+// A value that an earlier phase stored in a temporary buffer.
 struct Materialized {
   const Instruction* instruction = nullptr;
   int element = 0;
   int buffer = 0;
 };
 
-// Partial results of an earlier phase, to be combined where the reduction is evaluated.
+// Partial results of an earlier phase, which are combined where the reduction is evaluated.
 struct PartialReduction {
   const Instruction* reduce = nullptr;
   std::vector<int> buffers;  // for each result
   int64_t count = 0, elements = 0;
 };
 
-// Loop extents whose product is the number of elements of the first output, in storage order, and how neighbours are
-// joined: positions in `extents`.
+// Loop extents whose product is the number of elements of the first output, in storage order. `groups` lists the
+// positions in `extents` that one counter counts together.
 struct LoopNest {
   std::vector<int64_t> extents;
   std::vector<std::vector<int>> groups;
@@ -64,13 +66,13 @@ struct LoopNest {
   int64_t ExtentOf(size_t group) const;
 };
 
-// Reductions that the same loops compute.
+// Reductions that are computed by the same loops.
 using MultiOutput = std::vector<const Instruction*>;
 
 // ---- The kinds of phases ------------------------------------------------------------------------------------------
-// `lanes` is the length of vectors; 0: scalars.
+// `lanes` is the number of vector lanes; 0: scalars.
 
-// Vectors along the last loop of the outputs.
+// Computes the outputs element by element, in vectors along the last loop.
 struct LoopPhase {
   LoopNest nest;
   int item_groups = 0;  // leading groups that one work item fixes; 0: one loop, of which a work item is one vector
@@ -81,8 +83,8 @@ struct LoopPhase {
   std::vector<PartialReduction> partials;
 };
 
-// Each work item makes one row of the outputs, in one pass over the row for each reduction inside and one for the
-// outputs. What several passes need can be staged in scratch memory.
+// Each work item computes one row of the outputs. It makes one pass over the row for each reduction inside and one for
+// the outputs. Values that several passes need can be staged in scratch memory.
 struct RowPhase {
   LoopNest nest;
   int item_groups = 0;  // leading groups that one work item fixes; may be 0: one row is all there is
@@ -93,13 +95,13 @@ struct RowPhase {
   std::vector<MultiOutput> multi_output;
 };
 
-// One element of the outputs for each work item; vectors inside its reductions.
+// Each work item computes one element of the outputs and vectorizes the reductions inside.
 struct ReducePhase {
   LoopNest nest;
   std::vector<MultiOutput> multi_output;
 };
 
-// Reductions over outer dimensions: accumulators for a block of columns in scratch memory.
+// Computes reductions over outer dimensions with the accumulators of a block of columns in scratch memory.
 struct ColumnReducePhase {
   LoopNest nest;
   std::vector<const Instruction*> reduces;
@@ -108,7 +110,8 @@ struct ColumnReducePhase {
   int unroll = 1;  // rows at a time
 };
 
-// How the outermost reduced loop is cut into blocks, one for each work item, whose results go to temporaries.
+// The division of the outermost reduced loop into blocks. Each work item reduces one block and writes its results to
+// temporary buffers.
 struct ReductionSplit {
   int64_t blocks = 1, block_size = 0, block_extent = 0;
   std::vector<std::vector<int>> buffers;  // for each reduction, for each of its results
@@ -124,7 +127,8 @@ struct PartialColumnReducePhase : ColumnReducePhase {
   ReductionSplit split;
 };
 
-// Arrays that are read across the outputs' last loop, by tiles that are transposed in registers.
+// Computes outputs from arrays that are contiguous along another loop than the last one. They are read in tiles, which
+// are transposed in registers.
 struct TransposePhase {
   LoopNest nest;
   int source_group = 0;  // the group that the arrays are contiguous along
@@ -133,7 +137,7 @@ struct TransposePhase {
   int64_t tile_rows = 0, tile_columns = 0, tile_square = 0;
 };
 
-// A transpose and nothing else, of one matrix for each index of the other groups; a work item is a tile of `tiles`.
+// A pure transpose of one matrix for each index of the other groups. A work item is one tile of `tiles`.
 struct TransposeCopyPhase {
   LoopNest nest;
   int source_group = 0;
@@ -141,7 +145,7 @@ struct TransposeCopyPhase {
   TransposePlan tiles;
 };
 
-// Updates one after another; work items cut the last dimension of the updates.
+// Applies updates one after another. Work items divide the last dimension of the updates.
 struct ScatterPhase {
   const Instruction* operation = nullptr;
   int64_t lanes = 0;
@@ -154,7 +158,7 @@ struct SelectAndScatterPhase {
   int item_dimensions = 0;  // leading dimensions that one work item fixes
 };
 
-// A reduce-window that is a cumulative reduction.
+// Computes a reduce-window that is a cumulative reduction.
 struct ScanPhase {
   const Instruction* operation = nullptr;
   int64_t lanes = 0;
@@ -171,9 +175,9 @@ struct Phase {
                TransposePhase, TransposeCopyPhase, ScatterPhase, SelectAndScatterPhase, ScanPhase>
       kind;
 
-  // The loops over the outputs; null for kinds whose loops follow from their operation.
+  // Returns the loops over the outputs, or null if the loops of the kind follow from its operation.
   const LoopNest* nest() const;
-  // The operation that the phase is for, of such a kind; else null.
+  // Returns the operation of such a kind of phase, else null.
   const Instruction* operation() const;
 };
 
@@ -192,23 +196,24 @@ struct FusionPlan {
 
 absl::StatusOr<FusionPlan> BuildFusionPlan(const Computation& computation, const KernelOptions& options);
 
-// The outputs of a computation, buffers numbered.
+// Returns the outputs of a computation with their buffer numbers.
 std::vector<PhaseOutput> OutputsOf(const Computation& computation);
 const Shape& ShapeOf(const PhaseOutput& output);
 
 // ---- Loops as variables of the index algebra ----------------------------------------------------------------------
 
-// The loops of a nest in a table of variables.
+// The loops of a nest as variables.
 struct PhaseLoops {
   std::vector<VarId> vars;                 // of LoopNest::extents
   std::vector<std::vector<VarId>> groups;  // of LoopNest::groups
   Affine position;                         // row-major position of the element
 };
 PhaseLoops MakeLoops(VarTable& vars, const LoopNest& nest);
-// Index of an output's element at the loops, and the address it is stored at.
+// Return the index of an output element at the loops, and the address at which it is stored.
 Index OutputIndex(VarTable& vars, const PhaseLoops& loops, const PhaseOutput& output);
 Affine StoreAddress(VarTable& vars, const PhaseOutput& output, const Index& index);
-// Where the value is evaluated for this index of the output: a scalar that fills an array has no index.
+// Returns the index at which the value is evaluated for this index of the output. A scalar that fills an array has an
+// empty index.
 Index ValueIndex(const PhaseOutput& output, const Index& index);
 
 int64_t LanesFor(const jit::HostInfo& host, int width);

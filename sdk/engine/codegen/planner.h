@@ -1,4 +1,4 @@
-// Parts of planning, each in its own file. Internal to plan.cc.
+// Declarations that the files of the planner share. Internal to planning.
 #ifndef BACKPLANE_SDK_ENGINE_CODEGEN_PLANNER_H_
 #define BACKPLANE_SDK_ENGINE_CODEGEN_PLANNER_H_
 
@@ -25,7 +25,7 @@ using backplane::codegen::ComputedWidth;
 using backplane::codegen::MayReorder;
 using backplane::codegen::ReduceNest;
 
-// Work items from which on a loop is worth running on several threads as it is.
+// A loop with at least this many work items is distributed over threads without splitting it further.
 constexpr int64_t kMinParallelItems = 16;
 
 inline int64_t Product(absl::Span<const int64_t> v) {
@@ -34,10 +34,11 @@ inline int64_t Product(absl::Span<const int64_t> v) {
   return p;
 }
 int64_t ExtentOf(const VarTable& vars, absl::Span<const VarId> group);  // of the counter that counts all of them
-// Of vectors along a loop of `extent` elements, at most `lanes`; 0 where it is too short for vectors.
+// Returns the number of lanes for vectors along a loop of `extent` elements, at most `lanes`; 0 if the loop is too
+// short.
 int64_t LanesAlong(int64_t extent, int64_t lanes);
 
-// Outputs that share loops, before the kind of their phase is chosen.
+// Outputs that share loops, before the kind of the phase is chosen.
 struct Draft {
   std::vector<PhaseOutput> outputs;
   LoopNest nest;  // groups: none yet
@@ -45,7 +46,7 @@ struct Draft {
   std::vector<PartialReduction> partials;
 };
 
-// What a walk over all outputs of a draft found.
+// The result of a walk over all outputs of a draft.
 struct GroupWalk {
   VarTable vars;
   PhaseLoops loops;
@@ -56,15 +57,15 @@ struct GroupWalk {
   bool too_complex = false;
 };
 
-// The draft's loops, joined: `groups` are variables of the walk.
+// Returns the loops of the draft with its extents grouped. `groups` consists of variables of the walk.
 LoopNest NestOf(const Draft& draft, const GroupWalk& walk, const std::vector<std::vector<VarId>>& groups);
 
-// A phase of tiles, without its outputs, when arrays are read across the outputs' last loop; else nothing. `groups`:
-// the joined loops.
+// Returns a transpose phase without its outputs if arrays are read across the last loop of the outputs, else nullopt.
+// `groups` are the grouped loops.
 std::optional<Phase> PlanTranspose(const Draft& draft, const GroupWalk& walk,
                                    const std::vector<std::vector<VarId>>& groups, const jit::HostInfo& host);
 
-// How outputs of the reduced shape are computed.
+// How the results of reductions are computed.
 struct ReductionChoice {
   enum Form { kLoop, kElements, kColumns } form = kLoop;
   bool split = false;  // first partial results of blocks, then their combination
@@ -73,12 +74,12 @@ struct ReductionChoice {
   int unroll = 1;
   int64_t blocks = 1, block_size = 0, block_extent = 0;
 };
-// `index`: of the reductions' results when all of them can run in one pass, else null.
+// `index` is the index of the results if all reductions can run in one pass, else null.
 ReductionChoice ChooseReduction(GroupWalk& walk, const AccessWalk::ArraySet& materialized,
                                 const std::vector<const Instruction*>& reduces, const Index* index, int width,
                                 const jit::HostInfo& host);
 
-// Cuts one computation into phases.
+// Divides one computation into phases.
 class Planner {
  public:
   Planner(const Computation& c, const KernelOptions& options)
@@ -96,7 +97,7 @@ class Planner {
   bool IsShared(int output_buffer) const;
   bool AnyShared(absl::Span<const PhaseOutput> outputs) const;
 
-  // Outputs whose operation has loops of its own.
+  // Plans outputs whose operation has loops of its own. Returns false for any other output.
   absl::StatusOr<bool> PlanSpecial(const PhaseOutput& output, const std::vector<PhaseOutput>& all);
   void PlanScatter(const Instruction* op, std::vector<PhaseOutput> outputs);
   void PlanSelectAndScatter(const PhaseOutput& output);
@@ -106,28 +107,28 @@ class Planner {
   absl::Status PlanOutputs(std::vector<PhaseOutput> outputs);
   absl::Status PlanGroup(std::vector<PhaseOutput> group, std::vector<PhaseOutput>& rest);
 
-  // Walks all outputs, cutting the nest's extents until reshapes inside fall on loop boundaries.
+  // Walks over all outputs and splits the extents of the nest until reshapes inside coincide with loop boundaries.
   GroupWalk Walk(Draft& draft);
   static std::set<VarId> LoopVarsOf(const VarTable& vars, const Index& index);
-  // Whether the output, with one element for each row, keeps all reductions at the rows.
+  // Whether the output can be computed once per row, so that all reductions stay inside rows.
   bool FitsRows(const Draft& draft, const PhaseOutput& output, size_t item_vars);
 
-  // Computes reductions ahead, into temporaries.
+  // Computes reductions in an earlier phase, into temporary buffers.
   absl::Status Materialize(const std::vector<const Instruction*>& reduces);
   int WidthOf(const AccessWalk::ArraySet& visited, absl::Span<const PhaseOutput> outputs);
-  // Of computing `elements` elements of a kernel's loops from what they visit.
+  // Estimates the cycles for computing `elements` elements from the visited instructions.
   double CyclesOf(const AccessWalk::ArraySet& visited, int64_t elements);
 
-  // Each adds a phase.
+  // Each of these adds a phase.
   void PushFlat(Draft draft, int width, double cycles, std::string note);
   void PushLoop(Draft draft, const GroupWalk& w, bool allow_transpose);
-  // The first `item_vars` variables are the work items, the rest is the row.
+  // The first `item_vars` variables index the work items, the others the elements of a row.
   void PushRows(Draft draft, const GroupWalk& w, size_t item_vars);
   void PushReduction(Draft draft, GroupWalk& w, const std::vector<const ReduceUse*>& uses);
 
-  // Reductions that can share a pass.
+  // Returns the groups of reductions that can share a pass.
   std::vector<MultiOutput> FindMultiOutput(const GroupWalk& w, const std::vector<const Instruction*>& reduces);
-  // Which values are worth staging from one pass of a row to the next.
+  // Chooses the values that are staged between passes over a row.
   void StageRows(Phase& phase, RowPhase& rows, const GroupWalk& w);
 
   const Computation& computation_;

@@ -10,13 +10,13 @@
 
 namespace backplane::engine {
 
-// What generated code a program needs.
+// The code that must be generated for a program.
 struct CodeRequests {
   std::vector<codegen::KernelRequest> kernels;
   std::vector<codegen::ScalarRequest> scalars, comparators;
 };
 
-// Spreads the work over modules and the modules over the pool (may be null).
+// Compiles the requests, divided into modules, in parallel on the pool, which may be null. Returns the first error.
 absl::StatusOr<std::vector<jit::ObjectCode>> CompileKernels(const CodeRequests& requests, ThreadPool* pool,
                                                             int num_threads);
 

@@ -1,9 +1,10 @@
-// Instructions that a plugin runs with thunks of its own, in place of the engine's: on a matrix unit, say.
+// Lets a plugin run instructions with thunks of its own in place of the engine's, for example on a matrix unit.
 //
-// A plugin hands one CustomLowering to the passes (LowerForEngine) and to Program::Build (ProgramOptions). The passes
-// leave an instruction that it claims as it is: no kernel contains it, no library call replaces it, its operands and
-// its type do not change; only transposes before a dot may still become other dimension numbers. When thunks are made,
-// the plugin makes those of the instructions it claims. Everything else of the program is the engine's.
+// A plugin passes one CustomLowering to the passes (LowerForEngine) and to Program::Build (ProgramOptions). The passes
+// do not change an instruction that it claims: no kernel contains it, no library call replaces it, and its operands and
+// its type stay the same. Only transposes before a dot may still be absorbed into its dimension numbers. The plugin
+// makes the thunks of the instructions that it claims; the engine makes all others. Must be thread-safe if several
+// compilations share it.
 #ifndef BACKPLANE_SDK_ENGINE_COMPILER_CUSTOM_LOWERING_H_
 #define BACKPLANE_SDK_ENGINE_COMPILER_CUSTOM_LOWERING_H_
 
@@ -22,20 +23,20 @@ class CustomLowering {
  public:
   virtual ~CustomLowering() = default;
 
-  // Whether the plugin runs this instruction. The answer depends on its opcode, its attributes and the types and sizes
-  // of its operands and result, nothing else, so that it stays the same from pass to pass. Not asked about parameters,
-  // constants, tuples, aliases, control flow and what is inside a kernel.
+  // Whether the plugin runs this instruction. The answer must depend only on the opcode, the attributes, and the types
+  // and sizes of operands and result, so that it stays the same from pass to pass. Not called for parameters,
+  // constants, tuples, aliases, control flow and instructions inside kernels.
   virtual bool Claims(const Instruction& instruction) const = 0;
 
-  // Makes the thunk, for slots of `assignment`. Arrays are dense and row-major, unless the plugin itself put something
-  // else at the address of an argument or a result (Program::Run takes addresses and does not look at them). `log`,
-  // which may be null, gets lines for the compile log. An error ends the compilation.
+  // Creates the thunk of an instruction for the slots of `assignment`. Arrays are dense and row-major, unless the
+  // plugin itself passes other addresses of arguments or results to Program::Run, which does not examine them. `log`,
+  // which may be null, receives lines for the compile log. An error ends the compilation.
   virtual absl::StatusOr<std::unique_ptr<Thunk>> MakeThunk(const Instruction& instruction,
                                                            const BufferAssignment& assignment,
                                                            std::vector<std::string>* log) const = 0;
 };
 
-// `lowering` may be null: then nothing is claimed.
+// Returns false if `lowering` is null.
 inline bool IsClaimedBy(const CustomLowering* lowering, const Instruction& instruction) {
   return lowering != nullptr && lowering->Claims(instruction);
 }

@@ -1,10 +1,11 @@
 // Groups instructions into kernels.
 //
-// Afterwards every computation that runs by itself (the entry, loop bodies and conditions, branches) holds only
-// parameters, constants, tuples, aliases (reshape, bitcast), library calls (dot, convolution, sort, ...), control flow,
-// and fusions, each of which codegen::PlanKernel accepts. What no kernel can contain is left as it is, for a thunk.
+// Afterwards every computation that is executed by itself (the entry, loop bodies and conditions, branches) contains
+// only parameters, constants, tuples, aliases (reshape, bitcast), library calls (dot, convolution, sort, ...), control
+// flow, and fusions that codegen::PlanKernel accepts. Other instructions that no kernel can contain stay as they are
+// and become thunks of their own.
 //
-// What joins what: fusion_policy.h. How groups are made: sdk/compiler/fusion.
+// fusion_policy.h decides which instructions are fused. sdk/compiler/fusion forms the groups.
 #ifndef BACKPLANE_SDK_ENGINE_COMPILER_FUSE_H_
 #define BACKPLANE_SDK_ENGINE_COMPILER_FUSE_H_
 
@@ -15,7 +16,7 @@ namespace backplane::engine {
 
 class Fuse : public Pass {
  public:
-  // `lowering`: of the plugin, may be null; what it claims joins no kernel.
+  // `lowering` may be null. Instructions that it claims are not fused.
   explicit Fuse(const CustomLowering* lowering = nullptr) : lowering_(lowering) {}
   absl::string_view name() const override { return "fuse"; }
   absl::StatusOr<bool> Run(Module* module) override;

@@ -1,4 +1,4 @@
-// What the engine fuses: which instructions one kernel of generated code computes together.
+// The fusion policy of the engine: which instructions one generated kernel computes together.
 //
 // Rules, from consumers to producers:
 //   - A producer whose readers are all in one kernel joins it, if each of its elements is computed about once there, or
@@ -21,7 +21,7 @@ namespace backplane::engine {
 
 class EngineFusionPolicy : public compiler::FusionPolicy {
  public:
-  // `lowering`: of the plugin, may be null; what it claims joins no kernel.
+  // `lowering` may be null. Instructions that it claims are not fused.
   explicit EngineFusionPolicy(const CustomLowering* lowering) : lowering_(lowering) {}
 
   compiler::FusionOptions options() const override;
@@ -38,7 +38,7 @@ class EngineFusionPolicy : public compiler::FusionPolicy {
                                  absl::Span<const int> results) const override;
 
  private:
-  // Of a group.
+  // Properties of a group.
   struct Facts {
     int weight = 0;  // members that become code
     bool alone = false;
@@ -54,9 +54,9 @@ class EngineFusionPolicy : public compiler::FusionPolicy {
   bool IsCodeSmall(const compiler::FusionGraph& graph, int n, int target) const;
   double CountIndices(const compiler::FusionGraph& graph, int n, int group,
                       const absl::flat_hash_map<int, double>& known) const;
-  // The reduction inside n's group: n itself, or the one that it follows.
+  // Returns the reduction in the group of n: n itself, or the one on which n depends.
   const Instruction* ReductionOf(const compiler::FusionGraph& graph, int n) const;
-  // Dims of what a row reduction of the group reduces; empty where it has none.
+  // Returns the dimensions of the operand of a row reduction of the group, or an empty list if it has none.
   std::vector<int64_t> RowSpace(const compiler::FusionGraph& graph, int group) const;
 
   void MergeSiblings(compiler::FusionGraph& graph) const;
@@ -66,15 +66,16 @@ class EngineFusionPolicy : public compiler::FusionPolicy {
   bool IsScalarKernel(const compiler::FusionGraph& graph, int group) const;
 
   const CustomLowering* const lowering_;
-  std::vector<double> costs_;  // of a node: cycles for one of its elements
+  std::vector<double> costs_;  // by node: cycles per element
   std::vector<Facts> facts_;
 };
 
-// Whether an instruction is copied to each of its readers before grouping: a copy costs no memory traffic worth naming.
+// Whether an instruction is copied to each of its readers before grouping, because a copy causes almost no memory
+// traffic.
 bool IsFreeSource(const Instruction& instruction);
 
-// Gives each reader its own copy of what is cheaper to compute again than to store: sources and broadcasts, and
-// arithmetic on one array (a residual of a backward pass is then read from what it was made of).
+// Gives each reader its own copy of values that are cheaper to compute again than to store: sources, broadcasts, and
+// arithmetic on one array. A backward pass then recomputes a residual from its inputs instead of loading it.
 void DuplicateCheapProducers(Computation* computation, const CustomLowering* lowering);
 
 }  // namespace backplane::engine

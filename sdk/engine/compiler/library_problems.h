@@ -1,4 +1,4 @@
-// Dot and convolution instructions as problems of the library kernels.
+// Converts dot and convolution instructions to problems of the library kernels.
 #ifndef BACKPLANE_SDK_ENGINE_COMPILER_LIBRARY_PROBLEMS_H_
 #define BACKPLANE_SDK_ENGINE_COMPILER_LIBRARY_PROBLEMS_H_
 
@@ -15,11 +15,11 @@ namespace backplane::engine {
 using compiler::AsDotCall;
 using compiler::DotCall;
 
-// The library's name of an element type; nullopt where it has no kernels for it.
+// Returns the library's element type, or nullopt if the library has no kernels for it.
 std::optional<ElementType> ToElementType(PrimitiveType type);
 
-// Operands are those of the call, in the dot's order. InvalidArgument where its dimensions are no single runs
-// (sdk/compiler/dot_strides.h); Unimplemented for element types without a kernel.
+// The operands of the problem are those of the call, in the order of the dot. Returns InvalidArgument if dimensions do
+// not form single runs (sdk/compiler/dot_strides.h), Unimplemented for element types without a kernel.
 absl::StatusOr<MatmulProblem> DotProblem(const DotCall& call);
 absl::StatusOr<ConvolutionProblem> ConvProblem(const Instruction& convolution);
 

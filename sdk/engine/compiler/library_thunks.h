@@ -1,4 +1,4 @@
-// Thunks for operations that a hand-written kernel runs: sort, top-k, FFT, random bits, factorizations.
+// Creates thunks for operations with a hand-written kernel: sort, top-k, FFT, random bits, factorizations.
 #ifndef BACKPLANE_SDK_ENGINE_COMPILER_LIBRARY_THUNKS_H_
 #define BACKPLANE_SDK_ENGINE_COMPILER_LIBRARY_THUNKS_H_
 
@@ -13,13 +13,13 @@
 
 namespace backplane::engine {
 
-// A sort whose comparator must be generated (codegen::EmitScalarFunctions) to be passed to MakeLibraryThunk: it is no
-// chain of plain comparisons, and code can be generated for it.
+// Whether the instruction is a sort whose comparator must be generated (codegen::EmitScalarFunctions) and passed to
+// MakeLibraryThunk. This is so if the comparator is not a chain of plain comparisons and code can be generated for it.
 bool NeedsComparator(const Instruction& instruction);
 
-// Null when there is no such kernel for this instruction; `refusal` then says why, or is left alone where the operation
-// is none of these. `log` (may be null) gets one line for a kernel that was found. `comparator`: null unless
-// NeedsComparator.
+// Returns null if there is no such kernel for this instruction. `refusal` then receives the reason, or is not changed
+// if the operation is none of these. `log`, which may be null, receives one line for a kernel that was found.
+// `comparator` is null unless NeedsComparator is true.
 absl::StatusOr<std::unique_ptr<Thunk>> MakeLibraryThunk(const Instruction& instruction,
                                                         const BufferAssignment& assignment,
                                                         std::vector<std::string>* log, codegen::ComparatorFn comparator,

@@ -1,7 +1,7 @@
 // A compiled program: machine code, the slots of its arrays, and the thunks that run it.
 //
-// Made from a module that has been through the plugin's pipeline (pipeline.h). Immutable afterwards; Run may be called
-// from many threads at once, each run has its own temporary memory.
+// Built from a module that has been through the passes of the engine (sdk/engine/backend/pipeline.h). Immutable
+// afterwards. Run may be called by many threads at once; each run has its own temporary memory.
 #ifndef BACKPLANE_SDK_ENGINE_COMPILER_PROGRAM_H_
 #define BACKPLANE_SDK_ENGINE_COMPILER_PROGRAM_H_
 
@@ -21,25 +21,25 @@ namespace backplane::engine {
 using compiler::AssignBuffers;
 
 struct ProgramOptions {
-  ThreadPool* pool = nullptr;  // compiles on it; may be null
-  int num_threads = 1;         // that runs will use
+  ThreadPool* pool = nullptr;  // compiles on these threads; may be null
+  int num_threads = 1;         // number of threads that runs will use
   CustomCallRegistry* custom_calls = nullptr;
-  // Of an earlier build from the same module, which is not compiled again; may be null.
+  // The code of an earlier build of the same module, which is linked instead of compiling; may be null.
   const std::vector<jit::ObjectCode>* objects = nullptr;
-  const CustomLowering* lowering = nullptr;  // of the plugin; may be null, else it outlives the call
+  const CustomLowering* lowering = nullptr;  // may be null; must outlive the call of Build
 };
 
-// What a launch has to know of a program beside its times.
+// Properties of a program that a launch needs, besides its estimated time.
 struct ProgramTraits {
-  bool communicates = false;        // with other devices: a run needs ExecutionContext::member
+  bool communicates = false;        // communicates with other devices: a run needs ExecutionContext::member
   bool has_host_effects = false;    // custom calls with side effects, callbacks among them
   bool has_unbounded_loop = false;  // a kernel has a loop of unknown trip count
 };
 
 class Program {
  public:
-  // `log`, which may be null, receives one line for each thunk that is not generated code, and each refusal of a faster
-  // kernel.
+  // Builds a program. `log`, which may be null, receives one line for each thunk that is not generated code, and for
+  // each refusal of a faster kernel.
   static absl::StatusOr<std::unique_ptr<Program>> Build(std::unique_ptr<Module> module, const ProgramOptions& options,
                                                         std::vector<std::string>* log);
   ~Program();
@@ -54,11 +54,13 @@ class Program {
   bool may_block() const { return may_block_; }
   const ProgramTraits& traits() const { return traits_; }
 
-  // Addresses of the leaves of the arguments and of the result, in order (null for tokens).
+  // Runs the program and blocks until it has ended. `arguments` and `outputs` hold the addresses of the leaves, in
+  // order (null for tokens).
   absl::Status Run(absl::Span<void* const> arguments, absl::Span<void* const> outputs, ThreadPool* pool,
                    MemoryPool* memory, const ExecutionContext& context) const;
 
-  // One run in which each thunk of the entry is timed: its instruction and its microseconds, in order. For benchmarks.
+  // Runs the program once and measures each thunk of the entry. Returns the name of its instruction and its time, in
+  // order. For benchmarks.
   struct StepTime {
     std::string name;
     double microseconds = 0;

@@ -14,41 +14,42 @@
 
 namespace backplane::engine {
 
-// Whether the instruction is a fusion that generated code runs; a dot with a transposed result is a fusion that the
-// library runs.
+// Whether the instruction is a fusion that generated code runs. A fusion of a dot and a transpose of its result is
+// none: the library runs it.
 bool IsKernelFusion(const Instruction& instruction);
 
-// Used in this order: MayWorkInPlace while buffers are assigned, Plan, Compile, then the lookups. Holds pointers to the
-// instructions. Not thread-safe.
+// Functions are called in this order: MayWorkInPlace while buffers are assigned, Plan, Compile, then the lookups. Holds
+// pointers to the instructions, which must outlive it. Not thread-safe.
 class ProgramKernels {
  public:
-  // As InPlaceOracle (buffer_assignment.h): kernels may write over some of their operands.
+  // The InPlaceOracle of buffer assignment (buffer_assignment.h): kernels may write over some of their operands.
   bool MayWorkInPlace(const Instruction& instruction, int64_t operand, int64_t output);
 
   // Plans the code of all instructions of the schedule. Fusions with equal bodies and buffers share a kernel. `log` may
   // be null.
   void Plan(const compiler::Schedule& schedule, std::vector<std::string>* log);
 
-  // Compiles what was planned, on `pool`, which may be null. `objects`, which may be null: the code of an earlier build
-  // from the same module, which is linked in place of that.
+  // Compiles the planned code on `pool`, which may be null. `objects`, which may be null, is the code of an earlier
+  // build of the same module, which is linked instead.
   absl::Status Compile(const std::vector<jit::ObjectCode>* objects, ThreadPool* pool, int num_threads);
 
   struct Kernel {
     codegen::KernelPlan plan;
     std::vector<codegen::KernelFn> functions;  // one for each phase of the plan
   };
-  // Null where the fusion has no kernel; `refusal` then says why.
+  // Returns null if the fusion has no kernel; `refusal` returns the reason.
   const Kernel* Find(const Instruction& fusion) const;
   std::string refusal(const Instruction& fusion) const;
-  // Null where the sort needs no generated comparator.
+  // Returns null if the sort needs no generated comparator.
   absl::StatusOr<codegen::ComparatorFn> FindComparator(const Instruction& sort) const;
 
-  // What Compile made; the functions live as long as the library. Null: there was nothing to compile.
+  // Return the results of Compile. The functions are valid as long as the library lives. Null: there was nothing to
+  // compile.
   std::vector<jit::ObjectCode> TakeObjects() { return std::move(objects_); }
   std::unique_ptr<jit::CodeLibrary> TakeLibrary() { return std::move(library_); }
 
  private:
-  // What a fusion computes. Fusions with equal bodies share one, so each is planned once.
+  // The body of a fusion. Fusions with equal bodies share one Body, so each body is planned once.
   struct Body {
     std::string key;                           // codegen::KernelKey
     absl::StatusOr<codegen::KernelPlan> plan;  // with memory of its own for each output

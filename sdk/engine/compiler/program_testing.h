@@ -1,4 +1,4 @@
-// Compiles whole modules written as HLO text as the plugin does, runs them, and compares them with the evaluator.
+// Compiles modules written as HLO text as a plugin does, runs them, and compares the results with the evaluator.
 #ifndef BACKPLANE_SDK_ENGINE_COMPILER_PROGRAM_TESTING_H_
 #define BACKPLANE_SDK_ENGINE_COMPILER_PROGRAM_TESTING_H_
 
@@ -21,13 +21,13 @@ struct ProgramRunOptions {
   std::vector<std::string>* log = nullptr;  // receives the compile log
 };
 
-// Runs the module on one thread and on several, twice each, on memory that is full of other values, and from its
-// serialized form. Returns "" when every run gave what the evaluator gives and touched nothing else: no argument that
-// is not aliased to an output, no byte past an array. Otherwise a text that says what differs.
+// Runs the module on one thread and on several, twice each, on memory that contains other values, and from its
+// serialized form. Returns "" if every run gave the results of the evaluator and changed no argument that is not
+// aliased with an output and no byte past an array. Otherwise returns a description of the difference.
 std::string ProgramDifference(const std::string& hlo, const ProgramRunOptions& options = {});
 std::string ProgramDifference(const Module& module, const ProgramRunOptions& options);
 
-// The lines of the compile log. Empty with an error in `error`.
+// Returns the lines of the compile log. On failure the result is empty and `error` is set.
 std::vector<std::string> CompileLogOf(const std::string& hlo, std::string* error);
 
 }  // namespace backplane::engine

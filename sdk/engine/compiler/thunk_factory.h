@@ -1,4 +1,4 @@
-// Makes the thunks of a program from its schedule.
+// Creates the thunks of a program from its schedule.
 #ifndef BACKPLANE_SDK_ENGINE_COMPILER_THUNK_FACTORY_H_
 #define BACKPLANE_SDK_ENGINE_COMPILER_THUNK_FACTORY_H_
 
@@ -12,11 +12,12 @@
 
 namespace backplane::engine {
 
-// An instruction becomes, in this order of preference: what a custom lowering makes of it, a generated kernel, a
-// library call, or a call of the evaluator. Everything that is passed in outlives the factory.
+// Each instruction is converted by the first of these that accepts it: the custom lowering, a generated kernel, a
+// library call, the evaluator. Everything that is passed in must outlive the factory.
 class ThunkFactory : public compiler::StepFactory<std::unique_ptr<Thunk>> {
  public:
-  // `log` may be null: one line for each thunk that is not generated code, and each refusal of a faster kernel.
+  // `log`, which may be null, receives one line for each thunk that is not generated code and for each refusal of a
+  // faster kernel.
   ThunkFactory(const Module& module, const BufferAssignment& assignment, const ProgramKernels& kernels,
                const ProgramOptions& options, std::vector<std::string>* log)
       : module_(module), assignment_(assignment), kernels_(kernels), options_(options), log_(log) {}
@@ -28,8 +29,8 @@ class ThunkFactory : public compiler::StepFactory<std::unique_ptr<Thunk>> {
   std::unique_ptr<Thunk> MakeConditional(const compiler::ScheduledStep& step,
                                          std::vector<ThunkSequence> branches) override;
 
-  const ProgramTraits& traits() const { return traits_; }        // of what has been made
-  int64_t packed_weight_bytes() const { return packed_bytes_; }  // that the thunks hold
+  const ProgramTraits& traits() const { return traits_; }        // of the thunks created so far
+  int64_t packed_weight_bytes() const { return packed_bytes_; }  // bytes of packed weights that the thunks own
 
  private:
   void Log(std::string line);
@@ -55,7 +56,8 @@ class ThunkFactory : public compiler::StepFactory<std::unique_ptr<Thunk>> {
   int64_t packed_bytes_ = 0;
 };
 
-// Memory for a constant or for packed weights, with room behind it that vector code may read. Null: there is none.
+// Allocates memory for a constant or for packed weights, with padding at its end that vector code may read. Returns
+// null if no memory is available.
 std::shared_ptr<std::byte> AllocateConstant(size_t bytes);
 
 }  // namespace backplane::engine

@@ -1,4 +1,4 @@
-// The machine we run on, and what of it code is generated for. No LLVM in here.
+// Describes the machine on which the process runs, as a target of generated code. Needs no LLVM.
 #ifndef BACKPLANE_SDK_ENGINE_JIT_HOST_H_
 #define BACKPLANE_SDK_ENGINE_JIT_HOST_H_
 
@@ -7,8 +7,9 @@
 namespace backplane::engine::jit {
 
 struct HostInfo {
-  // Cpu, features, registers, arithmetic. Its passes were measured: kernels are short, and their loops are written as
-  // they should run, so loop strength reduction, CodeGenPrepare and both schedulers cost more than they give.
+  // Cpu, features, registers, arithmetic, and code generation passes. Loop strength reduction, CodeGenPrepare and both
+  // schedulers are disabled: measurements showed that they cost more than they save, because kernels are short and
+  // their loops are emitted in their final form.
   backplane::codegen::IrTarget target;
   bool has_f16c = false;
   bool has_avx2 = false;
@@ -16,11 +17,12 @@ struct HostInfo {
   bool has_avx512_vnni = false;
 };
 
-// The machine we run on, detected once. The environment variable BACKPLANE_CPU_MAX_VECTOR_BYTES (16, 32 or 64)
-// lowers what is used: 32 hides AVX-512, 16 also hides AVX, AVX2 and FMA.
+// Returns the machine, which is detected once. The environment variable BACKPLANE_CPU_MAX_VECTOR_BYTES (16, 32 or 64)
+// restricts it: 32 hides AVX-512, 16 also hides AVX, AVX2 and FMA. Thread-safe.
 const HostInfo& Host();
 
-// The same with a cap given by the caller, detected anew; for tests of the narrower paths.
+// Detects the machine again with the given limit in place of the environment variable. For tests of the narrower code
+// paths.
 HostInfo DetectHost(int max_vector_bytes);
 
 }  // namespace backplane::engine::jit

@@ -1,8 +1,9 @@
-// From LLVM IR to function pointers: emit modules, compile them on several threads, link the objects, look up symbols.
+// Compiles LLVM IR to function pointers: emits modules, compiles them on several threads, links the objects, looks up
+// symbols.
 //
-// The recipe was measured: common subexpressions are the only IR pass, code generation runs at level 2 without the
-// passes that HostInfo names, and each compile thread gets one module (never one for each kernel: a module costs as
-// much as half a kernel). The emitter therefore writes good IR itself.
+// The settings were chosen by measurement. The only IR pass merges common subexpressions. Code generation runs at level
+// 2 without the passes that HostInfo disables. Each thread compiles one module with many kernels, because the fixed
+// cost of a module is about half that of a kernel. The emitter must therefore write efficient IR itself.
 //
 // Callers that only compile and run need no LLVM header; code that emits IR includes "sdk/codegen/llvm_includes.h".
 // Everything here is thread-safe unless said otherwise.
@@ -32,20 +33,21 @@ class ThreadPool;
 
 namespace backplane::engine::jit {
 
-// Compiles and links one small kernel and ExactMath, so that the first real compilation is not milliseconds slower.
-// Meant for a start-up thread; harmless to call more than once.
+// Compiles and links one small kernel and ExactMath, so that the first real compilation does not pay for the
+// initialization of LLVM. Meant for a start-up thread; may be called more than once.
 absl::Status WarmUp();
 
 // Machine code of one module: a relocatable ELF object, position independent, ready to be written to disk. Valid only
 // on a host whose HostFingerprint() is the same.
 struct ObjectCode {
   std::string bytes;
-  double emit_ms = 0;  // time of the emitter
+  double emit_ms = 0;  // milliseconds spent by the emitter
   double optimize_ms = 0;
   double codegen_ms = 0;
 };
 
-// Identifies cpu, features, LLVM version and this library's own code generation revision; a cache key.
+// Identifies the cpu, its features, the version of LLVM and the revision of this library's code generation. Use it as a
+// cache key.
 std::string HostFingerprint();
 
 struct CompileOptions {
@@ -55,8 +57,8 @@ struct CompileOptions {
   std::string* asm_dump = nullptr;  // receives the assembly
 };
 
-// Fills a fresh module: triple and data layout are set, the context is the module's own and used by no other thread.
-// `index` is the number of the module, 0 to num_modules - 1. Runs on any thread, several at the same time.
+// Fills a new module. Its triple and data layout are set, and it has an LLVMContext of its own. `index` is the number
+// of the module, 0 to num_modules - 1. Called on any thread, on several at the same time.
 using ModuleEmitter = absl::FunctionRef<absl::Status(int index, llvm::Module& module)>;
 
 // Emits and compiles `num_modules` modules in parallel on the pool (nullptr: on this thread). Returns the first error.
@@ -64,7 +66,8 @@ using ModuleEmitter = absl::FunctionRef<absl::Status(int index, llvm::Module& mo
 absl::StatusOr<std::vector<ObjectCode>> CompileModules(int num_modules, ModuleEmitter emit, ThreadPool* pool,
                                                        const CompileOptions& options = {});
 
-// Number of modules to cut `num_kernels` kernels into: one for each thread, but no module below about four kernels.
+// Returns the number of modules into which `num_kernels` kernels should be divided: one per thread, but at least about
+// four kernels per module.
 int SuggestedModuleCount(int num_kernels, int num_threads);
 
 // Linked code. Function pointers live as long as this object.
@@ -74,9 +77,9 @@ class CodeLibrary {
 
   virtual ~CodeLibrary() = default;
 
-  // Links objects, all visible to one another. Undefined symbols are looked for in `externals`, then among the memory
-  // functions listed by DefaultSymbols(), then in ExactMath(); anything else is an Internal error that names the
-  // symbol.
+  // Links objects, whose symbols are visible to one another. Undefined symbols are searched in `externals`, then among
+  // the memory functions of DefaultSymbols(), then in ExactMath(). A symbol that is not found is an Internal error with
+  // its name.
   static absl::StatusOr<std::unique_ptr<CodeLibrary>> Link(absl::Span<const ObjectCode> objects,
                                                            const Symbols& externals = {});
 
@@ -89,16 +92,16 @@ class CodeLibrary {
     return reinterpret_cast<Fn>(*address);
   }
 
-  // Bytes of machine code and constants in memory, as allocated by the linker.
+  // Returns the bytes of machine code and constants in memory, as allocated by the linker.
   virtual int64_t code_bytes() const = 0;
 };
 
-// What generated code for this machine calls for huge angles and remainders of huge quotients
-// (sdk/codegen/vector_math.h, EmitExactMath), compiled by the first caller in the process and kept. CodeLibrary::Link
-// asks for it when a symbol of it is undefined.
+// Returns the functions that generated code calls for huge angles and for remainders of huge quotients (EmitExactMath
+// in sdk/codegen/vector_math.h). The first caller in the process compiles them, and they are never freed.
+// CodeLibrary::Link uses them if one of these symbols is undefined.
 absl::StatusOr<const CodeLibrary*> ExactMath();
 
-// memcpy and its like: what generated code may call without saying so.
+// Returns memcpy and similar functions, calls of which LLVM inserts into generated code.
 const CodeLibrary::Symbols& DefaultSymbols();
 
 }  // namespace backplane::engine::jit

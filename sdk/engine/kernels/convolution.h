@@ -1,7 +1,7 @@
-// Convolution as HLO defines it, through a ranked list of kernels.
+// Convolution as HLO defines it, computed by the first kernel of a ranked list that supports the problem.
 //
-// The problem names dimensions by their role and gives each operand's strides, so any dimension numbers and any
-// layout are a choice of strides. Sums are in f32 for f16, bf16 and f32, otherwise in the element type.
+// A problem names dimensions by their role and gives the strides of each operand, so strides express any dimension
+// numbers and any layout. f16, bf16 and f32 accumulate in f32, other types in the element type.
 #ifndef BACKPLANE_SDK_ENGINE_KERNELS_CONVOLUTION_H_
 #define BACKPLANE_SDK_ENGINE_KERNELS_CONVOLUTION_H_
 
@@ -20,9 +20,9 @@
 namespace backplane::engine {
 
 struct ConvolutionDim {
-  int64_t input = 1, kernel = 1, output = 1;  // extents; output follows from the rest and is checked
+  int64_t input = 1, kernel = 1, output = 1;  // extents; `output` must agree with the other fields
   int64_t stride = 1;
-  int64_t pad_low = 0, pad_high = 0;  // may be negative: elements cut off
+  int64_t pad_low = 0, pad_high = 0;  // negative: removes elements
   int64_t lhs_dilation = 1, rhs_dilation = 1;
   bool reversed = false;                                   // window reversal
   int64_t lhs_stride = 0, rhs_stride = 0, out_stride = 0;  // in memory, in elements
@@ -63,15 +63,17 @@ class ConvolutionPlan {
   // "onednn_forward", "onednn_backward_weights", "depthwise", "im2col", "reference", ...
   virtual absl::string_view name() const = 0;
   virtual size_t scratch_bytes() const = 0;
-  // As for matrix multiplication: a constant kernel may be packed once.
+  // If not 0, which requires rhs_is_constant, the kernel must be packed once with PrepareRhs. See MatmulPlan.
   virtual size_t packed_rhs_bytes() const { return 0; }
   virtual absl::Status PrepareRhs(const void* rhs, void* packed) const;
-  // Epilogue rows are indices of the output's batch, whole images: batch argument 0, begin and end batch indices.
+  // Computes the convolution. The rows of the epilogue are complete images: it is called with batch 0 and a range of
+  // indices of the output's batch dimension. Otherwise as MatmulPlan::Execute.
   virtual absl::Status Execute(const void* lhs, const void* rhs, void* out, void* scratch, ThreadPool* pool,
                                const Epilogue* epilogue = nullptr) const = 0;
 };
 
-// Sizes are checked against one another (InvalidArgument). The reference accepts every valid problem.
+// Returns a plan of the first kernel that supports the problem; the reference kernel supports every valid one. Returns
+// InvalidArgument if sizes do not agree. `log`, which may be null, receives the refusals.
 absl::StatusOr<std::unique_ptr<ConvolutionPlan>> PlanConvolution(const ConvolutionProblem& problem,
                                                                  const ConvolutionOptions& options = {},
                                                                  RefusalLog* log = nullptr);

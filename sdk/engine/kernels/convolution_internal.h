@@ -1,4 +1,4 @@
-// What the convolution kernels share. Private to sdk/engine/kernels.
+// Declarations that the convolution kernels share. Private to sdk/engine/kernels.
 #ifndef BACKPLANE_SDK_ENGINE_KERNELS_CONVOLUTION_INTERNAL_H_
 #define BACKPLANE_SDK_ENGINE_KERNELS_CONVOLUTION_INTERNAL_H_
 
@@ -40,8 +40,8 @@ inline int64_t OutputPositions(const ConvolutionProblem& p) {
   return n;
 }
 
-// Index into lhs along one dimension for an output and a kernel position, or -1 in padding or between dilated
-// elements. `k` counts in memory order; reversal is applied here.
+// Returns the index into lhs along one dimension for an output position and a kernel position, or -1 in padding or
+// between dilated elements. `k` counts in memory order; reversal is applied here.
 inline int64_t InputIndex(const ConvolutionDim& d, int64_t output, int64_t k) {
   const int64_t tap = d.reversed ? d.kernel - 1 - k : k;
   const int64_t at = output * d.stride + tap * d.rhs_dilation - d.pad_low;

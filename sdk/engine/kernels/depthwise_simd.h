@@ -1,4 +1,4 @@
-// Depthwise convolution of one output row, for machines of three widths. Private to convolution_depthwise.cc.
+// Depthwise convolution of one output row, for three vector widths. Private to convolution_depthwise.cc.
 #ifndef BACKPLANE_SDK_ENGINE_KERNELS_DEPTHWISE_SIMD_H_
 #define BACKPLANE_SDK_ENGINE_KERNELS_DEPTHWISE_SIMD_H_
 
@@ -22,7 +22,7 @@ struct DepthwiseRow {
 
 struct DepthwiseKernels {
   void (*row)(DepthwiseType type, const DepthwiseRow& row);
-  // `count` values to the accumulator type (f64 for f64, f32 for the others).
+  // Converts `count` values to the accumulator type: f64 for f64, f32 for the other types.
   void (*widen)(DepthwiseType type, const void* from, int64_t stride, void* to, int64_t count);
 };
 

@@ -1,4 +1,4 @@
-// Element types as the library kernels see them: raw bytes in memory.
+// The element types of the library kernels, which work on raw memory.
 #ifndef BACKPLANE_SDK_ENGINE_KERNELS_ELEMENT_TYPE_H_
 #define BACKPLANE_SDK_ENGINE_KERNELS_ELEMENT_TYPE_H_
 

@@ -1,4 +1,4 @@
-// The inner parts of our own matrix multiplication, for machines of three widths. Private to matmul_blocked.cc.
+// The inner loops of our own matrix multiplication, for three vector widths. Private to matmul_blocked.cc.
 #ifndef BACKPLANE_SDK_ENGINE_KERNELS_GEMM_SIMD_H_
 #define BACKPLANE_SDK_ENGINE_KERNELS_GEMM_SIMD_H_
 
@@ -23,11 +23,11 @@ struct GemmTile {
 
 struct GemmKernels {
   GemmTile f32, f64, s32, s64;
-  // dst[i * di + j * dj], i < rows, j < cols, from src[i * si + j * sj] of `type`, converted to the accumulator type
-  // f32, f64, s32 or s64. One of dj and di is 1 in all uses.
+  // Packs a block: dst[i * di + j * dj] = src[i * si + j * sj] for i < rows, j < cols. Converts from type `from` to the
+  // accumulator type `to`: f32, f64, s32 or s64. One of dj and di is 1 in all uses.
   void (*convert)(ElementType from, const void* src, int64_t si, int64_t sj, ElementType to, void* dst, int64_t di,
                   int64_t dj, int64_t rows, int64_t cols);
-  // The way back: src is in the accumulator type with column stride 1, dst of any type but complex.
+  // Unpacks a block: converts from the accumulator type, with column stride 1, to any type but complex.
   void (*convert_out)(ElementType from, const void* src, int64_t si, ElementType to, void* dst, int64_t di, int64_t dj,
                       int64_t rows, int64_t cols);
 };

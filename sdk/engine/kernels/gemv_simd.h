@@ -1,4 +1,4 @@
-// Matrix times up to four vectors, for machines of several widths. Private to matmul_gemv.cc.
+// Multiplies a matrix by up to four vectors, for several vector widths. Private to matmul_gemv.cc.
 #ifndef BACKPLANE_SDK_ENGINE_KERNELS_GEMV_SIMD_H_
 #define BACKPLANE_SDK_ENGINE_KERNELS_GEMV_SIMD_H_
 

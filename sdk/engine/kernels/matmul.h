@@ -1,8 +1,9 @@
-// Matrix multiplication, out[b, m, n] = sum over k of lhs[b, m, k] * rhs[b, k, n], through a ranked list of kernels.
+// Matrix multiplication, out[b, m, n] = sum over k of lhs[b, m, k] * rhs[b, k, n], computed by the first kernel of a
+// ranked list that supports the problem.
 //
-// Any stride is allowed, so a transposed operand is a problem with swapped strides, and a broadcast batch dimension one
-// with stride zero. Products and sums are in f32 for f16, bf16 and f32, in the element type for f64 and integers (of
-// the output type when that is wider), and the result is rounded once to `out_type`.
+// Any stride is allowed: a transposed operand has swapped strides, and a broadcast batch dimension has stride zero.
+// f16, bf16 and f32 accumulate in f32. f64 and integers accumulate in the element type, or in the output type if that
+// is wider. The result is rounded once to `out_type`.
 #ifndef BACKPLANE_SDK_ENGINE_KERNELS_MATMUL_H_
 #define BACKPLANE_SDK_ENGINE_KERNELS_MATMUL_H_
 
@@ -32,18 +33,19 @@ struct MatmulProblem {
   absl::InlinedVector<int64_t, 4> batch;
   absl::InlinedVector<int64_t, 4> lhs_batch_strides, rhs_batch_strides, out_batch_strides;
 
-  // The right operand has the same contents in every execution (a constant): Prepare() may pack it once.
+  // The right operand is a constant, with the same contents in every execution. The plan may then require a packed copy
+  // of it (MatmulPlan::PrepareRhs).
   bool rhs_is_constant = false;
 
-  // Dense row-major operands without batch: strides filled in.
+  // Returns a problem with dense row-major operands without batch dimensions.
   static MatmulProblem Dense(ElementType type, int64_t m, int64_t n, int64_t k, bool transpose_lhs = false,
                              bool transpose_rhs = false);
-  // "f32[8,128]x[128,64]" for logs.
+  // Returns a text for logs, such as "f32[8,128]x[128,64]".
   std::string ToString() const;
 };
 
 struct MatmulOptions {
-  int num_threads = 1;     // of the pool that Execute will get; sizes the scratch space
+  int num_threads = 1;     // threads of the pool passed to Execute; determines the size of the scratch memory
   absl::string_view only;  // name of a kernel to use, or empty; for tests and measurements
 };
 
@@ -54,22 +56,25 @@ class MatmulPlan {
   // "onednn_packed", "gemv", "small", "reference", ...
   virtual absl::string_view name() const = 0;
 
-  // Bytes that Execute needs at `scratch`, aligned to 64; contents do not matter and are not kept.
+  // Returns the bytes of scratch memory that Execute needs, aligned to 64. Its contents are not used and not kept.
   virtual size_t scratch_bytes() const = 0;
 
-  // When the problem said rhs_is_constant and this is not zero: Prepare(rhs, packed) fills a buffer of so many bytes,
-  // aligned to 64, once; Execute then gets `packed` in place of rhs.
+  // Returns the size of the packed right operand in bytes; 0: it is not packed. If it is not 0, which requires
+  // rhs_is_constant, the caller must call PrepareRhs(rhs, packed) once with a buffer of that size, aligned to 64, and
+  // pass `packed` to Execute in place of rhs.
   virtual size_t packed_rhs_bytes() const { return 0; }
   virtual absl::Status PrepareRhs(const void* rhs, void* packed) const;
 
-  // `pool` may be nullptr (one thread). No two operands overlap the output. `epilogue` may be null; its rows are rows
-  // of m within one flattened batch index. Thread-safe: different calls need different scratch.
+  // Multiplies. `pool` may be nullptr: one thread. The output must not overlap an operand. `epilogue` may be null; it
+  // receives a flattened batch index and a range of rows of m. Thread-safe, with different scratch memory for each
+  // concurrent call.
   virtual absl::Status Execute(const void* lhs, const void* rhs, void* out, void* scratch, ThreadPool* pool,
                                const Epilogue* epilogue = nullptr) const = 0;
 };
 
-// The first kernel of the list that accepts. Negative sizes and mismatched batch lists are InvalidArgument; everything
-// else is accepted by the reference at the latest. `log` (may be null) receives the refusals.
+// Returns a plan of the first kernel that supports the problem; the reference kernel supports every valid one. Returns
+// InvalidArgument for negative sizes and batch lists of different lengths. `log`, which may be null, receives the
+// refusals.
 absl::StatusOr<std::unique_ptr<MatmulPlan>> PlanMatmul(const MatmulProblem& problem, const MatmulOptions& options = {},
                                                        RefusalLog* log = nullptr);
 

@@ -1,4 +1,4 @@
-// What the matrix multiplication kernels share. Private to sdk/engine/kernels.
+// Declarations that the matrix multiplication kernels share. Private to sdk/engine/kernels.
 #ifndef BACKPLANE_SDK_ENGINE_KERNELS_MATMUL_INTERNAL_H_
 #define BACKPLANE_SDK_ENGINE_KERNELS_MATMUL_INTERNAL_H_
 
@@ -11,7 +11,7 @@
 
 namespace backplane::engine {
 
-// One entry of the ranked list. Makes a plan, or says why not (the message goes to the log).
+// One entry of the ranked list. Creates a plan, or returns the reason why the kernel does not support the problem.
 using MatmulFactory = absl::StatusOr<std::unique_ptr<MatmulPlan>> (*)(const MatmulProblem& problem, int num_threads);
 
 absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeGemvMatmul(const MatmulProblem& problem, int num_threads);
@@ -52,7 +52,7 @@ inline char* At(void* base, int64_t elements, ElementType type) {
   return static_cast<char*>(base) + elements * static_cast<int64_t>(ElementBytes(type));
 }
 
-// Below this many multiplications splitting costs more than it gains.
+// With fewer multiplications than this, distributing the work over threads costs more than it saves.
 constexpr int64_t kMultipliesWorthSplitting = 128 * 1024;
 
 }  // namespace backplane::engine

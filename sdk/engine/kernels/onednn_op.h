@@ -1,6 +1,6 @@
-// oneDNN primitives as this plugin uses them: made at compile time, one thread each (our pool does the splitting),
-// scratch space given by the caller, memory objects made once and only pointed elsewhere for each call.
-// Private to sdk/engine/kernels.
+// Wraps oneDNN primitives. They are created when a program is compiled and run on one thread each, because our thread
+// pool divides the work. The caller provides scratch memory. Memory objects are created once and get other addresses
+// for each call. Private to sdk/engine/kernels.
 #ifndef BACKPLANE_SDK_ENGINE_KERNELS_ONEDNN_OP_H_
 #define BACKPLANE_SDK_ENGINE_KERNELS_ONEDNN_OP_H_
 
@@ -21,13 +21,13 @@ namespace backplane::engine {
 
 dnnl_engine_t OneDnnEngine();
 
-// UNIMPLEMENTED when oneDNN does not know the type.
+// Returns Unimplemented if oneDNN does not have the type.
 absl::StatusOr<dnnl_data_type_t> OneDnnType(ElementType type);
 
 absl::Status OneDnnStatus(dnnl_status_t status, const char* what);
 
-// While one exists, oneDNN uses only the calling thread; the thread's OpenMP setting is restored after. Needed around
-// making a primitive and around running it, on each thread.
+// While such an object exists, oneDNN uses only the calling thread. The destructor restores the OpenMP setting of the
+// thread. Required around the creation and the execution of a primitive, on each thread.
 class OneDnnSingleThread {
  public:
   OneDnnSingleThread();
@@ -39,7 +39,7 @@ class OneDnnSingleThread {
   int before_;
 };
 
-// A memory descriptor, owned.
+// Owns a memory descriptor.
 class OneDnnDesc {
  public:
   OneDnnDesc() = default;
@@ -54,7 +54,7 @@ class OneDnnDesc {
 
   static absl::StatusOr<OneDnnDesc> Strided(const std::vector<int64_t>& dims, dnnl_data_type_t type,
                                             const std::vector<int64_t>& strides);
-  // The primitive chooses the layout.
+  // Lets the primitive choose the layout.
   static absl::StatusOr<OneDnnDesc> Any(const std::vector<int64_t>& dims, dnnl_data_type_t type);
 
   dnnl_memory_desc_t get() const { return desc_; }
@@ -65,7 +65,7 @@ class OneDnnDesc {
   dnnl_memory_desc_t desc_ = nullptr;
 };
 
-// A primitive descriptor while it is being made.
+// Owns a primitive descriptor, from which a primitive is created.
 class OneDnnPrimitiveDesc {
  public:
   explicit OneDnnPrimitiveDesc(dnnl_primitive_desc_t desc) : desc_(desc) {}
@@ -75,16 +75,16 @@ class OneDnnPrimitiveDesc {
     if (desc_ != nullptr) dnnl_primitive_desc_destroy(desc_);
   }
   dnnl_primitive_desc_t get() const { return desc_; }
-  // The layout chosen for an argument: dnnl_query_src_md, dnnl_query_weights_md, ...
+  // Returns the layout that was chosen for an argument: dnnl_query_src_md, dnnl_query_weights_md, ...
   OneDnnDesc Query(dnnl_query_t what, int index = 0) const;
-  // "brg:avx512_core_bf16", "ref:any", ...
+  // Returns the name of the implementation, such as "brg:avx512_core_bf16" or "ref:any".
   std::string Implementation() const;
 
  private:
   dnnl_primitive_desc_t desc_;
 };
 
-// Attributes with user scratchpad, destroyed at the end of the scope.
+// Owns primitive attributes that select a scratchpad provided by the caller.
 class OneDnnAttr {
  public:
   OneDnnAttr();
@@ -96,7 +96,7 @@ class OneDnnAttr {
   dnnl_primitive_attr_t attr_ = nullptr;
 };
 
-// A primitive and the layouts of its arguments, scratchpad excepted.
+// A primitive and the layouts of its arguments, except the scratchpad. Immutable and thread-safe.
 class OneDnnOp {
  public:
   static absl::StatusOr<std::shared_ptr<const OneDnnOp>> Make(const OneDnnPrimitiveDesc& desc,
@@ -118,21 +118,22 @@ class OneDnnOp {
   std::string implementation_;
 };
 
-// Everything needed to run a set of ops from several threads and in several executions at the same time.
+// Runs a set of ops from several threads and in several executions at the same time.
 class OneDnnRunner {
  public:
   OneDnnRunner(std::vector<std::shared_ptr<const OneDnnOp>> ops, int num_slots);
   ~OneDnnRunner();
   OneDnnRunner(const OneDnnRunner&) = delete;
 
-  // Memory objects of one execution. Taken from a kept list, so only the first execution (and the first of each
-  // further concurrent one) allocates.
+  // The memory objects of one execution. The runner keeps and reuses them, so only the first execution, and the first
+  // of each further concurrent one, allocates.
   class Session {
    public:
     explicit Session(const OneDnnRunner* runner);
     ~Session();
     Session(const Session&) = delete;
-    // Runs ops[op] with `pointers` in the order of its arguments. `scratch` has at least scratch_bytes() of it.
+    // Runs ops[op]. `pointers` are in the order of its arguments, and `scratch` has at least its scratch_bytes().
+    // Threads that run at the same time must use different slots.
     absl::Status Run(int slot, int op, std::initializer_list<const void*> pointers, void* scratch) const;
 
    private:
@@ -142,7 +143,7 @@ class OneDnnRunner {
     std::unique_ptr<State> state_;
   };
 
-  // Largest scratch of any op, rounded up to 64.
+  // Returns the largest scratch size of any op, rounded up to 64 bytes.
   size_t scratch_bytes() const { return scratch_bytes_; }
 
  private:

@@ -1,4 +1,4 @@
-// One element at a time, of any type: for reference kernels and odd corners, where speed does not matter.
+// Reads and writes single elements of any type, for reference kernels and rare cases where speed does not matter.
 #ifndef BACKPLANE_SDK_ENGINE_KERNELS_SCALAR_ACCESS_H_
 #define BACKPLANE_SDK_ENGINE_KERNELS_SCALAR_ACCESS_H_
 
@@ -43,7 +43,7 @@ template <typename T>
 struct IsStdComplex<std::complex<T>> : std::true_type {};
 }  // namespace internal
 
-// T is double, uint64_t (integers, sign extended, modulo 2^64) or std::complex<double>.
+// Reads an element as T: double, uint64_t (integers, sign-extended, modulo 2^64) or std::complex<double>.
 template <typename T>
 T LoadScalar(const void* base, int64_t index, ElementType type) {
   using internal::ReadRaw;

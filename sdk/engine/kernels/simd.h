@@ -1,7 +1,6 @@
-// Private to the *_simd.cc files: each is compiled several times, for machines of different width, into a namespace
-// named after the level. Such a file may include nothing that has inline functions of its own (no standard library,
-// no abseil): the linker keeps one copy of each inline function, and it could keep the one that only newer machines
-// can run.
+// Private to the *_simd.cc files. Each of them is compiled several times, for different vector widths, into a namespace
+// named after the level. Such a file must not include anything that defines inline functions (no standard library, no
+// abseil): the linker keeps one copy of each inline function, which could be one that only newer machines can run.
 #ifndef BACKPLANE_SDK_ENGINE_KERNELS_SIMD_H_
 #define BACKPLANE_SDK_ENGINE_KERNELS_SIMD_H_
 
@@ -58,7 +57,7 @@ BP_INLINE Vec<T> Broadcast(T x) {
   return Vec<T>{} + x;
 }
 
-// Raw 16-bit floats, widened exactly.
+// The bits of a bf16, which can be widened exactly.
 struct Bf16 {
   uint16_t bits;
 };
@@ -80,7 +79,7 @@ BP_INLINE Bf16 ToBf16(float x) {
   return Bf16{static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16)};
 }
 
-// A register of f32 from consecutive elements of S; or of f64 from f64.
+// Loads a register of f32 from consecutive elements of type S, or of f64 from f64.
 template <typename T, typename S>
 BP_INLINE Vec<T> LoadAs(const S* p);
 template <>

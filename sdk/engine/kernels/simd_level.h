@@ -1,4 +1,4 @@
-// Which build of the *_simd.cc files this machine can run.
+// Selects the build of the *_simd.cc files that this machine can run.
 #ifndef BACKPLANE_SDK_ENGINE_KERNELS_SIMD_LEVEL_H_
 #define BACKPLANE_SDK_ENGINE_KERNELS_SIMD_LEVEL_H_
 
@@ -6,13 +6,14 @@ namespace backplane::engine {
 
 enum class SimdLevel { kBase = 0, kAvx2 = 1, kAvx512 = 2, kAvx512Bf16 = 3 };
 
-// Detected once; lowered by the environment variable BACKPLANE_CPU_MAX_VECTOR_BYTES (16 or 32).
+// Returns the level, which is detected once. The environment variable BACKPLANE_CPU_MAX_VECTOR_BYTES (16 or 32) lowers
+// it.
 SimdLevel HostSimdLevel();
 
-// For tests: every later decision uses at most `level`. Not thread-safe.
+// For tests: limits all later decisions to `level`. Not thread-safe.
 void CapSimdLevelForTest(SimdLevel level);
 
-// The table of the widest level that runs here.
+// Returns the table of the widest level that this machine can run.
 template <typename Table>
 const Table& PickSimd(const Table& base, const Table& avx2, const Table& avx512) {
   const SimdLevel level = HostSimdLevel();

@@ -1,5 +1,5 @@
-// Fourier transforms of one to three innermost axes, of any lengths: mixed radix, and Bluestein's way for lengths with
-// a large prime factor.
+// Fourier transforms of the one to three innermost axes, of any lengths: mixed radix, and Bluestein's algorithm for
+// lengths with a large prime factor.
 //
 // A plan holds the twiddle factors; it is immutable and may run from many threads at once.
 #ifndef BACKPLANE_SDK_ENGINE_LIBRARY_FFT_H_
@@ -28,8 +28,10 @@ class FftPlan {
   static std::unique_ptr<FftPlan> Create(const FftProblem& problem);
   virtual ~FftPlan() = default;
 
-  // Dense arrays that do not overlap: the batch, then the axes; the innermost of a complex array beside a real one is
-  // of lengths.back() / 2 + 1. Inverses are divided by the product of the lengths. `workspace` is 64-byte aligned.
+  // Input and output are dense arrays [batch, axes...] that do not overlap. In a real transform the innermost axis of
+  // the complex array has the length lengths.back() / 2 + 1. Inverse transforms are divided by the product of the
+  // lengths. `workspace` has workspace_bytes bytes for the number of threads of the pool and is 64-byte aligned. `pool`
+  // may be null: one thread.
   virtual int64_t workspace_bytes(int num_threads) const = 0;
   virtual void Run(const void* input, void* output, std::byte* workspace, ThreadPool* pool) const = 0;
   virtual double estimated_us() const = 0;

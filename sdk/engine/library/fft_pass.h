@@ -24,15 +24,15 @@ struct FftPass {
   // m = 1.
   const T* wr = nullptr;
   const T* wi = nullptr;
-  // For radices without code of their own: cos and -sin of 2 pi j / radix.
+  // For radices without specialized code: cos and -sin of 2 pi j / radix.
   const T* root_r = nullptr;
   const T* root_i = nullptr;
 
-  // How many units of work there are.
+  // Returns the number of units of work.
   int64_t units() const { return s < kFftWidth<T> ? m : m * ((s + kFftWidth<T> - 1) / kFftWidth<T>); }
 };
 
-// Units [begin, end) of the pass.
+// Runs units [begin, end) of the pass.
 void RunFftPass(const FftPass<float>& pass, const float* xr, const float* xi, float* yr, float* yi, int64_t begin,
                 int64_t end);
 void RunFftPass(const FftPass<double>& pass, const double* xr, const double* xi, double* yr, double* yi, int64_t begin,

@@ -11,16 +11,16 @@ namespace backplane::engine {
 
 enum class MatrixType : uint8_t { kF32, kF64, kC64, kC128 };
 
-// a = l l^H (lower) or a = u^H u. Only that triangle of the input is read, of the diagonal the real parts; the other
-// triangle of the result is zero. A matrix that is not positive definite gives NaNs throughout.
+// Factorizes a = l l^H (lower) or a = u^H u. Reads only that triangle of the input, and only the real parts of the
+// diagonal. The other triangle of the result is zero. If a matrix is not positive definite, its result consists of NaN.
 struct CholeskyProblem {
   MatrixType type = MatrixType::kF32;
   int64_t batch = 1, n = 0;
   bool lower = true;
 };
 
-// op(a) x = b (left) or x op(a) = b. a is [batch, n, n]; b and x are [batch, n, others], right: [batch, others, n].
-// Only the triangle named by `lower` is read, with `unit` without its diagonal.
+// Solves op(a) x = b (left) or x op(a) = b for x. `a` is [batch, n, n]; b and x are [batch, n, others] or, if not left,
+// [batch, others, n]. Reads only the triangle named by `lower`; `unit` means a diagonal of ones, which is not read.
 struct TriangularProblem {
   MatrixType type = MatrixType::kF32;
   int64_t batch = 1, n = 0, others = 0;
@@ -28,7 +28,9 @@ struct TriangularProblem {
   bool transpose = false, conjugate = false;  // op
 };
 
-// Inputs and outputs do not overlap. 64-byte aligned workspace; the pool may be null.
+// Inputs and outputs must not overlap. `workspace` has the bytes that the corresponding function returns for the
+// threads of the pool and is 64-byte aligned. The pool may be null: one thread. The functions that end in Microseconds
+// estimate the time on one thread.
 int64_t CholeskyWorkspaceBytes(const CholeskyProblem& problem, int num_threads);
 void Cholesky(const CholeskyProblem& problem, const void* a, void* out, std::byte* workspace, ThreadPool* pool);
 double CholeskyMicroseconds(const CholeskyProblem& problem);

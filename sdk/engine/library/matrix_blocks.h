@@ -1,4 +1,4 @@
-// The inner loops of factorizations and triangular solves: row-major blocks with strides of either sign.
+// The inner loops of factorizations and triangular solves, on row-major blocks. Strides may be negative.
 #ifndef BACKPLANE_SDK_ENGINE_LIBRARY_MATRIX_BLOCKS_H_
 #define BACKPLANE_SDK_ENGINE_LIBRARY_MATRIX_BLOCKS_H_
 

@@ -1,4 +1,4 @@
-// Numbers as unsigned keys: for two elements, a is before b exactly when Encode(a) < Encode(b).
+// Encodes numbers as unsigned keys, so that element a precedes b exactly if Encode(a) < Encode(b).
 #ifndef BACKPLANE_SDK_ENGINE_LIBRARY_ORDER_KEY_H_
 #define BACKPLANE_SDK_ENGINE_LIBRARY_ORDER_KEY_H_
 
@@ -52,7 +52,7 @@ struct KeyMasks {
     }
     return static_cast<U>(x ^ flip);
   }
-  // Of a canonical float the canonical one.
+  // Inverts Encode. For floats with equal zeros and NaNs the result is the canonical float.
   template <int kMode>
   __attribute__((always_inline)) U Decode(U k) const {
     k = static_cast<U>(k ^ flip);
@@ -63,7 +63,7 @@ struct KeyMasks {
 
 inline int KeyMode(KeyKind kind) { return kind == KeyKind::kFloatCanonical ? 2 : kind == KeyKind::kFloatTotal ? 1 : 0; }
 
-// fn.template operator()<U, kMode>() for the format.
+// Calls fn.template operator()<U, kMode>() with the key type and mode of the format.
 template <typename Fn>
 auto DispatchKey(const KeyFormat& f, Fn&& fn) {
   const int mode = KeyMode(f.kind);

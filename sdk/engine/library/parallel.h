@@ -1,4 +1,4 @@
-// Loops over a thread pool that may be absent.
+// Loops on a thread pool, which may be null.
 #ifndef BACKPLANE_SDK_ENGINE_LIBRARY_PARALLEL_H_
 #define BACKPLANE_SDK_ENGINE_LIBRARY_PARALLEL_H_
 
@@ -12,7 +12,8 @@ namespace backplane::engine {
 
 inline int PoolThreads(ThreadPool* pool) { return pool == nullptr ? 1 : pool->num_threads(); }
 
-// fn(begin, end, slot) over [0, total); with no pool, or when one grain holds it all, in one piece here.
+// Calls fn(begin, end, slot) for ranges that cover [0, total). Without a pool, with one thread, or if `grain` items
+// cover everything, calls it once in this thread.
 inline void ForRange(ThreadPool* pool, int64_t total, int64_t grain,
                      absl::FunctionRef<void(int64_t, int64_t, int)> fn) {
   if (total <= 0) return;
@@ -20,7 +21,7 @@ inline void ForRange(ThreadPool* pool, int64_t total, int64_t grain,
   pool->ParallelRange(total, grain, fn);
 }
 
-// fn(chunk, slot) for each chunk.
+// Calls fn(chunk, slot) for each chunk.
 inline void ForChunks(ThreadPool* pool, int64_t chunks, absl::FunctionRef<void(int64_t, int)> fn) {
   if (pool == nullptr || chunks <= 1 || pool->num_threads() == 1) {
     for (int64_t c = 0; c < chunks; ++c) fn(c, 0);
@@ -29,7 +30,7 @@ inline void ForChunks(ThreadPool* pool, int64_t chunks, absl::FunctionRef<void(i
   }
 }
 
-// Bytes rounded up so that what follows is 64-byte aligned.
+// Rounds bytes up to a multiple of 64.
 inline int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace backplane::engine

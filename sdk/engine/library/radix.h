@@ -11,15 +11,16 @@
 
 namespace backplane::engine {
 
-// Digits of 11 bits for small elements; for larger ones 8, or their 2048 places to write to would not stay in the
-// caches.
+// Digits have 11 bits for small elements and 8 bits for larger ones, for which 2048 write positions would not stay in
+// the caches.
 constexpr int kMaxDigitBits = 11;
 template <typename E>
 constexpr int kDigitBitsFor = sizeof(E) <= 4 ? kMaxDigitBits : 8;
 constexpr int kMaxDigits = 8;
 constexpr int64_t kCounts = int64_t{kMaxDigits} << kMaxDigitBits;  // counters that a sort on one thread needs
 
-// `a` holds the elements, `b` has room for as many; returns the one with the result. counts: kCounts of them.
+// Sorts the n elements of `a`. `b` has room for as many elements. Returns `a` or `b`, whichever holds the result. n
+// must be at least 1 and less than 2^32. `counts` has room for kCounts counters.
 template <int kDigitBits, typename E, typename KeyOf>
 E* RadixSortDigits(E* a, E* b, int64_t n, int first_bit, int last_bit, KeyOf key_of, uint32_t* counts) {
   constexpr uint32_t kBuckets = 1u << kDigitBits;
@@ -50,7 +51,7 @@ E* RadixSort(E* a, E* b, int64_t n, int first_bit, int last_bit, KeyOf key_of, u
   return RadixSortDigits<kDigitBitsFor<E>>(a, b, n, first_bit, last_bit, key_of, counts);
 }
 
-// The same by all threads of the pool. counts: 2048 for each thread.
+// Like RadixSort, on all threads of the pool. `counts` has room for 2048 counters per thread.
 template <typename E, typename KeyOf>
 E* ParallelRadixSort(ThreadPool* pool, E* a, E* b, int64_t n, int first_bit, int last_bit, KeyOf key_of,
                      uint32_t* counts) {

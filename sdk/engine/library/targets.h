@@ -1,10 +1,10 @@
-// One function body compiled for several instruction sets, chosen when it is first called.
+// Compiles one function body for several instruction sets. Each call runs the version for the SIMD level of the host.
 //
 //   BP_TARGETS(void, Scale, (float* x, int64_t n), (x, n), { for (...) ... })
 //
-// defines `void Scale(float* x, int64_t n)`. What the body calls must be always_inline to be compiled for the wider set
-// too, and may not be a lambda or anything of the standard library that a linker could merge with another copy. In it
-// kTargetBytes is the size of the set's registers: 16, 32 or 64.
+// This defines `void Scale(float* x, int64_t n)`. Functions that the body calls must be always_inline to be compiled
+// for the wider set as well. They must not be lambdas or functions of the standard library, which a linker could merge
+// with another copy. In the body kTargetBytes is the size of a register of the set: 16, 32 or 64.
 #ifndef BACKPLANE_SDK_ENGINE_LIBRARY_TARGETS_H_
 #define BACKPLANE_SDK_ENGINE_LIBRARY_TARGETS_H_
 

@@ -1,15 +1,16 @@
-// What one client may take from the process's memory pool: its limit, and what it uses of it.
+// The share of the process's memory pool that one client may use: its limit and its usage.
 //
-// Buffers, results and temporary memory are blocks; what lies elsewhere, such as a program's constants, is reserved
-// without one. Where there is no room, but programs run that will give memory back, an allocation waits for them: a
-// host that calls a program a thousand times in a row has the results of all calls in flight. It does not wait where no
-// program computes, and not for ever, so nothing waits for itself.
+// Buffers, results and temporary memory are blocks of the pool. Other memory, such as the constants of a program, is
+// only reserved. If the limit is reached while programs run that will free memory, an allocation waits for them: a host
+// that calls a program a thousand times in a row has the results of all calls in flight. It does not wait if no program
+// computes, and only for a bounded time, so it cannot wait for itself for ever.
 //
-// Results are allocated when a program is executed, its temporary memory when it begins. So results of programs that
-// wait must not take all the room: what stays (kHeld) leaves room for the largest temporary memory of all programs in
-// flight, as long as any of them computes. One after another they can then run.
+// Results are allocated when a program is submitted, its temporary memory when it starts. Therefore the results of
+// waiting programs must not use up all memory: allocations that stay (kHeld) leave room for the largest temporary
+// memory of all programs in flight as long as any program computes. The programs can then run at least one after
+// another.
 //
-// Thread-safe. Outlives its blocks: each holds it.
+// Thread-safe. Each block holds a reference to the budget, which therefore outlives its blocks.
 #ifndef BACKPLANE_SDK_ENGINE_RUNTIME_MEMORY_BUDGET_H_
 #define BACKPLANE_SDK_ENGINE_RUNTIME_MEMORY_BUDGET_H_
 
@@ -29,23 +30,24 @@ namespace backplane::engine {
 
 class MemoryBudget {
  public:
-  // `limit_bytes`: 0 for none. `pool` and `workers` outlive the budget; `workers` may be null: nothing waits.
+  // `limit_bytes` 0: no limit. `pool` and `workers` must outlive the budget. If `workers` is null, allocations never
+  // wait.
   MemoryBudget(int64_t limit_bytes, MemoryPool* pool, Workers* workers);
   MemoryBudget(const MemoryBudget&) = delete;
   MemoryBudget& operator=(const MemoryBudget&) = delete;
 
   enum class Use : uint8_t { kHeld, kTemporary };
 
-  // A block of the pool. ResourceExhausted, naming `what` it is for, the bytes asked for, in use and allowed; nothing
-  // is allocated then, and bytes beyond the limit are refused at once.
+  // Allocates a block of the pool. Returns ResourceExhausted, with `what` the memory is for and the bytes requested, in
+  // use and allowed, if there is not enough memory; a request larger than the limit fails without waiting.
   absl::StatusOr<void*> Allocate(size_t bytes, absl::string_view what, Use use = Use::kHeld);
   void Free(void* block, Use use = Use::kHeld);
 
-  // The same in the books alone.
+  // Like Allocate and Free, but only count the bytes.
   absl::Status Reserve(int64_t bytes, absl::string_view what);
   void Release(int64_t bytes);
 
-  // A program in flight that will take so much temporary memory.
+  // Announces a program in flight that will need this much temporary memory.
   class Expected {
    public:
     Expected(std::shared_ptr<MemoryBudget> budget, int64_t bytes);  // `budget` may be null
@@ -66,7 +68,7 @@ class MemoryBudget {
   void ResetPeaks();
 
  private:
-  bool Take(int64_t bytes, Use use, int64_t leave);  // into the books, unless the limit is in the way
+  bool Take(int64_t bytes, Use use, int64_t leave);  // counts the bytes; returns false if the limit would be exceeded
   void GiveBack(int64_t bytes, Use use);
   int64_t LargestExpected();
   absl::Status TakeOrWait(int64_t bytes, absl::string_view what, Use use, void** block);

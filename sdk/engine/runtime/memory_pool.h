@@ -1,9 +1,9 @@
-// Memory for device buffers and temporaries that is kept and handed out again, because fresh pages cost more than
-// almost any kernel that fills them (2.4 GB/s to touch, against 50 to reuse).
+// A pool of memory for device buffers and temporaries. It keeps freed blocks and reuses them, because touching fresh
+// pages takes longer than almost any kernel that fills them (2.4 GB/s for fresh pages, 50 GB/s for reused ones).
 //
 // Every block is aligned to kAlignment, and kTailPadding bytes past the requested size may be read and written, so
-// vector code needs no tail on our own buffers. Blocks of 2 MiB and more are backed by huge pages where the system
-// allows. Contents are not cleared. All functions may be called from any thread.
+// vector code needs no special case for the last elements. Blocks of 2 MiB and more use huge pages where the system
+// allows them. Contents are not cleared. Thread-safe.
 #ifndef BACKPLANE_SDK_ENGINE_RUNTIME_MEMORY_POOL_H_
 #define BACKPLANE_SDK_ENGINE_RUNTIME_MEMORY_POOL_H_
 
@@ -19,9 +19,10 @@ class MemoryPool {
   static constexpr size_t kTailPadding = 64;
 
   struct Options {
-    // Free memory above this bound goes back to the system, largest blocks first.
+    // When more memory than this is free, the pool returns the largest free blocks to the system.
     size_t max_kept_bytes = size_t{4} << 30;
-    // Free memory goes back to the system before new memory would raise bytes_reserved above this; 0: no such bound.
+    // The pool returns free memory to the system before a new allocation would raise bytes_reserved above this; 0: no
+    // such limit.
     size_t trim_above_bytes = 0;
     // Allocations that would raise bytes_in_use above this fail; 0: no limit.
     size_t limit_bytes = 0;
@@ -30,9 +31,9 @@ class MemoryPool {
   struct Statistics {
     int64_t bytes_in_use = 0;  // as requested, without padding
     int64_t peak_bytes_in_use = 0;
-    int64_t bytes_reserved = 0;  // held from the system, in use or kept
+    int64_t bytes_reserved = 0;  // obtained from the system, in use or free
     int64_t peak_bytes_reserved = 0;
-    int64_t bytes_kept = 0;  // held and free
+    int64_t bytes_kept = 0;  // free memory in the pool
     int64_t largest_free_block_bytes = 0;
     int64_t largest_alloc_bytes = 0;  // largest request ever made
     int64_t num_allocations = 0;      // calls that succeeded, ever
@@ -47,22 +48,23 @@ class MemoryPool {
   MemoryPool(const MemoryPool&) = delete;
   MemoryPool& operator=(const MemoryPool&) = delete;
 
-  // A block of `bytes` (0 is allowed and gives a distinct pointer), or nullptr when the system or the limit refuses.
+  // Allocates a block of `bytes` bytes. 0 is allowed and returns a distinct pointer. Returns nullptr if the system has
+  // no memory or the limit would be exceeded.
   void* Allocate(size_t bytes);
 
-  // Gives back a block from Allocate of this pool; nullptr is ignored.
+  // Frees a block of this pool. Ignores nullptr.
   void Free(void* block);
 
-  // Size asked for when `block` was allocated.
+  // Returns the size that was requested for `block`.
   static size_t RequestedBytes(const void* block);
-  // Bytes that may be used at `block`: at least the requested size, without kTailPadding.
+  // Returns the usable size of `block`: at least the requested size, without kTailPadding.
   static size_t UsableBytes(const void* block);
 
-  // Gives free blocks back to the system until at most `keep_bytes` stay.
+  // Returns free blocks to the system until at most `keep_bytes` are kept.
   void Trim(size_t keep_bytes = 0);
 
   Statistics GetStatistics() const;
-  // Peaks become what is held now; the largest request starts again.
+  // Sets the peaks to the current values, and the largest request to 0.
   void ResetPeaks();
 
  private:

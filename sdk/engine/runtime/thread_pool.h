@@ -1,10 +1,11 @@
-// The CPU plugin's threads for data-parallel kernels. Whole programs run on others: sdk/backend/workers.h.
+// The threads of the engine for data-parallel kernels. Complete programs run on other threads (sdk/backend/workers.h).
 //
-// Parallel work is cut into chunks handed out through one shared counter; the caller takes part. A waiting thread
-// spins for a bounded time and then sleeps on a futex, because waking a sleeper costs 20 to 40 us and a spinning one
-// 0.2 us. So a program calls WakeUp() when it starts and its first parallel kernel finds the workers awake.
+// Parallel work is divided into chunks, which threads take from a shared counter; the calling thread takes chunks as
+// well. A waiting thread spins for a bounded time and then sleeps on a futex, because waking a sleeping thread takes 20
+// to 40 us and a spinning one 0.2 us. A program therefore calls WakeUp() when it starts, so that its first parallel
+// kernel finds the workers awake.
 //
-// Budget: `num_threads` counts every thread that computes at the same time in one ParallelFor, the caller included.
+// `num_threads` counts all threads that compute at the same time in one ParallelFor, including the caller.
 #ifndef BACKPLANE_SDK_ENGINE_RUNTIME_THREAD_POOL_H_
 #define BACKPLANE_SDK_ENGINE_RUNTIME_THREAD_POOL_H_
 
@@ -19,11 +20,11 @@ class ThreadPool {
  public:
   struct Options {
     int num_threads = 0;  // 0: AvailableCpus() of sdk/backend/host_limits.h
-    // How long an idle worker, and a joining caller, spins before it sleeps. Longer than what a host does between two
-    // short steps: a token's next step would else begin with waking everybody. No thread spins longer, not even in an
-    // ActiveScope, where it is 0.
+    // How long an idle worker, and a joining caller, spins before it sleeps. Should be longer than the pause of a host
+    // between two short steps, such as the tokens of a language model; otherwise every step begins by waking all
+    // threads. 0: no thread spins, not even in an ActiveScope.
     int spin_microseconds = 300;
-    // Called once on each thread of the pool before its first work (for example to set a library's thread count).
+    // Called once on each thread of the pool before its first work, for example to set the thread count of a library.
     void (*on_thread_start)() = nullptr;
   };
 
@@ -34,7 +35,7 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  // Parallelism of ParallelFor, caller included; fixed for the life of the pool.
+  // Returns the number of threads of a ParallelFor, including the caller. Constant.
   int num_threads() const;
 
   // Makes sleeping workers spin for `spin_microseconds` from now, so that a ParallelFor that follows soon starts at
@@ -42,8 +43,8 @@ class ThreadPool {
   // begins. Never blocks.
   void WakeUp();
 
-  // While one exists, workers do not go to sleep after their spin as long as some other core is free to spin on:
-  // they stay awake between the kernels of one program.
+  // While an ActiveScope exists, workers do not sleep after spinning as long as another core is free for them. They
+  // stay awake between the kernels of one program.
   class ActiveScope {
    public:
     explicit ActiveScope(ThreadPool* pool);
@@ -55,14 +56,14 @@ class ThreadPool {
     ThreadPool* pool_;
   };
 
-  // Runs fn(chunk, slot) for each chunk in [0, num_chunks), in no particular order, and returns when all are done.
-  // `slot` is in [0, num_threads()) and no two threads hold the same one at the same time within one call: index a
-  // per-thread scratch with it. The caller's slot is 0. May be called from any thread, from inside another ParallelFor
-  // (the inner one is shared with whoever is idle) and while other calls are running. What fn throws is thrown here
-  // once nobody runs a chunk any more; chunks that had not begun are left out.
+  // Runs fn(chunk, slot) for each chunk in [0, num_chunks), in any order, and returns when all calls have ended. `slot`
+  // is in [0, num_threads()), and no two threads have the same slot at the same time within one call, so it can index
+  // scratch memory per thread. The slot of the caller is 0. May be called from any thread, from inside another
+  // ParallelFor (idle threads help with the inner one) and while other calls are running. If fn throws, the exception
+  // is rethrown here after all running chunks have ended; chunks that have not started are skipped.
   void ParallelFor(int64_t num_chunks, absl::FunctionRef<void(int64_t chunk, int slot)> fn);
 
-  // The same over [0, total) in contiguous ranges of at least `grain` items, a few per thread.
+  // Like ParallelFor, over [0, total) in contiguous ranges of at least `grain` items, a few per thread.
   void ParallelRange(int64_t total, int64_t grain, absl::FunctionRef<void(int64_t begin, int64_t end, int slot)> fn);
 
  private:

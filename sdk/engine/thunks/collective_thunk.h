@@ -1,4 +1,4 @@
-// Collectives between the devices of a launch: they read and write one another's arrays in place.
+// Runs collectives between the devices of a launch, which read and write one another's arrays directly.
 #ifndef BACKPLANE_SDK_ENGINE_THUNKS_COLLECTIVE_THUNK_H_
 #define BACKPLANE_SDK_ENGINE_THUNKS_COLLECTIVE_THUNK_H_
 
@@ -7,11 +7,11 @@
 
 namespace backplane::engine {
 
-// Blocks the thread of the program, never a thread of the pool. The last device to arrive does the work, on the pool
-// where there is much of it.
+// Blocks the thread that runs the program, never a thread of the pool. The last device to arrive performs the
+// operation, on the pool if it is large.
 class CollectiveThunk : public Thunk {
  public:
-  // Slots of the leaves of all operands, and of the result.
+  // `operands` and `results` are the slots of the leaves of all operands and of the result.
   CollectiveThunk(std::unique_ptr<HostCollective> plan, std::vector<SlotId> operands, std::vector<SlotId> results)
       : plan_(std::move(plan)), operands_(std::move(operands)), results_(std::move(results)) {}
   absl::Status Run(const RunState& state) const override;

@@ -1,4 +1,4 @@
-// Copies, loops and branches.
+// Thunks for copies, loops and branches.
 #ifndef BACKPLANE_SDK_ENGINE_THUNKS_CONTROL_THUNK_H_
 #define BACKPLANE_SDK_ENGINE_THUNKS_CONTROL_THUNK_H_
 
@@ -19,7 +19,8 @@ class CopyThunk : public Thunk {
   SlotCopy copy_;
 };
 
-// The condition's thunks write one pred to `predicate`. `trip_count`, where it is known beforehand, takes its place.
+// The thunks of the condition write one pred to `predicate`. If `trip_count` is known, the body runs that many times
+// and the condition is not run.
 class WhileThunk : public Thunk {
  public:
   WhileThunk(ThunkSequence condition, ThunkSequence body, SlotId predicate, std::optional<int64_t> trip_count);
@@ -37,7 +38,8 @@ class WhileThunk : public Thunk {
 
 class ConditionalThunk : public Thunk {
  public:
-  // `selector` holds a pred (branch 0 is true) or an s32; a number out of range takes the last branch.
+  // `selector` is the slot of a pred (true selects branch 0) or of an s32, for which an index out of range selects the
+  // last branch.
   ConditionalThunk(std::vector<ThunkSequence> branches, SlotId selector, bool selector_is_pred);
   absl::Status Run(const RunState& state) const override;
   int64_t workspace_bytes(int num_threads) const override;

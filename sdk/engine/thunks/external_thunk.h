@@ -1,4 +1,4 @@
-// Steps that leave generated code: custom calls, and instructions that the evaluator runs.
+// Thunks for custom calls, for instructions that the evaluator runs, and for device numbers.
 #ifndef BACKPLANE_SDK_ENGINE_THUNKS_EXTERNAL_THUNK_H_
 #define BACKPLANE_SDK_ENGINE_THUNKS_EXTERNAL_THUNK_H_
 
@@ -9,7 +9,8 @@
 
 namespace backplane::engine {
 
-// Operands and results as leaves: a tuple operand counts with each of its leaves. Tokens have no slot.
+// Calls a custom call site. Operands and results are given as leaves: a tuple contributes all its leaves. Tokens have
+// no slot.
 class CustomCallThunk : public Thunk {
  public:
   struct Leaf {
@@ -35,10 +36,10 @@ class CustomCallThunk : public Thunk {
   std::vector<AliasedLeaf> shared_;
 };
 
-// Runs one instruction by its definition. The compile log names each.
+// Runs one instruction with the evaluator. The compile log contains a line for each.
 class EvaluatorThunk : public Thunk {
  public:
-  // `operand_slots`, `result_slots`: one list of leaf slots per operand, one for the result.
+  // `operand_slots` has one list of leaf slots per operand; `result_slots` is that of the result.
   EvaluatorThunk(const Instruction* instruction, std::vector<std::vector<SlotId>> operand_slots,
                  std::vector<SlotId> result_slots)
       : instruction_(instruction), operand_slots_(std::move(operand_slots)), result_slots_(std::move(result_slots)) {}
@@ -51,7 +52,7 @@ class EvaluatorThunk : public Thunk {
   std::vector<SlotId> result_slots_;
 };
 
-// The number of this device's replica or partition, as u32.
+// Writes the replica or partition id of this device, as u32.
 class DeviceNumberThunk : public Thunk {
  public:
   DeviceNumberThunk(bool partition, SlotId out) : partition_(partition), out_(out) {}

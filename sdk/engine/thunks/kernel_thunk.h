@@ -9,7 +9,7 @@ namespace backplane::engine {
 
 class KernelThunk : public Thunk {
  public:
-  // `slots`: inputs, then outputs. `functions`: one for each phase of the plan.
+  // `slots` are those of the inputs, then of the outputs. `functions` has one entry for each phase of the plan.
   KernelThunk(codegen::KernelPlan plan, std::vector<codegen::KernelFn> functions, std::vector<SlotId> slots);
   absl::Status Run(const RunState& state) const override;
   bool Bind(const RunState& state, std::vector<BoundCall>* calls) const override;

@@ -1,4 +1,4 @@
-// Matrix multiplication and convolution by planned library kernels.
+// Runs matrix multiplications and convolutions with planned library kernels.
 #ifndef BACKPLANE_SDK_ENGINE_THUNKS_LIBRARY_THUNK_H_
 #define BACKPLANE_SDK_ENGINE_THUNKS_LIBRARY_THUNK_H_
 
@@ -8,7 +8,7 @@
 
 namespace backplane::engine {
 
-// Plan is MatmulPlan or ConvolutionPlan. `packed` holds the prepared right operand when it is a constant; else empty.
+// `Plan` is MatmulPlan or ConvolutionPlan. `packed` holds the packed right operand if that is a constant, else null.
 template <typename Plan>
 class LibraryThunk : public Thunk {
  public:

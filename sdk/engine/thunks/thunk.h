@@ -1,7 +1,8 @@
-// A step of a compiled program. Thunks run one after another on one thread; one may use the whole thread pool.
+// A thunk is one step of a compiled program. The thunks of a program run one after another on one thread; each may use
+// the whole thread pool.
 //
-// Addresses are resolved once per execution into RunState::slots; a thunk holds slot numbers. Run may be called from
-// many executions at once: a thunk has no state that changes, but for custom-call sites, which allow that.
+// Addresses are resolved once per execution into RunState::slots; a thunk holds slot numbers. Many executions may call
+// Run at once, because a thunk has no mutable state, except custom-call sites, which allow concurrent calls.
 #ifndef BACKPLANE_SDK_ENGINE_THUNKS_THUNK_H_
 #define BACKPLANE_SDK_ENGINE_THUNKS_THUNK_H_
 
@@ -31,24 +32,24 @@ using compiler::SlotId;
 
 class MemoryBudget;  // sdk/engine/runtime/memory_budget.h
 
-// What an execution brings along for steps that reach outside the program.
+// The data of an execution for steps that interact with the host or with other devices.
 struct ExecutionContext {
   std::shared_ptr<const ExecuteContext> user;  // may be null
   int64_t run_id = 0;
   int32_t device = 0, replica = 0, partition = 0;
   std::vector<int32_t> device_assignment;
-  LaunchMember* member = nullptr;  // this device's side of the launch; null where the program talks to no other device
-  MemoryBudget* budget = nullptr;  // that temporary memory counts against; null: none
+  LaunchMember* member = nullptr;  // this device in its launch; null if the program does not communicate
+  MemoryBudget* budget = nullptr;  // charged for temporary memory; null: no limit
 };
 
 struct RunState {
   void* const* slots = nullptr;    // address of each slot of the assignment
-  std::byte* workspace = nullptr;  // Program::workspace_bytes, 64-byte aligned; for the step that runs
+  std::byte* workspace = nullptr;  // of SequenceWorkspace bytes, 64-byte aligned; used by one step at a time
   ThreadPool* pool = nullptr;
   const ExecutionContext* context = nullptr;
 };
 
-// A step bound to the addresses of one execution: what a loop calls in each iteration.
+// A step with resolved addresses, which a loop calls in each iteration.
 struct BoundCall {
   void (*fn)(void* const* buffers, int64_t begin, int64_t end, void* scratch) = nullptr;
   std::vector<void*> buffers;
@@ -60,12 +61,12 @@ class Thunk {
  public:
   virtual ~Thunk() = default;
   virtual absl::Status Run(const RunState& state) const = 0;
-  // Appends calls that do what Run does, when they run on one thread and cannot fail; else returns false and appends
-  // nothing. The calls are good for as long as `state` is.
+  // If Run can be replaced by calls on one thread that cannot fail, appends them to `calls`; otherwise returns false
+  // and appends nothing. The calls are valid as long as `state`.
   virtual bool Bind(const RunState& state, std::vector<BoundCall>* calls) const { return false; }
-  // Bytes of workspace that Run needs with so many threads.
+  // Returns the bytes of workspace that Run needs with this number of threads.
   virtual int64_t workspace_bytes(int num_threads) const { return 0; }
-  // Rough time on one thread: small programs run in the caller's thread.
+  // Estimates the time on one thread. Short programs run in the thread of the caller.
   virtual double estimated_us() const { return 1; }
   virtual bool may_block() const { return false; }  // custom calls and collectives
 };

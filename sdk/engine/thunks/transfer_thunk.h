@@ -1,4 +1,4 @@
-// Sends, and the waiting halves of receives.
+// Runs sends, and the done halves of receives, which wait for the data.
 #ifndef BACKPLANE_SDK_ENGINE_THUNKS_TRANSFER_THUNK_H_
 #define BACKPLANE_SDK_ENGINE_THUNKS_TRANSFER_THUNK_H_
 
@@ -9,7 +9,7 @@ namespace backplane::engine {
 
 class TransferThunk : public Thunk {
  public:
-  // Slots of the leaves that are sent or received.
+  // `leaves` are the slots of the leaves that are sent or received.
   TransferThunk(std::unique_ptr<Transfer> plan, std::vector<SlotId> leaves)
       : plan_(std::move(plan)), leaves_(std::move(leaves)) {}
   absl::Status Run(const RunState& state) const override;
