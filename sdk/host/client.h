@@ -98,8 +98,8 @@ class Client {
   // Returns a buffer that refers to memory of the caller. The memory must stay valid until `on_delete` is called. The
   // plugin may write to it.
   absl::StatusOr<Buffer> View(const DeviceView& view, std::function<void()> on_delete, Location location = {}) const;
-  // A placeholder for another buffer. `fulfill` must be called once, with that buffer or with an error. If all copies
-  // of `fulfill` are destroyed without a call, the placeholder gets the error Aborted.
+  // A buffer that stands for another buffer which does not exist yet. `fulfill` must be called once, with that buffer
+  // or with an error. If all copies of `fulfill` are destroyed without a call, the buffer gets the error ABORTED.
   struct Alias {
     Buffer buffer;
     std::function<absl::Status(absl::StatusOr<const Buffer*>)> fulfill;
@@ -108,7 +108,7 @@ class Client {
   absl::StatusOr<AsyncTransfer> StartTransfer(absl::Span<const ArrayShape> shapes, const Memory& memory) const;
 
   // ---- Events and host memory
-  // Creates an event that the host sets. The function sets it, once, while the event object lives.
+  // Creates an event that the host sets. The returned function sets it; call it once, while the event object exists.
   absl::StatusOr<std::pair<Event, std::function<absl::Status(absl::Status)>>> CreateEvent() const;
   absl::Status DmaMap(void* data, size_t size) const;
   absl::Status DmaUnmap(void* data) const;

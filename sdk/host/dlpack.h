@@ -10,7 +10,7 @@
 // There is no copy if the consumer can read the memory as it is. Otherwise the result is a copy, with the reason, or
 // FAILED_PRECONDITION with the reason if the caller permits no copy.
 //
-// Export waits for the contents, so the consumer needs no stream of ours.
+// Export waits until the contents of the buffer are available, so the consumer need not synchronize with a stream.
 #ifndef BACKPLANE_SDK_HOST_DLPACK_H_
 #define BACKPLANE_SDK_HOST_DLPACK_H_
 

@@ -70,8 +70,8 @@ class LoadedExecutable {
   struct LogicalId {
     int replica, partition;
   };
-  absl::StatusOr<std::vector<LogicalId>> AddressableDeviceLogicalIds() const;
-  absl::StatusOr<std::string> DeviceAssignment() const;  // DeviceAssignmentProto
+  absl::StatusOr<std::vector<LogicalId>> AddressableDeviceLogicalIds() const;  // in the same order
+  absl::StatusOr<std::string> DeviceAssignment() const;                        // DeviceAssignmentProto
   absl::Status Delete() const;
   absl::StatusOr<bool> IsDeleted() const;
 
