@@ -64,7 +64,7 @@ struct Call {
   // False if a layer answered the call instead of the target.
   bool reached_target = false;
   Stack* stack;
-  // Two words that a layer may set in Before and read in After. Each layer has its own.
+  // Two words that a layer may set in Before and read in After. Each layer has its own two words.
   uint64_t memo[2] = {0, 0};
 
   const FunctionInfo& info() const { return InfoOf(fn); }
@@ -141,8 +141,8 @@ void* CopyArgs(Call& call);
 // the plugin's thread; it is destroyed without running if the call fails. Returns false if there is no callback.
 bool HookOnReady(Call& call, std::function<PJRT_Error*(PJRT_Error*)> hook);
 
-// The same with an object that contains the data of the callback, so that it needs one allocation. Allocated for each
-// call.
+// The same with an object that contains the data of the callback, so that a call needs only one allocation. Create a
+// new object for each call.
 class ReadyHook {
  public:
   virtual ~ReadyHook() = default;
@@ -160,7 +160,7 @@ class ReadyHook {
 };
 bool HookOnReady(Call& call, std::unique_ptr<ReadyHook> hook);
 
-// A function that runs once when something is ready. Allocated for each use.
+// A function that runs once when an event or a buffer is ready. Allocate a new one for each use.
 class ReadyWait {
  public:
   virtual ~ReadyWait() = default;
