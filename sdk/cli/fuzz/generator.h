@@ -2,12 +2,11 @@
 //
 // A program grows by one recipe at a time. A recipe takes existing values (or makes parameters, constants and iotas),
 // adds an operation, and returns its result. Each new value is evaluated and judged at once (bounds.h). It is dropped
-// if too little can be said about it: if most elements are undecided, or all are NaN. So programs stay meaningful
+// if too little is known about it: if most elements are undecided or NaN. So programs stay meaningful
 // without rules for every combination, and nearly all of their results are compared.
 //
 // Operations that the builder refuses, such as one with an unsupported type, are dropped as well, so the operations'
 // own checks define what is permitted. `Coverage` counts what was generated.
-// checks are the generator's table of what is allowed. `Coverage` says what came out.
 #ifndef BACKPLANE_SDK_CLI_FUZZ_GENERATOR_H_
 #define BACKPLANE_SDK_CLI_FUZZ_GENERATOR_H_
 

@@ -39,8 +39,8 @@ using Candidates = std::vector<FuzzProgram>;
 bool Tidy(FuzzProgram& program);
 // The same for a program with a schedule, whose parameters and results must not change.
 bool TidyScheduled(FuzzProgram& program);
-// Returns the computations of reductions, sorts and scatters and those that they call, which must stay associative, or
-// orders; and those that are sent with quantized types.
+// Returns the computations that must not be changed: those of reductions and scatters, which must stay associative,
+// those of sorts, which must stay orders, all that these call, and those that are sent with quantized types.
 std::set<const Computation*> CombiningComputations(const FuzzProgram& program);
 Candidates SingleOperation(const FuzzProgram& program);
 Candidates FewerResults(const FuzzProgram& program);
