@@ -27,8 +27,8 @@ absl::Status StatusOf(const PJRT_Error* error);
 // Returns a status with a code and message that came over the boundary. An invalid code becomes UNKNOWN.
 absl::Status MakeStatus(PJRT_Error_Code code, const char* message, size_t size);
 
-// For functions of the host that we call: the function that creates their errors, as a PJRT_CallbackError; and the
-// status of an error that the host created by it or otherwise. The latter frees the error.
+// For functions of the host that we call. MakeCallbackError creates the errors that they return; it is passed to them
+// as a PJRT_CallbackError. TakeError returns the status of an error that they returned, and frees the error.
 PJRT_Error* MakeCallbackError(PJRT_Error_Code code, const char* message, size_t size);
 absl::Status TakeError(PJRT_Error* error);
 
@@ -47,8 +47,8 @@ absl::Status NameCaller(const char* function, absl::Status status);
 // corrected the sizes).
 template <typename T>
 struct SizeRule {
-  static constexpr size_t kMin = 0;       // 0: it has not grown
-  static constexpr size_t kOutdated = 0;  // 0: it was never wrong
+  static constexpr size_t kMin = 0;       // 0: the struct has not grown
+  static constexpr size_t kOutdated = 0;  // 0: no released header stated a wrong size
 };
 #define BP_MIN_SIZE(type, last)                                  \
   template <>                                                    \

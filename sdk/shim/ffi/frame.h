@@ -25,7 +25,8 @@ struct XLA_FFI_Error {
   std::string message;
 };
 
-// The handler holds it until it is set, and we hold it until the frame of the call has been read.
+// Has two references: the handler holds one until it has set the future, and the plugin holds one until it has read the
+// frame of the call.
 struct XLA_FFI_Future {
   backplane::Event event = backplane::Event::Create();
   std::atomic<int> references{2};
