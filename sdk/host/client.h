@@ -1,5 +1,5 @@
-// A client: a connection of this process to the platform of a plugin. A thin C++ layer over the PJRT C API. Functions
-// that can fail return absl::Status or absl::StatusOr with the plugin's code and message.
+// A client is a connection of this process to the platform of a plugin. The class is a thin C++ layer over the PJRT C
+// API. Functions that can fail return absl::Status or absl::StatusOr with the plugin's code and message.
 //
 //   BP_ASSIGN_OR_RETURN(const Plugin* plugin, Plugin::Load(path));
 //   BP_ASSIGN_OR_RETURN(Client client, Client::Create(*plugin, {{"cpu_device_count", 4}}));

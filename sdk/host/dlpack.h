@@ -139,7 +139,8 @@ struct ExportedUnversioned {
   bool copied = false;
   std::string reason;
 };
-// For consumers of 0.x, which have no flags. Returns UNIMPLEMENTED for padded types smaller than a byte.
+// Exports the unversioned form, for consumers of DLPack 0.x. This form has no flags, so the function returns
+// UNIMPLEMENTED for types smaller than a byte, which are padded.
 absl::StatusOr<ExportedUnversioned> ExportUnversioned(std::shared_ptr<const Buffer> buffer,
                                                       const ExportOptions& options = {});
 

@@ -29,8 +29,7 @@ class Event {
   absl::Status Outcome() const;
   // Calls `callback` once with the status: in a thread of the plugin, or in this thread if the event is already ready.
   // The callback must not block and must not own the last reference to the client. The event object may be destroyed
-  // before the callback runs.
-  // If OnReady returns an error, `callback` is not called.
+  // before the callback runs. If OnReady returns an error, `callback` is not called.
   absl::Status OnReady(absl::AnyInvocable<void(absl::Status)> callback) const;
 
   PJRT_Event* raw() const { return handle_.get(); }
