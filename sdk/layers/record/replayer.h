@@ -39,7 +39,7 @@ struct Outcome {
   absl::Status status;
   // Why the operation was not repeated. Then `status` is OK.
   std::string skipped;
-  // What the host would have read.
+  // The data that the host would have read.
   std::optional<host::HostArray> read;
   int64_t duration_ns = 0;  // of the call of the plugin
 };
