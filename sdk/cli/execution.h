@@ -25,7 +25,7 @@ absl::StatusOr<std::vector<host::Buffer>> ToDevice(const Session& session, const
 // Runs the program with these inputs and copies the results to the host.
 absl::StatusOr<std::vector<host::HostArray>> RunOnce(const Session& session, const host::LoadedExecutable& executable,
                                                      const std::vector<host::HostArray>& inputs);
-// The same with inputs that are on the device.
+// Runs the program with inputs that are on the device, and copies the results to the host.
 absl::StatusOr<std::vector<host::HostArray>> RunOnBuffers(const Session& session,
                                                           const host::LoadedExecutable& executable,
                                                           const std::vector<host::Buffer>& buffers);

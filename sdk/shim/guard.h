@@ -115,7 +115,7 @@ PJRT_Error* Guard(const char* name, Args* args, size_t full_size, Impl&& impl) n
 // Returns a function pointer for table entry `fn` that runs `impl`, an absl::Status(fn##_Args&).
 #define BP_ENTRY(fn, impl) \
   [](fn##_Args* args) -> PJRT_Error* { return ::backplane::shim::Guard(#fn, args, fn##_Args_STRUCT_SIZE, impl); }
-// For a function that is not supported: returns UNIMPLEMENTED with its name.
+// Returns a function pointer for a function that is not supported. It returns UNIMPLEMENTED with its name.
 #define BP_UNSUPPORTED(fn)                                                                             \
   [](fn##_Args* args) -> PJRT_Error* {                                                                 \
     return ::backplane::shim::Guard(#fn, args, fn##_Args_STRUCT_SIZE, [](fn##_Args&) -> absl::Status { \

@@ -72,7 +72,7 @@ class FakeControl {
   const void* last_stream = nullptr;          // of the last request
   std::atomic<int> traces{0};                 // begun and not ended
 
-  // For the backend.
+  // The following is used by the backend itself.
   struct QueuedCopy {
     std::function<absl::Status()> run;  // keeps the storages alive
     Promise done, host_released;

@@ -37,7 +37,7 @@ int64_t CountOperations(const Module& module);
 using Candidates = std::vector<FuzzProgram>;
 // Removes what is not needed, including unused arguments. Returns false if the program does not verify.
 bool Tidy(FuzzProgram& program);
-// The same for a program with a schedule, whose parameters and results must not change.
+// Does the same for a program with a schedule, but keeps its parameters and results.
 bool TidyScheduled(FuzzProgram& program);
 // Returns the computations that must not be changed: those of reductions and scatters, which must stay associative,
 // those of sorts, which must stay orders, all that these call, and those that are sent with quantized types.

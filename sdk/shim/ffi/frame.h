@@ -1,4 +1,4 @@
-// What handlers see: the function table, and the objects behind its opaque pointers.
+// The part of the FFI that handlers see: the function table, and the objects behind its opaque pointers.
 #ifndef BACKPLANE_SDK_SHIM_FFI_FRAME_H_
 #define BACKPLANE_SDK_SHIM_FFI_FRAME_H_
 
