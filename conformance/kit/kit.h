@@ -112,7 +112,7 @@ class Kit {
     if (!Has(slot)) Unsupported("the table has no ", name);
     return RawFunction(api().*slot, name, args);
   }
-  // The same for a function of an extension.
+  // Calls a function of an extension in the same way.
   template <typename Args>
   PJRT_Error* RawFunction(PJRT_Error* (*function)(Args*), const char* name, Args* args) {
     if (function == nullptr) Unsupported(name, " is null");
