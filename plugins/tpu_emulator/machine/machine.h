@@ -36,6 +36,7 @@ struct Machine {
   int64_t cores_per_device = 0;  // 2 for a megacore, else 1 [compiler]
 
   // The vector unit, per core.
+
   // Vector registers that an elementwise operation finishes per cycle: 2 (v4), 4 (later) [doc; v6e, tpu7x inferred].
   double vpu_issue = 0;
   // Vector registers of tile_rows x tile_lanes words of 32 bits: 32 (v4), 64 (v5p) [doc], others [inferred].
@@ -69,6 +70,7 @@ struct Machine {
   double dispatch_microseconds = 0;  // host to device and back, per program; 100, from published wall clocks [inferred]
 
   // Constants of the clock's model of a matrix product; see clock.h.
+
   // The smallest number of cycles between two loads of an array's weights [fit].
   double weight_load_rows = 0;
   // The same for weights whose inner dimension is minor; they are loaded transposed [fit].
