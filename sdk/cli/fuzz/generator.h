@@ -2,8 +2,9 @@
 //
 // A program grows by one recipe at a time. A recipe takes existing values (or makes parameters, constants and iotas),
 // adds an operation, and returns its result. Each new value is evaluated and judged at once (bounds.h). It is dropped
-// if its bounds are useless, because too many elements are undecided or have a large bound, or if most elements are
-// NaN. So programs stay meaningful without rules for every combination, and nearly all of their results are compared.
+// if its bounds are useless, because too many elements are undecided or have a large bound, or if too many elements are
+// NaN or infinite. So programs stay meaningful without rules for every combination, and nearly all of their results are
+// compared.
 //
 // Operations that the builder refuses, such as one with an unsupported type, are dropped as well, so the operations'
 // own checks define what is permitted. `Coverage` counts what was generated.
