@@ -44,7 +44,7 @@ struct Case {
   int replicas = 1, partitions = 1;
   ProgramFormat format = ProgramFormat::kStablehlo;
   std::string program;
-  // By device, ordered by replica and then by partition, and by argument or result.
+  // Indexed by device, ordered by replica and then by partition, and then by argument or result.
   std::vector<std::vector<Array>> inputs;
   std::vector<std::vector<Expected>> outputs;
   std::vector<HostTransfer> transfers;

@@ -14,10 +14,10 @@
 namespace backplane::conformance {
 
 // The tolerance of a comparison. By default only equal bits pass, except that all NaNs are equal; the two zeros differ.
-// Otherwise a value passes if it satisfies any of the bounds that are set: `ulp` steps of its format, or got -
-// expected| <= abs + rel * |expected|. Infinities and NaNs must still agree; zeros may differ in sign. For a complex
-// number the bounds apply to the magnitude: one step is the spacing at its larger part, and `abs + rel` bounds the
-// distance in the plane.
+// Otherwise a value passes if it satisfies any of the bounds that are set: it is at most `ulp` steps of its format from
+// the expected value, or |value - expected| <= abs + rel * |expected|. Infinities and NaNs must still agree; zeros may
+// differ in sign. For a complex number the bounds apply to the magnitude: one step is the spacing at its larger part,
+// and `abs + rel` bounds the distance in the plane.
 struct Tolerance {
   double ulp = 0, abs = 0, rel = 0;
   bool exact() const { return ulp == 0 && abs == 0 && rel == 0; }

@@ -20,7 +20,7 @@ class CaseRunner {
   // `options` are passed to the client unchanged.
   static absl::StatusOr<std::unique_ptr<CaseRunner>> Create(const std::string& plugin_path,
                                                             const std::vector<host::NamedValue>& options);
-  // With `labels`, a program that must be rejected must be rejected with the label of the broken rule.
+  // Runs a case. With `labels`, the message of a required refusal must contain the label of the violated rule.
   Outcome Run(const Case& c, bool labels) const;
   // Only compiles; passes if the program compiles.
   Outcome Compile(const Case& c) const;

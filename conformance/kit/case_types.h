@@ -96,8 +96,8 @@ uint64_t SmallestNormalBits(ElementType type);
 
 // Returns the number of steps between two values of a format, counting both zeros as one. Neither may be NaN.
 uint64_t UlpDistance(ElementType type, uint64_t a, uint64_t b);
-double UlpOf(ElementType type,
-             double x);  // distance from |x| to the next larger value, at least the smallest subnormal
+// Returns the distance from |x| to the next larger value, at least the smallest subnormal number.
+double UlpOf(ElementType type, double x);
 
 // ---- One element of an array
 

@@ -1,4 +1,4 @@
-// Describes a plugin, for the head of a report.
+// Describes a plugin, for the first part of a report.
 #ifndef BACKPLANE_CONFORMANCE_KIT_FACTS_H_
 #define BACKPLANE_CONFORMANCE_KIT_FACTS_H_
 

@@ -112,7 +112,7 @@ class Kit {
     if (!Has(slot)) Unsupported("the table has no ", name);
     return RawFunction(api().*slot, name, args);
   }
-  // The same for a function of an extension.
+  // Calls a function of an extension in the same way.
   template <typename Args>
   PJRT_Error* RawFunction(PJRT_Error* (*function)(Args*), const char* name, Args* args) {
     if (function == nullptr) Unsupported(name, " is null");
@@ -158,7 +158,8 @@ class Kit {
 #define KIT_ARGS(k, a, fn) \
   fn##_Args a{};           \
   a.struct_size = ::backplane::host::StructSizeAt((k).minor(), &a, fn##_Args_STRUCT_SIZE)
-// Calls the function: must succeed, must fail, or returns the outcome (an Err).
+// Each macro calls the function. KIT_OK requires success, KIT_FAILS requires an error, and KIT_TRY returns the outcome
+// as an Err.
 #define KIT_OK(k, fn, a) (k).MustBeOk((k).Raw(&PJRT_Api::fn, #fn, &(a)), #fn)
 #define KIT_FAILS(k, fn, a, when, ...) (k).MustFail((k).Raw(&PJRT_Api::fn, #fn, &(a)), #fn, when, {__VA_ARGS__})
 #define KIT_TRY(k, fn, a) (k).Take((k).Raw(&PJRT_Api::fn, #fn, &(a)))

@@ -17,7 +17,7 @@ struct Options {
   std::string suites, profile, json, junit, html, baseline, data, color = "auto";
   int64_t jobs = 0, timeout = 20;
   double slow = 1;
-  // For the processes that run checks; not part of the help.
+  // Options for the processes that run checks. They are not part of the help.
   bool strict = false;
   std::vector<std::string> run;
 };

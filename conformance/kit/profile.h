@@ -4,7 +4,7 @@
 //
 //   option NAME=VALUE          a create option for every client
 //   compile-option NAME=VALUE  a platform-specific compile option for every program
-//   strict                     advice counts like a rule, and errors must carry the labels that cases name
+//   strict                     failed advice counts as a failure, and errors must contain the labels that cases name
 //   claims LEVEL               the level is claimed: the run fails unless it is reached
 //   never ID REASON            this check will not pass on this plugin, and why
 //   not-yet ID REASON          this check does not pass yet, and why

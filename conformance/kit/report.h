@@ -31,7 +31,7 @@ enum class Verdict {
   kBad,       // a failure, or a pass that the profile excludes
 };
 Verdict VerdictOf(const CheckOutcome& outcome, bool strict);
-// Nothing is bad and every demanded level is reached.
+// Whether no outcome is kBad and every demanded level is reached.
 bool Good(const Report& report);
 
 // A summary for people. `colour`: with terminal colours. `verbose`: one line for each check.

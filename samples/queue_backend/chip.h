@@ -1,12 +1,10 @@
 // A simulated accelerator and its driver. It plays the part of a HIP or CUDA runtime, reduced to the minimum.
 //
-//   Memory  the device's own memory, of limited size. Its addresses are invalid on the host, so dereferencing one
-//   outside of
-//           the device's queues ends the program.
+//   Memory  the device's own memory, of limited size. Its addresses are invalid on the host: if code outside of the
+//           device's queues dereferences one, the program ends.
 //   Pin     makes host memory accessible to the device. The device cannot access other host memory.
 //   Signal  raised by the device when a command has ended. Commands wait for signals on the device.
-//   Queue   runs commands whose signals have been raised. There is one for programs and one for copies (the DMA
-//   engine).
+//   Queue   runs commands whose signals have been raised. A chip has one for programs and one for copies.
 //   Thread  runs tasks in order. The driver has one, which reports the end of commands to the host.
 //
 // The device is strict: freeing memory while a command uses it, or destroying a queue on its own thread, ends the

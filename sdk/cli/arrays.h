@@ -23,7 +23,7 @@ namespace backplane::cli {
 // Inputs without a spec are random. The same seed gives the same numbers on every machine.
 absl::StatusOr<std::vector<host::HostArray>> MakeInputs(const std::vector<host::ArrayShape>& shapes,
                                                         const std::vector<std::string>& specs, uint64_t seed);
-// The same for a program with unknown parameters: only files can give the inputs.
+// Reads inputs for a program whose parameters are unknown. Only files are accepted as specs.
 absl::StatusOr<std::vector<host::HostArray>> ReadInputs(const std::vector<std::string>& specs);
 
 // Converts between an array and a literal of the core.

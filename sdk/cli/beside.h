@@ -1,4 +1,5 @@
-// Finds files that come with the command relative to its own path, in a build and in an installation.
+// Finds the files that belong to the command by their position relative to its executable, in a build and in an
+// installation.
 #ifndef BACKPLANE_SDK_CLI_BESIDE_H_
 #define BACKPLANE_SDK_CLI_BESIDE_H_
 

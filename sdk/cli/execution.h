@@ -9,9 +9,10 @@
 
 namespace backplane::cli {
 
-// Which layouts of an HLO proto's entry are requested. A proto states the default order even if nothing requested it.
+// Which layouts in the entry of an HLO proto count as requested. A proto states a layout for each array, even if the
+// program requests none.
 enum class Layouts : uint8_t {
-  kReordered,  // all, if an argument or the result has another order than the default
+  kReordered,  // all of them if an argument or the result has another order than the default, otherwise none
   kAll,
 };
 
@@ -24,7 +25,7 @@ absl::StatusOr<std::vector<host::Buffer>> ToDevice(const Session& session, const
 // Runs the program with these inputs and copies the results to the host.
 absl::StatusOr<std::vector<host::HostArray>> RunOnce(const Session& session, const host::LoadedExecutable& executable,
                                                      const std::vector<host::HostArray>& inputs);
-// The same with inputs that are on the device.
+// Runs the program with inputs that are on the device, and copies the results to the host.
 absl::StatusOr<std::vector<host::HostArray>> RunOnBuffers(const Session& session,
                                                           const host::LoadedExecutable& executable,
                                                           const std::vector<host::Buffer>& buffers);

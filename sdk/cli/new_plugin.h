@@ -14,8 +14,8 @@ namespace backplane::cli {
 absl::Status CheckPluginName(const std::string& name);
 
 // Copies every file under `templates` to `folder`, which must be empty or not exist. In contents and in names of files
-// and folders, @name@, @Name@ (camel case), @NAME@ and @version@ (Backplane's) are replaced. Returns the files,
-// relative to `folder`, sorted. On an error everything that was created is removed.
+// and folders, @name@, @Name@ (camel case), @NAME@ and @version@ (the version of Backplane) are replaced. Returns the
+// files, relative to `folder`, sorted. On an error everything that was created is removed.
 absl::StatusOr<std::vector<std::string>> MakeProject(const std::string& templates, const std::string& folder,
                                                      const std::string& name);
 

@@ -25,7 +25,7 @@ struct ProgramFile {
 
 // `path` "-" is standard input. The format is detected from the content.
 absl::StatusOr<ProgramFile> ReadProgram(const std::string& path);
-// The same, but an error if the importer cannot read the program.
+// Reads a program as ReadProgram does, but returns an error if the importer cannot read it.
 absl::StatusOr<ProgramFile> ReadModule(const std::string& path);
 
 // Returns the program for a plugin: StableHLO unchanged, HLO text as a proto.

@@ -14,7 +14,7 @@
 namespace backplane::cli {
 
 struct PluginLimits {
-  double start = 60;        // seconds in which a plugin must be opened and initialized and its client created
+  double start = 60;        // seconds to open and initialize a plugin and to create its client
   double call = 600;        // seconds for any other call of a plugin, including waits for results; 0: no limit
   bool in_process = false;  // no child process, for debuggers
 };

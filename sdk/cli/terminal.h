@@ -30,8 +30,8 @@ class Terminal {
   void Error(absl::string_view text);
   std::string Styled(Style style, absl::string_view text) const;
 
-  // Draws a progress bar on standard error, if that is a terminal, at most ten times a second. A complete bar is
-  // removed.
+  // Draws a progress bar on standard error, if that is a terminal, at most ten times a second. Removes the bar when it
+  // is complete.
   void Progress(absl::string_view what, size_t done, size_t total);
   // Removes a bar that a process which has ended may have left behind.
   void TakeBarAway();

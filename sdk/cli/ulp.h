@@ -28,8 +28,9 @@ struct Difference {
   bool agrees() const { return differing == 0; }
 };
 
-// Returns the number of steps between neighbouring values of the type: 0 for equal values, for two NaNs and for the two
-// zeros. Integers count by one. For complex numbers the larger of both parts.
+// Compares two arrays element by element. The distance in ULP is the number of steps between neighbouring values of the
+// type: 0 for equal values, for two NaNs and for the two zeros. For integers it is the absolute difference, and for
+// complex numbers the larger distance of the two parts.
 absl::StatusOr<Difference> Compare(const host::HostArray& a, const host::HostArray& b, const Tolerance& tolerance);
 host::Json ToJson(const Difference& difference);
 std::string DistanceText(double ulp);  // "3", "inf"

@@ -49,8 +49,8 @@ struct BufferLayout {
   std::vector<int64_t> minor_to_major;      // when tiled
   std::vector<std::vector<int64_t>> tiles;  // when tiled
   std::vector<int64_t> byte_strides;        // when strided
-  bool IsDense() const;                     // no tiles, no strides; dimensions in any order
-  // Dense, and the last dimension is the fastest.
+  bool IsDense() const;                     // whether there are no tiles and no strides; dimensions in any order
+  // Whether the layout is dense and the last dimension is the fastest.
   bool IsDenseRowMajor() const;
 };
 
@@ -85,7 +85,8 @@ class Buffer {
   // Starts a copy to `dst` in the form of a HostArray; the size must be HostByteSize. The caller must not use `dst`
   // until the event is ready.
   absl::StatusOr<Event> CopyToHost(absl::Span<std::byte> dst) const;
-  // Copies bytes as they are stored on the device.
+  // Starts a copy of bytes as they are stored on the device, from byte `offset` on. The caller must not use `dst` until
+  // the event is ready.
   absl::StatusOr<Event> CopyRawToHost(absl::Span<std::byte> dst, int64_t offset) const;
   absl::StatusOr<Buffer> CopyToDevice(const Device& device) const;
   absl::StatusOr<Buffer> CopyToMemory(const Memory& memory) const;

@@ -1,5 +1,5 @@
-// A client: a connection of this process to the platform of a plugin. A thin C++ layer over the PJRT C API. Functions
-// that can fail return absl::Status or absl::StatusOr with the plugin's code and message.
+// A client is a connection of this process to the platform of a plugin. The class is a thin C++ layer over the PJRT C
+// API. Functions that can fail return absl::Status or absl::StatusOr with the plugin's code and message.
 //
 //   BP_ASSIGN_OR_RETURN(const Plugin* plugin, Plugin::Load(path));
 //   BP_ASSIGN_OR_RETURN(Client client, Client::Create(*plugin, {{"cpu_device_count", 4}}));
@@ -98,8 +98,8 @@ class Client {
   // Returns a buffer that refers to memory of the caller. The memory must stay valid until `on_delete` is called. The
   // plugin may write to it.
   absl::StatusOr<Buffer> View(const DeviceView& view, std::function<void()> on_delete, Location location = {}) const;
-  // A placeholder for another buffer. `fulfill` must be called once, with that buffer or with an error. If all copies
-  // of `fulfill` are destroyed without a call, the placeholder gets the error Aborted.
+  // A buffer that stands for another buffer which does not exist yet. `fulfill` must be called once, with that buffer
+  // or with an error. If all copies of `fulfill` are destroyed without a call, the buffer gets the error ABORTED.
   struct Alias {
     Buffer buffer;
     std::function<absl::Status(absl::StatusOr<const Buffer*>)> fulfill;
@@ -108,7 +108,7 @@ class Client {
   absl::StatusOr<AsyncTransfer> StartTransfer(absl::Span<const ArrayShape> shapes, const Memory& memory) const;
 
   // ---- Events and host memory
-  // Creates an event that the host sets. The function sets it, once, while the event object lives.
+  // Creates an event that the host sets. The returned function sets it; call it once, while the event object exists.
   absl::StatusOr<std::pair<Event, std::function<absl::Status(absl::Status)>>> CreateEvent() const;
   absl::Status DmaMap(void* data, size_t size) const;
   absl::Status DmaUnmap(void* data) const;

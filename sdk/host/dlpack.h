@@ -10,7 +10,7 @@
 // There is no copy if the consumer can read the memory as it is. Otherwise the result is a copy, with the reason, or
 // FAILED_PRECONDITION with the reason if the caller permits no copy.
 //
-// Export waits for the contents, so the consumer needs no stream of ours.
+// Export waits until the contents of the buffer are available, so the consumer need not synchronize with a stream.
 #ifndef BACKPLANE_SDK_HOST_DLPACK_H_
 #define BACKPLANE_SDK_HOST_DLPACK_H_
 
@@ -139,7 +139,8 @@ struct ExportedUnversioned {
   bool copied = false;
   std::string reason;
 };
-// For consumers of 0.x, which have no flags. Returns UNIMPLEMENTED for padded types smaller than a byte.
+// Exports the unversioned form, for consumers of DLPack 0.x. This form has no flags, so the function returns
+// UNIMPLEMENTED for types smaller than a byte, which are padded.
 absl::StatusOr<ExportedUnversioned> ExportUnversioned(std::shared_ptr<const Buffer> buffer,
                                                       const ExportOptions& options = {});
 

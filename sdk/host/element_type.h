@@ -1,6 +1,7 @@
 // Element types at the boundary: names, sizes, and the C++ types that hold them.
 //
-// In host memory an element takes a whole number of bytes: types of less than a byte come one element to a byte.
+// In host memory an element takes a whole number of bytes: an element of a type narrower than a byte takes one byte.
+// All functions are thread-safe.
 #ifndef BACKPLANE_SDK_HOST_ELEMENT_TYPE_H_
 #define BACKPLANE_SDK_HOST_ELEMENT_TYPE_H_
 
@@ -16,22 +17,23 @@
 
 namespace backplane::host {
 
-// "f32", "bf16", "pred"; "type 99" for a number that is not known. As HLO text spells them.
+// Returns the name of the type as HLO text spells it, such as "f32", "bf16" or "pred"; "type 99" for an unknown number.
 std::string ElementTypeName(PJRT_Buffer_Type type);
-// The type of that name, or nothing.
+// Returns the type of this name, or nullopt if there is none.
 std::optional<PJRT_Buffer_Type> ElementTypeByName(absl::string_view name);
-// Bits of one element: 1 to 128; pred is 8; 0 for token, invalid and unknown types.
+// Returns the bits of one element: 1 to 128, 8 for pred, 0 for token, invalid and unknown types.
 int BitsPerElement(PJRT_Buffer_Type type);
-// Bytes of one element in host memory: at least 1; 0 for token, invalid and unknown types.
+// Returns the bytes of one element in host memory: at least 1; 0 for token, invalid and unknown types.
 int HostBytesPerElement(PJRT_Buffer_Type type);
-// Product of the dims. INVALID_ARGUMENT when one is negative or the product does not fit int64.
+// Returns the product of the dims. Returns INVALID_ARGUMENT if one is negative or the product does not fit int64.
 absl::StatusOr<int64_t> NumElements(absl::Span<const int64_t> dims);
-// Bytes of a dense array in host memory; also INVALID_ARGUMENT for a type without elements.
+// Returns the bytes of a dense array in host memory. Returns INVALID_ARGUMENT as NumElements does, and for a type
+// without elements.
 absl::StatusOr<size_t> HostByteSize(PJRT_Buffer_Type type, absl::Span<const int64_t> dims);
-// "f32[2,3]".
+// Returns the shape as text, such as "f32[2,3]".
 std::string ShapeText(PJRT_Buffer_Type type, absl::Span<const int64_t> dims);
 
-// ElementTypeOf<float>::value and so on, for the types C++ has itself.
+// ElementTypeOf<T>::value is the element type of the C++ type T, for the types that C++ itself has.
 template <typename T>
 struct ElementTypeOf;
 #define BP_ELEMENT_TYPE(cpp, name)                                     \

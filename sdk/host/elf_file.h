@@ -23,8 +23,8 @@ struct ElfFile {
   std::vector<ElfSymbol> exported;   // symbols that it defines for others, sorted by name
 };
 
-// Reads a 64-bit little-endian ELF file with section headers. Returns NOT_FOUND, or INVALID_ARGUMENT for other and
-// damaged files.
+// Reads a 64-bit little-endian ELF file with section headers. Returns NOT_FOUND if there is no such file, and
+// INVALID_ARGUMENT for other and damaged files.
 absl::StatusOr<ElfFile> ReadElf(const std::string& path);
 
 bool Exports(const ElfFile& file, const std::string& symbol);

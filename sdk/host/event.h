@@ -16,20 +16,20 @@ namespace backplane::host {
 
 class Event {
  public:
-  // Ready without an error; needs no object of the plugin.
+  // Creates an event that is ready without an error. It needs no object of the plugin.
   Event() = default;
-  // Takes ownership of `event`. Null is ready without an error.
+  // Takes ownership of `event`. A null `event` gives an event that is ready without an error.
   Event(const Plugin& plugin, std::shared_ptr<const void> client, PJRT_Event* event)
       : handle_(plugin, std::move(client), event) {}
 
   // Blocks until the event is ready and returns its status.
   absl::Status Await() const;
   absl::StatusOr<bool> IsReady() const;
-  // Returns the status of an event that is ready.
+  // Returns the status of the event, which must be ready.
   absl::Status Outcome() const;
   // Calls `callback` once with the status: in a thread of the plugin, or in this thread if the event is already ready.
-  // The callback must not block and must not own the last reference to the client. The event may be destroyed before.
-  // If OnReady returns an error, `callback` is not called.
+  // The callback must not block and must not own the last reference to the client. The event object may be destroyed
+  // before the callback runs. If OnReady returns an error, `callback` is not called.
   absl::Status OnReady(absl::AnyInvocable<void(absl::Status)> callback) const;
 
   PJRT_Event* raw() const { return handle_.get(); }

@@ -65,13 +65,13 @@ class LoadedExecutable {
       : handle_(plugin, std::move(client), raw), num_outputs_(std::make_unique<std::atomic<int64_t>>(-1)) {}
 
   absl::StatusOr<Executable> GetExecutable() const;  // a separate object
-  // In the order of the argument lists of an execution.
+  // Returns the devices in the order of the argument lists of an execution.
   absl::StatusOr<std::vector<Device>> AddressableDevices() const;
   struct LogicalId {
     int replica, partition;
   };
-  absl::StatusOr<std::vector<LogicalId>> AddressableDeviceLogicalIds() const;
-  absl::StatusOr<std::string> DeviceAssignment() const;  // DeviceAssignmentProto
+  absl::StatusOr<std::vector<LogicalId>> AddressableDeviceLogicalIds() const;  // in the same order
+  absl::StatusOr<std::string> DeviceAssignment() const;                        // DeviceAssignmentProto
   absl::Status Delete() const;
   absl::StatusOr<bool> IsDeleted() const;
 
@@ -80,7 +80,7 @@ class LoadedExecutable {
   // started.
   absl::StatusOr<ExecuteResult> Execute(absl::Span<const std::vector<const Buffer*>> arguments,
                                         const ExecuteOptions& options = {}) const;
-  // For a program that runs on one device.
+  // Executes a program that runs on one device, and returns its outputs.
   absl::StatusOr<std::vector<Buffer>> Execute(absl::Span<const Buffer* const> arguments,
                                               const ExecuteOptions& options = {}) const;
 

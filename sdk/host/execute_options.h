@@ -1,4 +1,4 @@
-// What one execution takes beside its arguments, and what it gives.
+// The options and the result of one execution.
 #ifndef BACKPLANE_SDK_HOST_EXECUTE_OPTIONS_H_
 #define BACKPLANE_SDK_HOST_EXECUTE_OPTIONS_H_
 
@@ -10,8 +10,8 @@
 
 namespace backplane::host {
 
-// Carries data of extensions (user data of custom calls) to one execution (PJRT 0.52). It may go when Execute has
-// returned.
+// Passes data of extensions, such as the user data of custom calls, to executions. Requires PJRT 0.52. It may be
+// destroyed when Execute has returned.
 class ExecuteContext {
  public:
   static absl::StatusOr<ExecuteContext> Create(const Plugin& plugin);
@@ -22,26 +22,30 @@ class ExecuteContext {
   internal::Handle<PJRT_ExecuteContext> handle_;
 };
 
-// Feeds a receive operation of a program. Owned by the callback it was given to; destroying it ends the transfer.
+// The stream by which the host supplies the data of a receive operation of a program. The callback that gets it owns
+// it. Destroying it ends the transfer.
 class DeviceStream {
  public:
   DeviceStream(const Plugin& plugin, PJRT_CopyToDeviceStream* raw) : handle_(plugin, nullptr, raw) {}
-  absl::StatusOr<int64_t> TotalBytes() const;
-  absl::StatusOr<int64_t> GranuleSize() const;  // bytes; chunk sizes are multiples of it
-  absl::StatusOr<int64_t> CurrentBytes() const;
-  // Copies the next piece; `data` is copied before this returns. The event is ready when the piece is on the device.
+  absl::StatusOr<int64_t> TotalBytes() const;    // of the complete transfer
+  absl::StatusOr<int64_t> GranuleSize() const;   // in bytes; the size of each chunk must be a multiple of it
+  absl::StatusOr<int64_t> CurrentBytes() const;  // that have been added so far
+  // Adds the next chunk. `data` is copied before the function returns. The event is ready when the chunk is on the
+  // device.
   absl::StatusOr<Event> AddChunk(absl::Span<const std::byte> data) const;
 
  private:
   internal::Handle<PJRT_CopyToDeviceStream> handle_;
 };
 
-// The host's end of a send operation: called with each chunk, `last` with the last of `total_bytes`. Any thread.
+// The host's side of a send operation of a program. `on_chunk` is called for each chunk, from any thread. `total_bytes`
+// is the size of all chunks together, and `last` is true for the last one.
 struct SendHandler {
   int64_t channel_id = 0;
   std::function<absl::Status(absl::Span<const std::byte> chunk, size_t total_bytes, bool last)> on_chunk;
 };
-// The host's end of a receive operation: called when the program is ready to receive. Any thread.
+// The host's side of a receive operation of a program. `on_ready` is called when the program is ready to receive, from
+// any thread.
 struct RecvHandler {
   int64_t channel_id = 0;
   std::function<void(DeviceStream stream)> on_ready;
@@ -49,13 +53,13 @@ struct RecvHandler {
 
 struct ExecuteOptions {
   int launch_id = 0;  // the same in all processes of one launch
-  // Arguments that stay the caller's though the program may take them (PJRT 0.39).
+  // The indices of arguments that the program must not consume, although it was compiled to (PJRT 0.39).
   std::vector<int64_t> non_donatable;
-  const ExecuteContext* context = nullptr;  // PJRT 0.64
-  std::string call_location;                // the call in the user's program; PJRT 0.76
+  const ExecuteContext* context = nullptr;  // null: none; PJRT 0.64
+  std::string call_location;                // the source location of the call in the user's program; PJRT 0.76
   Device device;                            // for portable executables: the device to run on
-  bool want_events = false;                 // whether to fill ExecuteResult::done
-  // One list of handlers for each device; they stay callable until the execution is complete.
+  bool want_events = false;                 // whether to set ExecuteResult::done
+  // One list of handlers for each device. They may be called until the execution is complete.
   std::vector<std::vector<SendHandler>> send;
   std::vector<std::vector<RecvHandler>> recv;
 };

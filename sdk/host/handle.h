@@ -1,4 +1,4 @@
-// Owners of C objects, used by the classes of this folder.
+// Owners of objects of the C ABI, used by the classes of this folder. Not part of the public interface.
 #ifndef BACKPLANE_SDK_HOST_HANDLE_H_
 #define BACKPLANE_SDK_HOST_HANDLE_H_
 

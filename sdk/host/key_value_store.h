@@ -30,7 +30,8 @@ class InProcessKeyValueStore : public KeyValueStore {
  public:
   absl::StatusOr<std::string> Get(absl::string_view key, absl::Duration timeout) override;
   absl::StatusOr<std::string> TryGet(absl::string_view key) override;
-  absl::Status Put(absl::string_view key, absl::string_view value) override;  // a key is set once: ALREADY_EXISTS
+  // Returns ALREADY_EXISTS if the key has a value.
+  absl::Status Put(absl::string_view key, absl::string_view value) override;
 
  private:
   Mutex mutex_;

@@ -57,8 +57,8 @@ class Plugin {
   // such file. Returns FAILED_PRECONDITION if the library cannot be opened (the message lists missing libraries), has
   // no GetPjrtApi, has another major version, or a minor version below kOldestMinor.
   static absl::StatusOr<const Plugin*> Load(const std::string& path);
-  // For a table that is already in the process: that of a plugin which is linked in, or that of a layer. `name` is used
-  // in messages. Makes the same checks, and returns the same object for the same table.
+  // Returns the plugin of a table that is already in the process: that of a plugin which is linked in, or that of a
+  // layer. `name` is used in messages. Makes the same checks, and returns the same object for the same table.
   static absl::StatusOr<const Plugin*> FromApi(const PJRT_Api* api, absl::string_view name);
 
   Plugin(const Plugin&) = delete;

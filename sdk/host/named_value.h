@@ -1,4 +1,4 @@
-// Options, attributes and costs: a name and a value of one of five types.
+// Named values: a name and a value of one of five types. Options, attributes and costs have this form.
 #ifndef BACKPLANE_SDK_HOST_NAMED_VALUE_H_
 #define BACKPLANE_SDK_HOST_NAMED_VALUE_H_
 

@@ -21,7 +21,7 @@ Json ToJson(absl::Span<const NamedValue> values);
 // Returns the properties of an opened plugin that need no call: version, slots, extensions.
 Json TableFacts(const Plugin& plugin);
 
-// Runs the stages in this process and passes each record to `tell`. Returns the final status.
+// Runs the stages in this process and passes each JSON object above to `tell`. Returns the final status.
 absl::Status ProbeHere(const std::string& library, bool create_client, absl::Span<const NamedValue> create_options,
                        const std::function<void(const Json&)>& tell);
 

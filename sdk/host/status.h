@@ -1,4 +1,4 @@
-// Conversion of errors of the C ABI to absl::Status, and macros that return on errors.
+// Macros that return on errors, and a function that adds context to an error message.
 #ifndef BACKPLANE_SDK_HOST_STATUS_H_
 #define BACKPLANE_SDK_HOST_STATUS_H_
 

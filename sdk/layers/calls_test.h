@@ -1,4 +1,4 @@
-// For the tests of this folder: a host that calls the fake backend through a stack of layers and the shim.
+// A host for the tests of this folder. It calls the fake backend through a stack of layers and the shim.
 #ifndef BACKPLANE_SDK_LAYERS_CALLS_TEST_H_
 #define BACKPLANE_SDK_LAYERS_CALLS_TEST_H_
 

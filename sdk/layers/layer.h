@@ -53,8 +53,8 @@ struct Call {
   void* args;
   // The first word of `args`: its size as the caller states it.
   size_t args_size;
-  // In After: the result for the host; null is success. A layer may replace it and then owns the old one. Null for
-  // functions that return nothing. Functions with another error type (the profiler's) have it in `other`.
+  // The result for the host, valid in After; null means success. A layer may replace it and then owns the old one. Null
+  // for functions that return nothing. Functions with another error type (the profiler's) have it in `other`.
   PJRT_Error* result = nullptr;
   void* other = nullptr;
   // The times just before and just after the target ran; TickScale converts them to nanoseconds. Valid in After of
@@ -64,7 +64,7 @@ struct Call {
   // False if a layer answered the call instead of the target.
   bool reached_target = false;
   Stack* stack;
-  // Two words that a layer may set in Before and read in After. Each layer has its own.
+  // Two words that a layer may set in Before and read in After. Each layer has its own two words.
   uint64_t memo[2] = {0, 0};
 
   const FunctionInfo& info() const { return InfoOf(fn); }
@@ -131,18 +131,19 @@ void DestroyError(Stack& stack, PJRT_Error* error);
 PJRT_Error_Code ErrorCode(Stack& stack, const PJRT_Error* error);
 std::string ErrorMessage(Stack& stack, const PJRT_Error* error);
 
-// In Before: gives the call a copy of its args, which lives until the host's call returns. The layer may change the
-// copy. Fields that the target writes are copied back to the host's struct after the call; changes by the layer are
-// not. Returns null, and does nothing, if the size that the caller states is implausible.
+// May be called in Before: gives the call a copy of its args, which lives until the host's call returns. The layer may
+// change the copy. Fields that the target writes are copied back to the host's struct after the call; changes by the
+// layer are not. Returns null, and does nothing, if the size that the caller states is implausible.
 void* CopyArgs(Call& call);
 
-// In Before of PJRT_Event_OnReady: makes the target call `hook` first, and then the host's callback with the error that
-// `hook` returns: the one that it got, or another one, in which case it must destroy the first. `hook` runs once, on
-// the plugin's thread; it is destroyed without running if the call fails. Returns false if there is no callback.
+// May be called in Before of PJRT_Event_OnReady: makes the target call `hook` first, and then the host's callback with
+// the error that `hook` returns: the one that it got, or another one, in which case it must destroy the first. `hook`
+// runs once, on the plugin's thread; it is destroyed without running if the call fails. Returns false if there is no
+// callback.
 bool HookOnReady(Call& call, std::function<PJRT_Error*(PJRT_Error*)> hook);
 
-// The same with an object that contains the data of the callback, so that it needs one allocation. Allocated for each
-// call.
+// The same with an object that contains the data of the callback, so that a call needs only one allocation. Create a
+// new object for each call.
 class ReadyHook {
  public:
   virtual ~ReadyHook() = default;
@@ -160,7 +161,7 @@ class ReadyHook {
 };
 bool HookOnReady(Call& call, std::unique_ptr<ReadyHook> hook);
 
-// A function that runs once when something is ready. Allocated for each use.
+// A function that runs once when an event or a buffer is ready. Allocate a new one for each use.
 class ReadyWait {
  public:
   virtual ~ReadyWait() = default;
@@ -174,7 +175,7 @@ class ReadyWait {
 // Asks the target, without the layers, to call `wait` when the event is ready. The event still belongs to the host. If
 // the target refuses, returns false and destroys `wait`.
 bool WhenReady(Stack& stack, PJRT_Event* event, std::unique_ptr<ReadyWait> wait);
-// The same for the contents of a buffer, with an event of our own.
+// Does the same for the contents of a buffer. The event that this needs is created and destroyed here.
 bool WhenBufferReady(Stack& stack, PJRT_Buffer* buffer, std::unique_ptr<ReadyWait> wait);
 
 // The layers for one target.

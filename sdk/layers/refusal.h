@@ -1,4 +1,5 @@
-// A table whose functions all fail, for a configuration that cannot be used: GetPjrtApi itself cannot return an error.
+// A table whose functions all fail. The library returns it for an invalid configuration, because GetPjrtApi itself
+// cannot return an error.
 #ifndef BACKPLANE_SDK_LAYERS_REFUSAL_H_
 #define BACKPLANE_SDK_LAYERS_REFUSAL_H_
 

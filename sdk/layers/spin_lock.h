@@ -6,9 +6,9 @@
 
 namespace backplane::layers {
 
-// For std::lock_guard. Uncontended, it takes a third of the time of a std::mutex, and it has one byte. A thread that
-// has to wait spins for a while, then yields, then sleeps, because the holder may have been preempted. Not fair, not
-// recursive.
+// Used with std::lock_guard. It has one byte, and locking it without contention takes a third of the time that a
+// std::mutex takes. A thread that has to wait spins for a while, then yields, then sleeps, because the holder may have
+// been preempted. Not fair, not recursive.
 class SpinLock {
  public:
   SpinLock() = default;

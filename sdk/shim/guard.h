@@ -27,8 +27,8 @@ absl::Status StatusOf(const PJRT_Error* error);
 // Returns a status with a code and message that came over the boundary. An invalid code becomes UNKNOWN.
 absl::Status MakeStatus(PJRT_Error_Code code, const char* message, size_t size);
 
-// For functions of the host that we call: the function that creates their errors, as a PJRT_CallbackError; and the
-// status of an error that the host created by it or otherwise. The latter frees the error.
+// For functions of the host that we call. MakeCallbackError creates the errors that they return; it is passed to them
+// as a PJRT_CallbackError. TakeError returns the status of an error that they returned, and frees the error.
 PJRT_Error* MakeCallbackError(PJRT_Error_Code code, const char* message, size_t size);
 absl::Status TakeError(PJRT_Error* error);
 
@@ -47,8 +47,8 @@ absl::Status NameCaller(const char* function, absl::Status status);
 // corrected the sizes).
 template <typename T>
 struct SizeRule {
-  static constexpr size_t kMin = 0;       // 0: it has not grown
-  static constexpr size_t kOutdated = 0;  // 0: it was never wrong
+  static constexpr size_t kMin = 0;       // 0: the struct has not grown
+  static constexpr size_t kOutdated = 0;  // 0: no released header stated a wrong size
 };
 #define BP_MIN_SIZE(type, last)                                  \
   template <>                                                    \
@@ -115,7 +115,7 @@ PJRT_Error* Guard(const char* name, Args* args, size_t full_size, Impl&& impl) n
 // Returns a function pointer for table entry `fn` that runs `impl`, an absl::Status(fn##_Args&).
 #define BP_ENTRY(fn, impl) \
   [](fn##_Args* args) -> PJRT_Error* { return ::backplane::shim::Guard(#fn, args, fn##_Args_STRUCT_SIZE, impl); }
-// For a function that is not supported: returns UNIMPLEMENTED with its name.
+// Returns a function pointer for a function that is not supported. It returns UNIMPLEMENTED with its name.
 #define BP_UNSUPPORTED(fn)                                                                             \
   [](fn##_Args* args) -> PJRT_Error* {                                                                 \
     return ::backplane::shim::Guard(#fn, args, fn##_Args_STRUCT_SIZE, [](fn##_Args&) -> absl::Status { \

@@ -11,7 +11,7 @@
 
 namespace backplane::testing {
 
-const PJRT_Api& Api();  // GetPjrtApi
+const PJRT_Api& Api();  // the table that GetPjrtApi returns
 
 // Converts the error to a Status and frees it.
 absl::Status Take(PJRT_Error* error);

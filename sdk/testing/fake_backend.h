@@ -37,11 +37,11 @@ class FakeControl {
 
   // Makes copies between memories throw std::bad_alloc.
   std::atomic<bool> copies_throw{false};
-  // Gives new clients a worker thread for their tasks, which their destructor waits for.
+  // Gives each new client a worker thread for its tasks. The destructor of the client waits for this thread.
   std::atomic<bool> own_worker{false};
   std::atomic<int64_t> clients{0};  // alive
 
-  // If `interrupts_donation` is set, the next call that donates runs `when_donating` in its middle.
+  // If `interrupts_donation` is set, the next call that donates runs `when_donating` before it has finished.
   std::atomic<bool> interrupts_donation{false};
   std::function<void()> when_donating;
 
@@ -72,7 +72,7 @@ class FakeControl {
   const void* last_stream = nullptr;          // of the last request
   std::atomic<int> traces{0};                 // begun and not ended
 
-  // For the backend.
+  // The following is used by the backend itself.
   struct QueuedCopy {
     std::function<absl::Status()> run;  // keeps the storages alive
     Promise done, host_released;

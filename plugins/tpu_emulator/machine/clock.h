@@ -110,7 +110,7 @@ struct KernelTime {
   double seconds = 0;  // cycles at the machine's clock
   // The cycles during which each unit was busy. They overlap, so their sum may exceed `cycles`.
   double mxu_cycles = 0, vpu_cycles = 0, hbm_cycles = 0, ici_cycles = 0;
-  Unit bound = Unit::kFixed;    // the unit that is busy longest; kFixed if the fixed cost exceeds all of them
+  Unit bound = Unit::kFixed;    // the unit that is busy longest; kFixed if the fixed cost exceeds all of their times
   double flops = 0;             // of the matrix product: two for a multiply-add, times passes
   double hbm_bytes = 0;         // the bytes that the kernel must move, each operand once
   double utilisation = 0;       // the roofline over the time, 0 to 1

@@ -36,10 +36,11 @@ struct Machine {
   int64_t cores_per_device = 0;  // 2 for a megacore, else 1 [compiler]
 
   // The vector unit, per core.
-  double vpu_issue =
-      0;  // vector registers an elementwise operation finishes a cycle: 2 (v4), 4 (later) [doc; v6e, tpu7x inferred]
-  int64_t vpu_vregs =
-      0;  // registers of tile_rows x tile_lanes words of 32 bits: 32 (v4), 64 (v5p) [doc], others inferred
+
+  // Vector registers that an elementwise operation finishes per cycle: 2 (v4), 4 (later) [doc; v6e, tpu7x inferred].
+  double vpu_issue = 0;
+  // Vector registers of tile_rows x tile_lanes words of 32 bits: 32 (v4), 64 (v5p) [doc], others [inferred].
+  int64_t vpu_vregs = 0;
 
   // Memories, per device unless said otherwise.
   int64_t vmem_bytes = 0;         // per core [doc]
@@ -69,12 +70,15 @@ struct Machine {
   double dispatch_microseconds = 0;  // host to device and back, per program; 100, from published wall clocks [inferred]
 
   // Constants of the clock's model of a matrix product; see clock.h.
-  double weight_load_rows = 0;  // least cycles between two loads of an array's weights [fit]
-  double turned_load_rows =
-      0;                       // the same for weights whose inner dimension is minor, which are loaded transposed [fit]
-  double split_load_rows = 0;  // the same for weights that are parts of f32, per pass [fit]
-  double row_cycles = 0;       // cycles per row of the streamed operand, at least 1 [fit]
-  double window_cycles = 0;    // start of the copies of a window [fit]
+
+  // The smallest number of cycles between two loads of an array's weights [fit].
+  double weight_load_rows = 0;
+  // The same for weights whose inner dimension is minor; they are loaded transposed [fit].
+  double turned_load_rows = 0;
+  // The same for weights that are bf16 parts of f32, per pass [fit].
+  double split_load_rows = 0;
+  double row_cycles = 0;         // cycles per row of the streamed operand, at least 1 [fit]
+  double window_cycles = 0;      // start of the copies of a window [fit]
   double accumulate_cycles = 0;  // adding one register of sums if the inner dimension is split [fit]
   double convert_ops = 0;    // vector operations to convert a register to a type that the array supports [fit for v4]
   double exposed_share = 0;  // fraction of the vector unit's time that is not hidden behind a longer unit [inferred]

@@ -27,10 +27,12 @@ enum class Poison : uint8_t { kNone, kZero, kNan, kRandom };
 //                                At most 3 axes and 1024 devices
 //   poison    TILEDTPU_POISON    none (the default: whatever the host's allocator leaves), zero, nan (all bits set:
 //                                NaN in every floating type, -1 in integers), random
-//   round     TILEDTPU_ROUND     where narrow floats are rounded: fusion (the default: once for each), op (every one)
+//   round     TILEDTPU_ROUND     where narrow floats are rounded: fusion (the default: once per fusion), op (after
+//                                every operation)
 //   f64       TILEDTPU_F64       how f64 is computed: ieee (the default), or pairs of f32 as TPUs do (f64_pairs.h)
 //   report    TILEDTPU_REPORT    a folder into which a report of each compiled program is written; none when not given
-//   collective_timeout_seconds   how long devices wait for one another (sdk/backend/host_topology.h)
+//   collective_timeout_seconds   how long devices wait for one another (sdk/backend/host_topology.h); a create option
+//                                only, without a variable
 //
 // A topology's name, for compiling without devices, is "chip" or "chip:topology", as in "v5e:2x2".
 struct EmulatorOptions {

@@ -8,10 +8,9 @@
 // Round(x) is h + l with h = f32(x) and l = f32(x - h), both to nearest, ties to even. A value beyond the range of f32
 // becomes an infinity. Zeros keep their sign, and subnormal f32 numbers are kept. The rule is:
 //   - Arguments, constants, and the results of custom calls, host transfers and random generators are rounded once.
-//   - An operation is computed in f64 on pairs, and its result is rounded. For + - * / and sqrt the result is the
-//   nearest
-//     pair to the IEEE result. These are exact: negate, abs, sign, maximum, minimum, clamp, select, comparisons, data
-//     movement, and conversions from integers of at most 32 bits and from narrower floats.
+//   - An operation is computed in f64 on pairs, and its result is rounded. For + - * / and sqrt the result is the pair
+//     nearest to the IEEE result. These are exact: negate, abs, sign, maximum, minimum, clamp, select, comparisons,
+//     data movement, and conversions from integers of at most 32 bits and from narrower floats.
 //   - A conversion to f32 gives h. A conversion to an integer or a narrower float converts the sum h + l.
 //   - A reduction (reduce, reduce-window, scatter, select-and-scatter) rounds after each application of its combiner.
 //   - A dot rounds each product, adds them in increasing order of the contracted index, and rounds each sum.

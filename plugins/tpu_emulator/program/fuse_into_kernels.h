@@ -11,9 +11,8 @@
 //   kLoop     anything else: elementwise operations, broadcasts, slices, pads, concatenations
 //
 // The rules, applied from consumers to producers:
-//   - A producer whose users are all in one kernel is fused into it if each of its elements is computed about once
-//   there.
-//     Behind a broadcast, which reads elements repeatedly, only cheap arithmetic is fused.
+//   - A producer whose users are all in one kernel is fused into this kernel if each of its elements is then computed
+//     about once. Behind a broadcast, which reads elements repeatedly, only cheap arithmetic is fused.
 //   - Constants, iotas and broadcasts are duplicated into each kernel that reads them. Cheap arithmetic is duplicated,
 //     too, if recomputing it moves fewer bytes than storing it.
 //   - A producer with other users becomes an additional result of a kernel over the same elements, if that does not

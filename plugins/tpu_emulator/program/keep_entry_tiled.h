@@ -1,8 +1,8 @@
 // Lets a program work on the tiled memory of arguments and results, instead of converting arguments to row-major before
 // it starts and results to tiles after it ends.
 //
-// A parameter that stays tiled has the shape of the argument's memory (tile_view.h), and a result likewise. This is
-// done for:
+// A parameter or result that stays tiled has the shape of its memory (tile_view.h) in the program. These values stay
+// tiled:
 //   - A chain of elementwise operations that ends in a result, over arrays with the result's layout. It runs over the
 //     memory with the padding; what it computes in the padding never reaches an element. If the layout has no padding
 //     and keeps rows contiguous, other values are read into the chain by index arithmetic.

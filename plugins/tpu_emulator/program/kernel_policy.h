@@ -31,7 +31,8 @@ class KernelPolicy : public compiler::FusionPolicy {
  private:
   struct NodeFacts {
     bool prologue = false;  // produces an operand of its kernel's contraction
-    bool epilogue = false;  // works on the result of a contraction; better fused there than before the next contraction
+    // Reads the result of a contraction. It is better fused after that contraction than before the next one.
+    bool epilogue = false;
     bool broadcast = false;  // read through a broadcast within its kernel
     double cost = 0;         // operations per element
     // Cost of this and the later operations that are recomputed with it (copies, prologues, broadcasts).

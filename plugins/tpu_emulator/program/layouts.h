@@ -5,7 +5,7 @@
 //     one order.
 //   - A transpose becomes a bitcast whose result has the permuted order. A reshape becomes a bitcast if the tiles
 //   match;
-//     otherwise it is a kernel that moves the elements.
+//     otherwise it becomes a kernel that moves the elements.
 //   - If a kernel, a loop or the entry needs a value in another order, a copy is inserted.
 //   - The state of a loop keeps the layouts of its initial value.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_LAYOUTS_H_

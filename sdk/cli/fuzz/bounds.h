@@ -10,22 +10,21 @@
 //
 // The rules:
 //
-//   moved data, integers, predicates   equal bits. Integer arithmetic is exact. An integer that is converted from a
-//   float
-//       is undecided if the float's interval contains several integers, and so is everything computed from it.
-//   + - * / sqrt, rounding, conversions   IEEE determines the result: seen is 0 for exact operands; used is the
-//   rounding
-//       error. It is 0 if the exact result can be represented, so programs on small integers stay exact.
+//   moved data, integers, predicates   the bits must be equal. Integer arithmetic is exact. An integer that is
+//       converted from a float is undecided if the float's interval contains several integers, and so is everything
+//       computed from it.
+//   + - * / sqrt, rounding, conversions   IEEE determines the result: for exact operands, `seen` is 0, and `used` is
+//       the rounding error, which is 0 if the exact result can be represented. So programs on small integers stay
+//       exact.
 //   other functions   a number of units in the last place of the result (kFunctionUlps).
 //   operands with bounds   the function is evaluated in f64 at both ends of each operand's interval; twice the largest
-//       change is added. This covers a jump (floor, sign, a branch cut) between the ends. A pole or the end of the
-//       domain
-//       inside the interval makes the result undecided.
+//       change is added. This covers a jump (floor, sign, a branch cut) between the ends. If a pole or the end of the
+//       domain is inside the interval, the result is undecided.
 //   compare, select, convert to integer   undecided if the intervals permit several results.
-//   sums (reduce, window, dot, convolution, scatter)   in any order: bounds of the terms + n * unit * sum of
-//   magnitudes;
-//       0 if every partial sum in every order can be represented. Products below the smallest subnormal number are
-//       rounded separately or, in a fused multiply-add, with the sum: n times that number is added.
+//   sums (reduce, window, dot, convolution, scatter)   may be computed in any order. The bound is the sum of the bounds
+//       of the terms plus n * unit * (sum of magnitudes), or 0 if every partial sum in every order can be represented.
+//       Products below the smallest subnormal number are rounded separately or, in a fused multiply-add, with the sum;
+//       for these, n times the smallest subnormal number is added.
 //   max, min, sort of one array   the largest bound of the elements, because order statistics change by at most that.
 //   sorting by key, arg-max, top-k indices   decided if the keys are exact.
 //   cholesky, triangular solve   backward stable: unit * n * condition, with the condition computed from the value.

@@ -2,12 +2,12 @@
 //
 // A program grows by one recipe at a time. A recipe takes existing values (or makes parameters, constants and iotas),
 // adds an operation, and returns its result. Each new value is evaluated and judged at once (bounds.h). It is dropped
-// if too little can be said about it: if most elements are undecided, or all are NaN. So programs stay meaningful
-// without rules for every combination, and nearly all of their results are compared.
+// if its bounds are useless, because too many elements are undecided or have a large bound, or if too many elements are
+// NaN or infinite. So programs stay meaningful without rules for every combination, and nearly all of their results are
+// compared.
 //
 // Operations that the builder refuses, such as one with an unsupported type, are dropped as well, so the operations'
 // own checks define what is permitted. `Coverage` counts what was generated.
-// checks are the generator's table of what is allowed. `Coverage` says what came out.
 #ifndef BACKPLANE_SDK_CLI_FUZZ_GENERATOR_H_
 #define BACKPLANE_SDK_CLI_FUZZ_GENERATOR_H_
 
@@ -56,7 +56,8 @@ struct FuzzProgram {
   std::vector<Literal> arguments;      // on several devices, those of the first one (devices.h)
   QuantizedFunctions quantized;        // computations that are sent with quantized types
   std::vector<HostOrder> host_orders;  // how arguments are passed; the default for those after the last
-  // What a host does with this program and others at the same time; empty: it runs the program and reads the results.
+  // The steps of a host that runs this program and helper programs at the same time (schedule.h). If empty, the host
+  // runs the program once and reads the results.
   std::vector<std::unique_ptr<Module>> helpers;
   std::vector<HostStep> schedule;
 };

@@ -1,5 +1,5 @@
-// The layout of an array in the host's memory when it is passed: PJRT accepts byte strides, as numpy has them for
-// transposed and sliced arrays. And other properties of an argument.
+// How the host passes an argument: its layout in the host's memory, which PJRT describes by byte strides (as numpy has
+// them for transposed and sliced arrays), a copy in a tiled layout, and whether it may be donated.
 #ifndef BACKPLANE_SDK_CLI_FUZZ_HOST_ORDER_H_
 #define BACKPLANE_SDK_CLI_FUZZ_HOST_ORDER_H_
 

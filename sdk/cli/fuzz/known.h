@@ -4,19 +4,19 @@
 //
 //   id         short name, unique; the heading in docs/known_differences.md
 //   plugin     a part of the plugin's path
-//   operation  HLO name, followed by (x,x) if two of its operands (for a scatter, two of the arrays that it changes)
-//   are
-//              the same value; `*` any
+//   operation  HLO name; (x,x) after it means that two of its operands are the same value (for a scatter, two of the
+//              arrays that it changes); `*` any
 //   types      element types of its result or operands, separated by spaces; `*` any
-//   when       properties of the first differing element or of the failure, separated by spaces, of which one must
-//   apply;
-//              `*` any. They are nan, inf, zero-sign, subnormal, crash, timeout, refused, values; subnormal-input: the
-//              program reads such numbers; empty-result: it requests an array without elements in another order of
-//              dimensions; narrow-chain (explain.h); flushed: the result is that with subnormal operands read and
-//              subnormal
-//              results written as zero; whole-window: the result is that without scatter windows that are partly out of
-//              bounds (both: explain.h); or the name of a rewrite (explain_rewrites.cc), whose result it is. Text in
-//              double quotes must also occur in the description of the failure
+//   when       properties of the first differing element or of the failure, separated by spaces; one of them must
+//              apply; `*` any. They are:
+//                nan, inf, zero-sign, subnormal, crash, timeout, refused, values
+//                subnormal-input  the program reads subnormal numbers
+//                empty-result     the program requests an array without elements in another order of dimensions
+//                narrow-chain     see ChainsNarrowFloats in explain.h
+//                flushed          the result is that of a processor that reads and writes subnormal numbers as zero
+//                whole-window     the result is that without scatter windows that are partly out of bounds
+//                NAME             the result is that of the program after this rewrite (explain_rewrites.cc)
+//              A text in double quotes must also occur in the description of the failure
 //   why        one line
 //
 // A difference is known if the shrunk program contains the operation on the type. Explanations that are computed

@@ -44,7 +44,7 @@ absl::StatusOr<Computation*> WriteFormulas(Module* module, const std::string& na
 // Returns the function as a private StableHLO function.
 std::string WriteQuantized(const std::string& name, const QuantizedFunction& function, absl::Span<const int64_t> dims);
 
-// By the names of their computations.
+// Quantized functions by the names of their computations.
 using QuantizedFunctions = std::map<std::string, QuantizedFunction>;
 // Returns the module as StableHLO text, with these functions in quantized types.
 absl::StatusOr<std::string> ExportQuantized(const Module& module, const QuantizedFunctions& functions);

@@ -1,6 +1,6 @@
-// The random numbers of the generator: the same for a seed on every machine, which the standard's distributions are
-// not. Two draws never stand in one argument list: compilers evaluate arguments in different orders, and a seed would
-// then name another program under each compiler.
+// The random numbers of the generator. A seed gives the same numbers on every machine; the distributions of the C++
+// standard library do not guarantee this. Do not draw two numbers in one argument list: compilers evaluate arguments in
+// different orders, so the same seed would give different programs.
 #ifndef BACKPLANE_SDK_CLI_FUZZ_RANDOM_H_
 #define BACKPLANE_SDK_CLI_FUZZ_RANDOM_H_
 
@@ -11,14 +11,14 @@ namespace backplane::cli::fuzz {
 
 class Random {
  public:
-  // The seed is mixed first: states that lie one step apart would give the same numbers, one place later.
+  // Mixes the seed first, because otherwise consecutive seeds would give the same sequence, shifted by one number.
   explicit Random(uint64_t seed) : state_(Mix(Mix(seed + 0x2545f4914f6cdd1du) ^ 0xd1b54a32d192ed03u)) {}
 
   // SplitMix64.
   uint64_t Bits() { return Mix(state_ += 0x9e3779b97f4a7c15u); }
-  // 0 <= result < n; n >= 1.
+  // Returns a number with 0 <= result < n; n must be at least 1.
   int64_t Below(int64_t n) { return static_cast<int64_t>(Bits() % static_cast<uint64_t>(n)); }
-  // low <= result <= high.
+  // Returns a number with low <= result <= high.
   int64_t Between(int64_t low, int64_t high) { return low + Below(high - low + 1); }
   bool Chance(int percent) { return Below(100) < percent; }
   double Unit() { return static_cast<double>(Bits() >> 11) * 0x1p-53; }  // [0, 1)

@@ -35,7 +35,7 @@ class Runner {
  public:
   virtual ~Runner() = default;
   virtual const std::string& name() const = 0;
-  // Starts a program; Finish returns its outcome. One program at a time.
+  // Starts a program. Receive waits for its outcome and returns it. Only one program can be in progress.
   virtual void Send(const FuzzProgram& program, Form form) = 0;
   virtual Outcome Receive() = 0;
   // The next program gets a new process, if programs run in one, so that memory errors of this one do not affect it.
@@ -49,14 +49,14 @@ class Runner {
 // Changes a program on its way to a runner: a planted defect.
 using Mutation = std::function<void(Module&)>;
 
-// Must be called while this process has a single thread. The process is started for the first program and again after a
-// crash. It is replaced after `programs` programs, which limits the memory for compiled code.
 struct PluginRunnerOptions {
   PluginOptions plugin;
-  double seconds = 60;  // for a program
-  int programs = 4000;
+  double seconds = 60;  // time limit of a program
+  int programs = 4000;  // after which the process is replaced, which limits the memory for compiled code
   Mutation mutation;
 };
+// Must be called while this process has a single thread. The plugin's process is started for the first program, and
+// again after a crash.
 absl::StatusOr<std::unique_ptr<Runner>> MakePluginRunner(const std::string& plugin, const PluginRunnerOptions& options);
 
 // Uses the evaluator, on a program that `mutation` may change. Ignores the form.

@@ -37,10 +37,10 @@ int64_t CountOperations(const Module& module);
 using Candidates = std::vector<FuzzProgram>;
 // Removes what is not needed, including unused arguments. Returns false if the program does not verify.
 bool Tidy(FuzzProgram& program);
-// The same for a program with a schedule, whose parameters and results must not change.
+// Does the same for a program with a schedule, but keeps its parameters and results.
 bool TidyScheduled(FuzzProgram& program);
-// Returns the computations of reductions, sorts and scatters and those that they call, which must stay associative, or
-// orders; and those that are sent with quantized types.
+// Returns the computations that must not be changed: those of reductions and scatters, which must stay associative,
+// those of sorts, which must stay orders, all that these call, and those that are sent with quantized types.
 std::set<const Computation*> CombiningComputations(const FuzzProgram& program);
 Candidates SingleOperation(const FuzzProgram& program);
 Candidates FewerResults(const FuzzProgram& program);

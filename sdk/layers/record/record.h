@@ -2,11 +2,10 @@
 // plugin, without the host.
 //
 // Options (BACKPLANE_RECORD_<NAME>, or in the manifest):
-//   file         default backplane-%p.bprec; %p is the process id. If the file is being written: name.2.bprec, and so
-//   on
-//   data         all (default): the data that the host wrote and read; inputs: the data that it wrote, and digests of
-//   what
-//                it read; none: digests only, so the session can be inspected but not replayed
+//   file         default backplane-%p.bprec; %p stands for the process id. If another recorder is writing the file,
+//                the name is name.2.bprec, and so on
+//   data         all (default): the data that the host wrote and read. inputs: the data that it wrote, and digests of
+//                what it read. none: digests only, so the session can be inspected but not replayed
 //   compression  zstd level for programs and data, 0 to 19; default 1; 0: none
 //   limit        the largest size of the file in bytes; recording then stops and the file says so; default none
 //

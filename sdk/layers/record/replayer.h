@@ -4,7 +4,8 @@
 // a memory is the one of the same kind at the same device. Device ids in compile options are changed accordingly. Step
 // reports what happened; the caller compares it with the session.
 //
-// Not thread-safe. Operations run in the order of the session, in one thread, asynchronously if they were so.
+// Not thread-safe. Operations run in the order of the session, in one thread. An operation that was asynchronous in the
+// session is asynchronous in the replay.
 #ifndef BACKPLANE_SDK_LAYERS_RECORD_REPLAYER_H_
 #define BACKPLANE_SDK_LAYERS_RECORD_REPLAYER_H_
 
@@ -38,7 +39,7 @@ struct Outcome {
   absl::Status status;
   // Why the operation was not repeated. Then `status` is OK.
   std::string skipped;
-  // What the host would have read.
+  // The data that the host would have read.
   std::optional<host::HostArray> read;
   int64_t duration_ns = 0;  // of the call of the plugin
 };

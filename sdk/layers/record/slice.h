@@ -19,7 +19,7 @@ struct Link {
 };
 absl::StatusOr<std::vector<Link>> LinksOf(const SessionReader& session);
 
-// Return indices into `links`, in order.
+// Indices of operations in a list of links, in order.
 using Selection = std::set<size_t>;
 
 // Returns `target` and all operations that it needs: those that created what it uses, and those that filled or
@@ -29,12 +29,10 @@ Selection NeededFor(const std::vector<Link>& links, size_t target);
 Selection Without(const std::vector<Link>& links, const Selection& keep, const Selection& removed);
 
 // Writes the operations of `keep` to a new file, with their blobs and their old numbers.
-//   `values`, if given, repeats each operation, and what was read in the session is replaced by what it reads.
+//   `values`, if not null, repeats each operation. The data that it reads replaces the data that the session read.
 //   `split`: `values` runs the operations before this index. In the file they are replaced by the contents of the
-//   buffers
-//       that later operations use. Returns FAILED_PRECONDITION if a later operation uses any other of their objects
-//       than
-//       clients, executables and buffers.
+//       buffers that later operations use. Returns FAILED_PRECONDITION if a later operation uses any object of theirs
+//       that is not a client, an executable or a buffer.
 //   `read_last`: the buffers that the last operation created are read after it, as if the host had done so. The waits
 //       get the largest numbers. Requires `values`.
 absl::Status WriteSelection(const SessionReader& session, const Selection& keep, Replayer* values, size_t split,

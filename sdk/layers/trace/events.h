@@ -29,12 +29,12 @@ enum class EventKind : uint8_t {
 struct Event {
   Ticks start = 0;
   Ticks end = 0;
-  uint64_t bytes = 0;   // that were copied, or the size of a program; 0 if the call copies none
+  uint64_t bytes = 0;   // the number of bytes copied, or the size of a program; 0 for other calls
   uint64_t object = 0;  // the address of the object of the call, to tell objects apart; 0 for none
-  uint32_t name = 0;    // EventLog::Name: the program; 0 for none
-  uint32_t count = 0;   // arguments of an execution
-  int16_t device = -1;  // id; -1: unknown
-  Fn fn = Fn::kCount;   // the function that did it or started it
+  uint32_t name = 0;    // the program, a number of EventLog::Intern; 0 for none
+  uint32_t count = 0;   // the number of arguments of an execution
+  int16_t device = -1;  // the device id; -1: unknown
+  Fn fn = Fn::kCount;   // the function that was called, or that started the span
   EventKind kind = EventKind::kCall;
   uint8_t error = 0;  // PJRT_Error_Code
 };

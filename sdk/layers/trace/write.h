@@ -18,7 +18,7 @@ struct TraceHead {
 // Returns a trace for chrome://tracing and ui.perfetto.dev: calls as complete events of their thread, spans as
 // asynchronous pairs.
 std::string TraceJson(const EventLog& log, const TraceHead& head);
-// Returns an HTML page that shows the same.
+// Returns an HTML page that shows the same calls and spans.
 std::string TraceHtml(const EventLog& log, const TraceHead& head);
 
 // Replaces the file in one step: a reader sees the old or the new contents. Returns UNAVAILABLE with the system's

@@ -1,4 +1,4 @@
-// The purpose of each field of each argument struct: the comments of api/ as data.
+// The purpose of each field of each argument struct, as data: what the comments in the headers of api/ say.
 #ifndef BACKPLANE_SDK_LAYERS_VALIDATE_ARGUMENTS_H_
 #define BACKPLANE_SDK_LAYERS_VALIDATE_ARGUMENTS_H_
 

@@ -12,8 +12,8 @@
 
 namespace backplane::layers {
 
-// Compilation decides which arguments a program consumes (donation), but no function of the API tells. So it is
-// learned: after each of the first executions the plugin is asked which arguments still have contents. Thread-safe.
+// Compilation decides which arguments a program consumes (donation), but no function of the API reports it. The layer
+// learns it: after each of the first executions the plugin is asked which arguments still have contents. Thread-safe.
 class Program {
  public:
   explicit Program(size_t num_outputs) : outputs(num_outputs) {}

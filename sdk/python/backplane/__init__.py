@@ -1,8 +1,8 @@
 """Backplane: PJRT plugins for JAX and other hosts, and the command `backplane`.
 
-Installed, JAX finds the plugins by itself: `jax.devices("backplane")` is the CPU plugin, `jax.devices("backplane_reference")`
-the reference plugin, both beside JAX's own. With JAX_PLATFORMS=tiledtpu programs run on the emulator of a tiled TPU. Linear
-algebra and callbacks into Python work without a line of code.
+JAX finds the installed plugins by itself: `jax.devices("backplane")` are the devices of the CPU plugin, and
+`jax.devices("backplane_reference")` those of the reference plugin, in addition to JAX's own. With JAX_PLATFORMS=tiledtpu programs
+run on the emulator of a tiled TPU. Linear algebra and callbacks into Python work without further code.
 
     import backplane
     backplane.plugin_path("cpu")                 # the shared library, for hosts other than JAX
@@ -10,7 +10,7 @@ algebra and callbacks into Python work without a line of code.
     backplane.register(path, name="mine")        # another plugin for JAX, with linear algebra and callbacks
     backplane.register_handler("my_target", capsule_or_address)     # a custom call for programs on our plugins
 
-Nothing here imports JAX before it is needed.
+Importing this module does not import JAX; `register`, `equip` and `register_handler` do.
 """
 import pathlib
 
@@ -31,13 +31,13 @@ __version__ = _version()
 
 
 def plugins():
-    """The plugins of this package: path by name, "cpu" first. Empty in a source tree, which holds none."""
+    """Returns the plugins of this package, from name to path, "cpu" first. Empty in a source tree, which contains none."""
     found = {p.stem.removeprefix("pjrt_backplane_"): str(p) for p in sorted((_HERE / "plugins").glob("pjrt_backplane_*.so"))}
     return dict(sorted(found.items(), key=lambda item: item[0] != "cpu"))
 
 
 def plugin_path(name="cpu"):
-    """The path of one plugin's shared library."""
+    """Returns the path of one plugin's shared library. Raises KeyError if the package has no plugin of this name."""
     found = plugins()
     if name not in found:
         raise KeyError(f"no plugin '{name}' in {_HERE}; there are: {', '.join(found) or 'none'}")
@@ -45,12 +45,12 @@ def plugin_path(name="cpu"):
 
 
 def manifests():
-    """The folder of manifests that names the plugins, for BACKPLANE_PLUGIN_PATH."""
+    """Returns the folder with the manifests of the plugins, for BACKPLANE_PLUGIN_PATH."""
     return str(_HERE / "plugins.d")
 
 
 def command_path():
-    """The path of the program `backplane`."""
+    """Returns the path of the program `backplane`. Raises FileNotFoundError in a source tree."""
     path = _HERE / "bin" / "backplane"
     if not path.is_file():
         raise FileNotFoundError(f"{path}: not there; a source tree builds it elsewhere")

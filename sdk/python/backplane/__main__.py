@@ -1,4 +1,5 @@
-"""The command `backplane`: becomes the program of that name, which finds this package's plugins as `cpu`, `reference` and `tpu_emulator`."""
+"""The command `backplane`. Replaces this process by the program of that name, which finds the plugins of this package under the
+names `cpu`, `reference` and `tpu_emulator`."""
 import os
 import sys
 
@@ -7,7 +8,7 @@ import backplane
 
 def main():
     program = backplane.command_path()
-    # What the user named goes first.
+    # Plugins in the folders that the user names take precedence.
     folders = [f for f in os.environ.get("BACKPLANE_PLUGIN_PATH", "").split(":") if f]
     os.environ["BACKPLANE_PLUGIN_PATH"] = ":".join(folders + [backplane.manifests()])
     os.execv(program, ["backplane", *sys.argv[1:]])

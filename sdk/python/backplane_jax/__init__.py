@@ -27,7 +27,8 @@ _equipped = set()  # addresses of the tables of plugins that have these features
 
 
 def register(library_path, name="backplane", options=None):
-    """Registers the plugin at `library_path` with JAX under `name`, and equips it; returns its C API capsule."""
+    """Registers the plugin at `library_path` with JAX under `name`, and adds the features that need Python (`equip`). `options` are
+    the create options of its client. Returns the plugin's C API capsule."""
     from jax._src import xla_bridge
     c_api = xla_bridge.register_plugin(name, priority=0 if name == "cpu" else 400, library_path=os.path.abspath(library_path),
                                        options=options or {})
@@ -39,7 +40,7 @@ def register(library_path, name="backplane", options=None):
 def equip(c_api):
     """Adds the features that need Python to a plugin that JAX has loaded. Does nothing for plugins that are not ours.
 
-    Each step that fails costs one warning and the ability it would have brought, never the platform.
+    If a step fails, there is a warning and the feature of that step is missing; the platform still works.
     """
     table = pjrt.Table(c_api)
     if table.address in _equipped or table.extension(pjrt.EXTENSION_BACKPLANE) is None:
@@ -59,15 +60,16 @@ def equip(c_api):
 
 
 def _initialize_lapack():
-    """Gets LAPACK's functions from SciPy; a handler that is called before would jump to address zero."""
+    """Makes jaxlib get LAPACK's functions from SciPy. A LAPACK handler that is called before this would call address zero."""
     from jaxlib import lapack
     lapack._lapack.initialize()
 
 
 def register_handler(name, handler, plugin=None, platform=None):
-    """Registers a handler of XLA's typed FFI, an address or a capsule, under `name`. `plugin` is the result of `register`;
-    without it the handler is registered with each of our plugins that JAX has loaded, which it does at its first computation
-    or in `jax.devices()`. The handler is for programs of `platform`; default: the plugin's own."""
+    """Registers a handler of XLA's typed FFI, an address or a capsule, under `name`. `plugin` is the result of `register`.
+    Without it the handler is registered with each of our plugins that JAX has loaded; JAX loads plugins at its first
+    computation or in `jax.devices()`. The handler is for programs of `platform`, by default the plugin's own. Raises
+    RuntimeError if no plugin of ours is loaded."""
     address = handler if isinstance(handler, int) else pjrt.capsule_pointer(handler)
     tables = [pjrt.Table(plugin)] if plugin is not None else [pjrt.Table.at(a) for a in sorted(_equipped)]
     if not tables:
@@ -76,18 +78,19 @@ def register_handler(name, handler, plugin=None, platform=None):
         table.register_handler(name, address, platform and platform.encode())
 
 
-_INSTALLED_AS = {"cpu": ("backplane", 400), "tpu_emulator": (tiled_tpu.PLATFORM, -100)}  # name and priority; others by their own
+# Name and priority in JAX of these plugins; _register_installed chooses those of the others.
+_INSTALLED_AS = {"cpu": ("backplane", 400), "tpu_emulator": (tiled_tpu.PLATFORM, -100)}
 
 
 def _named_by_the_user():
-    """The platforms that PJRT_NAMES_AND_LIBRARY_PATHS defines, which take precedence."""
+    """Returns the platforms that PJRT_NAMES_AND_LIBRARY_PATHS defines. They take precedence over installed ones."""
     return {entry.split(":", 1)[0] for entry in os.environ.get("PJRT_NAMES_AND_LIBRARY_PATHS", "").split(",") if entry}
 
 
 def _register_installed():
-    """Registers the plugins of the same wheel: the CPU plugin as `backplane`, which JAX prefers to its own CPU client, the
-    reference plugin as `backplane_reference`, which is never a default, and the TPU emulator as `tiledtpu`, only if the user
-    names that platform, so that others need not wait for it."""
+    """Registers the plugins of the same wheel. The CPU plugin becomes `backplane`, which JAX prefers to its own CPU client, and the
+    reference plugin becomes `backplane_reference`, which is never the default. The TPU emulator becomes `tiledtpu`; it is
+    registered only if the user names that platform, so that other users need not wait until it is loaded."""
     try:
         import backplane
     except ImportError:  # the package alone, from a source tree

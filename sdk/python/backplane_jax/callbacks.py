@@ -1,4 +1,4 @@
-"""Callbacks into Python: the trampoline that a plugin calls, and jaxlib's handlers that need no state.
+"""Callbacks into Python: the trampoline that a plugin calls, and those of jaxlib's handlers that need no state.
 
 For the plugin, a callback is a custom call with an index; the execution's context contains the Python callables. The plugin
 itself contains no Python: it looks up the callable and calls a C function that this module creates with ctypes. The function
@@ -16,11 +16,11 @@ from . import pjrt, untyped
 logger = logging.getLogger("backplane_jax")
 
 STATELESS = ("xla_buffer_python_cpu_callback", "dce_sink")
-# JAX up to 0.5.3 calls Python by an untyped function that finds the callable by its first operand.
+# JAX up to 0.5.3 calls Python through an untyped function. Its first operand identifies the callable.
 UNTYPED = "xla_python_cpu_callback"
 
 TOKEN = 17
-# Numbers of XLA_FFI_DataType. The ml_dtypes beside an old JAX lacks some types, and so does that JAX.
+# Numpy types by their numbers in XLA_FFI_DataType. An old version of ml_dtypes lacks some of them, but then JAX lacks them too.
 _DTYPES = {
     1: np.bool_, 2: np.int8, 3: np.int16, 4: np.int32, 5: np.int64, 6: np.uint8, 7: np.uint16, 8: np.uint32, 9: np.uint64,
     10: np.float16, 11: np.float32, 12: np.float64, 15: np.complex64, 18: np.complex128,
@@ -31,21 +31,21 @@ _DTYPES = {
 
 
 class Array(ctypes.Structure):
-    """Backplane_Callback_Arg: dense, last dimension fastest, a byte or more an element; a token has no data."""
+    """Backplane_Callback_Arg: a dense array, last dimension fastest, with at least one byte per element. A token has no data."""
     _fields_ = [("dtype", ctypes.c_int32), ("data", ctypes.c_void_p), ("rank", ctypes.c_int64), ("dims", ctypes.POINTER(ctypes.c_int64))]
 
     def shape(self):
         return tuple(self.dims[i] for i in range(self.rank))
 
     def view(self):
-        """The memory itself as a numpy array."""
+        """Returns a numpy array that refers to the memory."""
         dtype, shape = np.dtype(_DTYPES[self.dtype]), self.shape()
         count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         memory = (ctypes.c_uint8 * count).from_address(self.data) if count else b""
         return np.frombuffer(memory, np.uint8).view(dtype).reshape(shape)
 
     def read(self):
-        """A read-only copy, since the plugin uses its buffers again; None for a token."""
+        """Returns a read-only copy, because the plugin reuses its buffers. Returns None for a token."""
         if self.dtype == TOKEN:
             return None
         out = self.view().copy()
@@ -53,7 +53,7 @@ class Array(ctypes.Structure):
         return out
 
     def write(self, value):
-        """Stores `value` in the result's memory; its shape and type must be the result's."""
+        """Stores `value` in the memory of this result. Raises ValueError if its shape or type differs from the result's."""
         if self.dtype == TOKEN:
             return
         dtype, shape = np.dtype(_DTYPES[self.dtype]), self.shape()
@@ -69,7 +69,7 @@ TRAMPOLINE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_int64, ct
 
 
 def _call(function, num_args, args, num_results, results, error, error_size):
-    """Reads the arguments, calls, stores the results. 0, or 1 with a text in `error`."""
+    """Reads the arguments, calls `function` and stores the results. Returns 0, or 1 with a message in `error` if it failed."""
     try:
         values = function(*(args[i].read() for i in range(num_args)))
         values = (values,) if not isinstance(values, (tuple, list)) else values
@@ -84,11 +84,12 @@ def _call(function, num_args, args, num_results, results, error, error_size):
         return 1
 
 
-_trampoline = TRAMPOLINE(_call)  # for ever: the plugin keeps its address
+_trampoline = TRAMPOLINE(_call)  # never destroyed, because the plugin keeps its address
 
 
 def forward(table):
-    """Hands over those of jaxlib's own handlers that keep no state; a jaxlib that lacks one has nothing that calls it."""
+    """Registers those of jaxlib's own handlers that keep no state with the plugin. If a version of jaxlib lacks one of them, no program
+    of this version calls it."""
     from jaxlib import xla_client
     targets = xla_client._xla.custom_call_targets("Host")
     for name in STATELESS:
@@ -100,9 +101,9 @@ def forward(table):
 
 
 def refuse_missing_streams():
-    """Makes `ctx.stream` of a buffer callback an error where there is no stream, as on a CPU.
+    """Makes `ctx.stream` of a buffer callback raise an error if there is no stream, as on a CPU.
 
-    A plugin cannot: jaxlib takes the error object that it is given for one of its own.
+    The plugin cannot return this error, because jaxlib reads any error object as if jaxlib itself had created it.
     """
     try:
         from jax._src import buffer_callback
@@ -130,7 +131,7 @@ class _SetTrampolineArgs(ctypes.Structure):  # Backplane_SetCallbackTrampoline_A
 
 
 def install(table):
-    """Gives the plugin the trampoline, through its extension of our own."""
+    """Passes the trampoline to the plugin, through Backplane's extension."""
     extension = table.extension(pjrt.EXTENSION_BACKPLANE)
     if extension is None:
         raise RuntimeError("the plugin has no extension for Python callbacks")
@@ -139,8 +140,8 @@ def install(table):
 
 
 # ---- The type under which JAX adds its callables to an execute context ----------------------------------------------
-# jaxlib does not tell it. But its stateless handler asks for data of that type; so it is called once, in a frame whose
-# API notes what is asked for and has nothing.
+# jaxlib does not publish the id of this type. But its stateless handler requests data of this type. So we call the handler once,
+# in a frame with functions of ours, which store the requested id and return an error.
 
 _FFI_CALL = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 
@@ -171,7 +172,7 @@ class _Scalar(ctypes.Structure):
 
 
 def user_data_type_id():
-    """The id, or 0 when jaxlib has no such handler or it asked for nothing."""
+    """Returns the id, or 0 if jaxlib has no such handler or the handler requests no data."""
     from jaxlib import xla_client
     handler = xla_client._xla.custom_call_targets("Host").get(STATELESS[0])
     if handler is None:
@@ -194,7 +195,8 @@ def user_data_type_id():
         messages.append(ctypes.create_string_buffer(b"no user data"))
         return ctypes.addressof(messages[-1])
 
-    # The table: size, chain, version {24 bytes: size, chain, 0, 3}, internal, then eighteen functions.
+    # The function table contains its size, the extension chain, the version {24 bytes: size, chain, 0, 3}, an internal pointer, and
+    # then eighteen functions.
     functions = [_FFI_CALL(f) for f in (error_create, error_message, nothing, nothing, nothing, nothing, context_get)]
     functions += [_FFI_CALL(nothing)] * 11
     api = (ctypes.c_uint64 * 24)(192, 0, 24, 0, 3 << 32, 0, *(ctypes.cast(f, ctypes.c_void_p).value for f in functions))

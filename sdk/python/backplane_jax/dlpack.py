@@ -1,7 +1,8 @@
 """Copies arrays of other libraries that JAX gets by DLPack and cannot use in place.
 
-jaxlib uses an array in place if it can. Otherwise (an address that is not aligned, dimensions in another order, `copy=True`) it
-copies in a way that works with its own clients only, and fails with ours. Then the host's array is copied with numpy.
+jaxlib uses an array in place if it can. Otherwise (if the address is not aligned, the dimensions have another order, or `copy=True`)
+it copies the array in a way that works only with its own clients and fails with ours. This module then copies the array, which must
+be in host memory, with numpy.
 """
 import ctypes
 import functools
@@ -22,7 +23,7 @@ class _Tensor(ctypes.Structure):  # DLTensor
                 ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
 
     def dtype(self):
-        """numpy's name of the type; None for one that it has not."""
+        """Returns the numpy type of the elements; None if numpy has no such type."""
         if self.code == _BFLOAT and self.bits == 16:
             return np.dtype(ml_dtypes.bfloat16)
         try:
@@ -31,7 +32,7 @@ class _Tensor(ctypes.Structure):  # DLTensor
             return None
 
     def copy(self):
-        """Its values in an array of numpy's own; None where the array is not the host's or its type not numpy's."""
+        """Returns the values in a new numpy array; None if they are not in host memory or numpy has no such type."""
         dtype = self.dtype()
         if self.device_type != _CPU or self.lanes != 1 or dtype is None or dtype.itemsize * 8 != self.bits:
             return None
@@ -46,7 +47,7 @@ class _Tensor(ctypes.Structure):  # DLTensor
 
 
 def copy_where_jaxlib_cannot():
-    """Puts our copy behind jaxlib's import, for the error above only."""
+    """Wraps jaxlib's import function, so that the array is copied here if the import fails with the error described above."""
     import jax
     from jaxlib import xla_client
     inner = xla_client._xla.dlpack_managed_tensor_to_buffer
@@ -57,15 +58,15 @@ def copy_where_jaxlib_cannot():
     def imported(capsule, device=None, *rest, **named):
         try:
             return inner(capsule, device, *rest, **named)
-        except RuntimeError as e:  # jaxlib's class is one, whatever its name
+        except RuntimeError as e:  # the base class of jaxlib's error in all versions
             at = _AT.get(pjrt.capsule_name(capsule))
             if device is None or at is None or "HostBufferSemantics" not in str(e):
                 raise
-            # jaxlib has left the capsule as it was: what it holds lives until the caller lets go of it.
+            # jaxlib has not consumed the capsule, so its array exists until the caller drops the capsule.
             values = _Tensor.from_address(pjrt.capsule_pointer(capsule) + at).copy()
             if values is None:
                 raise
-        with (jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64)(True):  # JAX looks at the type afterwards
+        with (jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64)(True):  # JAX checks the type afterwards
             return jax.device_put(values, device)
 
     imported.copies_for_plugins = True

@@ -13,11 +13,12 @@ EXTENSION_CUSTOM_PARTITIONER = 2
 
 
 def follow_jax():
-    """Makes JAX register our callbacks for each of our plugins after its own. Must not be called while JAX does so."""
+    """Makes JAX register our callbacks for each of our plugins, after JAX has registered its own. Must not be called while JAX
+    registers its callbacks."""
     from jax._src import xla_bridge
     try:
-        from jax._src import custom_partitioning  # the import registers JAX's
-    except ImportError:  # where it was up to JAX 0.4.33
+        from jax._src import custom_partitioning  # the import registers JAX's callbacks
+    except ImportError:  # the module's place up to JAX 0.4.33
         from jax.experimental import custom_partitioning
     xla_bridge.register_plugin_callbacks(lambda c_api: _install(custom_partitioning, c_api))
 

@@ -1,6 +1,7 @@
-"""The little of the PJRT C API that a plugin's Python side needs: the extension chain, errors, handler registration.
+"""The part of the PJRT C API that the Python side of a plugin needs: the extension chain, errors, registration of handlers.
 
-Offsets are those of the C headers (api/); every struct starts with its own size, so that older and newer sides meet.
+Offsets are those of the C headers (api/). Every struct starts with its own size, so that each side recognizes an older or newer
+version.
 """
 import ctypes
 
@@ -20,12 +21,12 @@ def capsule_name(capsule):
 
 
 def capsule_pointer(capsule):
-    """The address a capsule holds, whatever its name."""
+    """Returns the address in a capsule, whatever the capsule's name is."""
     return _get_pointer(capsule, _get_name(capsule))
 
 
 class PluginError(RuntimeError):
-    """An error that the plugin returned; its message is the plugin's."""
+    """An error that the plugin returned, with the plugin's message."""
 
 
 class _ExtensionBase(ctypes.Structure):
@@ -55,7 +56,7 @@ class _AttributesArgs(ctypes.Structure):  # PJRT_Plugin_Attributes_Args
                 ("num_attributes", ctypes.c_size_t)]
 
 
-class _NamedValue(ctypes.Structure):  # PJRT_NamedValue, its value read as a string
+class _NamedValue(ctypes.Structure):  # PJRT_NamedValue; its value is read as a string
     _fields_ = [("struct_size", ctypes.c_size_t), ("extension_start", ctypes.c_void_p), ("name", ctypes.c_void_p),
                 ("name_size", ctypes.c_size_t), ("type", ctypes.c_int32), ("value", ctypes.c_void_p), ("value_size", ctypes.c_size_t)]
 
@@ -80,11 +81,11 @@ class Table:
 
     def __init__(self, c_api):
         self.address = capsule_pointer(c_api)
-        self._keep = []  # what the plugin may look at after a call has returned
+        self._keep = []  # objects that the plugin may read after a call has returned
 
     @classmethod
     def at(cls, address):
-        """The table at an address, which stays: plugins are not unloaded."""
+        """Returns the table at an address. The address stays valid, because plugins are not unloaded."""
         table = cls.__new__(cls)
         table.address, table._keep = address, []
         return table
@@ -93,7 +94,7 @@ class Table:
         return ctypes.c_void_p.from_address(address).value
 
     def extension(self, kind):
-        """The address of the first extension of that type, or None."""
+        """Returns the address of the first extension of this type, or None."""
         at = self._word(self.address + 8)
         while at:
             base = _ExtensionBase.from_address(at)
@@ -103,7 +104,7 @@ class Table:
         return None
 
     def call(self, extension, offset, args):
-        """Calls the function at `offset` of an extension, or of the table itself; raises PluginError when it returns an error."""
+        """Calls the function at `offset` of an extension, or of the table itself. Raises PluginError if it returns an error."""
         error = _CALL(self._word(extension + offset))(ctypes.addressof(args))
         if not error:
             return
@@ -115,7 +116,7 @@ class Table:
         raise PluginError(text)
 
     def attribute(self, name):
-        """The plugin's attribute of that name where it is a string; None otherwise."""
+        """Returns the plugin's attribute of this name if it is a string, else None."""
         args = _AttributesArgs(ctypes.sizeof(_AttributesArgs), None, None, 0)
         self.call(self.address, self._ATTRIBUTES, args)
         at = args.attributes
@@ -133,7 +134,7 @@ class Table:
         return at
 
     def register_handler(self, name, pointer, platform=None, traits=0):
-        """Registers one execute handler of the typed FFI under (name, platform); the plugin's own platform if not given."""
+        """Registers an execute handler of the typed FFI under (name, platform), by default for the plugin's own platform."""
         name = _bytes(name)
         if platform is None:
             self.register_bundle(name, {"execute": pointer})
@@ -142,14 +143,15 @@ class Table:
         self.call(self._need(EXTENSION_FFI, name.decode()), 40, args)
 
     def register_bundle(self, name, stages):
-        """Registers a handler with stages: a dict of pointers under instantiate, prepare, initialize, execute."""
+        """Registers a handler with stages. `stages` is a dict of pointers with the keys instantiate, prepare, initialize and
+        execute; only execute is required."""
         name = _bytes(name)
         args = _BundleArgs(ctypes.sizeof(_BundleArgs), None, name, len(name), stages.get("instantiate"), stages.get("prepare"),
                            stages.get("initialize"), stages["execute"])
         self.call(self._need(EXTENSION_BACKPLANE, name.decode()), 40, args)
 
     def register_type(self, name, type_id, deleter):
-        """Registers a type by name; `type_id` 0 asks the plugin for one. Returns the id that holds."""
+        """Registers a type by name. With `type_id` 0 the plugin assigns an id. Returns the id of the type."""
         name = _bytes(name)
         info = _TypeInfo(deleter, None, None)
         self._keep.append(info)

@@ -1,8 +1,9 @@
 """Forwards jaxlib's custom-call targets and types to jaxlib's own CPU client and to our plugins.
 
-JAX has one sink for each platform, and the first one that is set stays. A plugin's `initialize()` runs before any client is
-created, so our sink is usually the first and must pass the targets on to jaxlib. If another sink was first, ours replaces it
-and passes everything on to it.
+jaxlib calls one function for each target or type that is registered for a platform. This module calls such a function a sink. Only
+the first sink that is set for a platform is used. A plugin's `initialize()` runs before any client is created, so our sink is
+usually the first one and must pass the targets on to jaxlib. If another sink was set before, ours replaces it and passes
+everything on to it.
 """
 import ctypes
 import logging
@@ -20,12 +21,12 @@ _call_sink = None  # the previous sink; without one, jaxlib's own registry
 _type_sink = None
 _installed = False
 
-_TYPE_HANDLER = ("register_custom_type_handler", "register_custom_type_id_handler")  # jaxlib's name from 0.8 on, and before
+_TYPE_HANDLER = ("register_custom_type_handler", "register_custom_type_id_handler")  # the names from jaxlib 0.8 on and before
 _TYPE_REGISTER = ("register_custom_type", "register_custom_type_id")
 
 
 def _first(module, names):
-    """The first of these names that the module has; None where it has none, as before JAX 0.4.36."""
+    """Returns the module's attribute with the first of these names that it has; None if it has none, as before JAX 0.4.36."""
     return next((getattr(module, name) for name in names if hasattr(module, name)), None)
 
 
@@ -34,7 +35,8 @@ class _FfiTypeInfo(ctypes.Structure):  # XLA_FFI_TypeInfo
 
 
 def _give_target(table, name, fn, api_version):
-    """Under the plugin's own platform: whatever its name, it makes its custom calls in the host's memory."""
+    """Registers a target with the plugin, for the plugin's own platform. Whatever this platform is called, our plugins run these custom
+    calls in host memory."""
     try:
         if api_version == 0:
             table.register_bundle(name, {"execute": untyped.make_typed(name, pjrt.capsule_pointer(fn))})
@@ -70,7 +72,7 @@ def _on_target(name, fn, platform, api_version, traits):
 
 def _on_type(name, value):
     from jaxlib import xla_client
-    (_type_sink or _first(xla_client._xla, _TYPE_REGISTER))(name, value)  # first: it may fill in the id
+    (_type_sink or _first(xla_client._xla, _TYPE_REGISTER))(name, value)  # jaxlib's function is called first, because it may set the id
     with _lock:
         _types.append((name, value))
         for table in _tables:
@@ -99,7 +101,7 @@ def attach(table):
                 take_types("cpu", _on_type)
             if _call_sink is None:
                 xla_client.register_custom_call_handler("cpu", _on_target)
-            else:  # jaxlib's own targets went there already; they can be asked for again
+            else:  # jaxlib has passed its own targets to the other sink already, so they are read from jaxlib again
                 xla_client._custom_callback_handler["Host"] = _on_target
                 for name, fn, api_version in _lapack_targets(lapack):
                     _targets.append((name, fn, api_version))
@@ -108,7 +110,7 @@ def attach(table):
 
 
 def _lapack_targets(lapack):
-    """jaxlib's LAPACK functions: name, capsule, whether typed."""
+    """Returns (name, capsule, API version) for each of jaxlib's LAPACK functions; the version is 1 if the function is typed."""
     if hasattr(lapack, "registrations"):
         return lapack.registrations()["cpu"]
     return [(name, fn, int(name.endswith("_ffi"))) for name, fn in lapack._lapack.registrations().items()]

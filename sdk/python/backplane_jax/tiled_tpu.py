@@ -21,16 +21,17 @@ PLATFORM = "tiledtpu"
 
 logger = logging.getLogger("backplane_jax")
 
-# Their rules for every platform are calls of targets that only the maker's compiler knows, or thousands of operations.
+# For these primitives, JAX's rule for all platforms calls targets that only a TPU's own compiler knows, or emits thousands of
+# operations.
 FACTORIZATIONS = frozenset({"geqrf", "householder_product", "lu", "ormqr", "svd", "tridiagonal_solve"})
-# As on a TPU: the operation states the memory of its result.
+# These primitives are lowered as on a TPU, so that the operation states the memory of its result.
 LIKE_A_TPU = frozenset({"device_put"})
 
 _adopted = False
 
 
 def adopt():
-    """Makes JAX treat the emulator's platform as one that it knows; idempotent, cheap, and without effect on other platforms."""
+    """Makes JAX treat the emulator's platform as one that it knows. Does not affect other platforms. A second call does nothing."""
     global _adopted
     if _adopted:
         return
@@ -51,9 +52,9 @@ def _donate():
 
 
 class Rules(dict):
-    """The emulator's lowering rules by primitive: those registered for it, and what it takes over from `cpu` and `tpu`.
+    """The emulator's lowering rules by primitive: those registered for it, and those that it takes over from `cpu` and `tpu`.
 
-    Looked up at each use, since modules of JAX register theirs when they are imported.
+    The rules to take over are looked up at each use, because modules of JAX register their rules when they are imported.
     """
 
     def __init__(self, own, common, cpu, tpu):
@@ -84,7 +85,7 @@ def _add_rules():
 
 
 class _AsTpu:
-    """A module's context that gives its platform as `tpu`; all else is the context's own."""
+    """Wraps the context of a module so that its platform is `tpu`. All other attributes are those of the wrapped context."""
     platforms = ("tpu",)
 
     def __init__(self, context):
@@ -109,7 +110,7 @@ def _add_callbacks():
 
 
 class _CachedAsTpu:
-    """A client as the check of the cache is to see it: of a platform on JAX's list."""
+    """Stands for a client in JAX's check whether the platform may use the compilation cache: its platform is on JAX's list."""
     platform = "tpu"
 
     def __init__(self, client):
@@ -117,7 +118,8 @@ class _CachedAsTpu:
 
 
 def _add_cache():
-    """Entries stay apart from other platforms': the key has the platform's name and version, which names the machine."""
+    """Enables the compilation cache. Its entries are not mixed up with those of other platforms or machines, because the key contains the
+    platform's name and its version, which identifies the machine."""
     from jax._src import compilation_cache
     plain = compilation_cache.is_cache_used
 
@@ -129,21 +131,22 @@ def _add_cache():
 
 
 def _named():
-    """The platforms that the user names; the first is the default."""
+    """Returns the platforms that the user names in JAX_PLATFORMS; the first one is the default."""
     import jax
     return (jax.config.jax_platforms or "").split(",")
 
 
 def _keep_cpu():
-    """Where the user names the platforms and ours is among them, JAX's CPU client comes last, so that nothing runs there
-    but what asks for it."""
+    """If the user names our platform but not `cpu`, appends `cpu` to the list. JAX's CPU client is then available, but runs only
+    programs that request it."""
     import jax
     if PLATFORM in _named() and "cpu" not in _named():
         jax.config.update("jax_platforms", ",".join([*_named(), "cpu"]))
 
 
 def _interpret_kernels():
-    """Where programs run on ours unless they say otherwise. JAX's CPU client, the other one, only interprets kernels, too."""
+    """Makes Pallas interpret TPU kernels if our platform is the default one. The setting also applies to programs on JAX's CPU client,
+    where kernels can only be interpreted anyway."""
     from jax._src import config
     mode = config.pallas_tpu_interpret_mode_context_manager
     if _named()[0] == PLATFORM and mode.value is None:

@@ -12,7 +12,7 @@ _ERROR_CREATE = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 _METADATA_EXTENSION = 1
 _INTERNAL = 13  # XLA_FFI_Error_Code
 
-_made = {}  # by address and form; for ever, since the plugin keeps the addresses
+_made = {}  # by address and form; entries are never removed, because the plugin keeps the addresses
 
 
 class _Buffers(ctypes.Structure):  # XLA_FFI_Args, XLA_FFI_Rets
@@ -20,7 +20,7 @@ class _Buffers(ctypes.Structure):  # XLA_FFI_Args, XLA_FFI_Rets
                 ("types", ctypes.c_void_p), ("buffers", ctypes.POINTER(ctypes.c_void_p))]
 
     def addresses(self):
-        """The address of each buffer's data; None for a token. In XLA_FFI_Buffer it is the fourth word."""
+        """Returns the address of each buffer's data, the fourth word of XLA_FFI_Buffer; None for a token."""
         found = [ctypes.c_void_p.from_address(self.buffers[i] + 24).value for i in range(self.size)]
         return (ctypes.c_void_p * max(1, len(found)))(*found)
 
@@ -44,23 +44,23 @@ class _ErrorArgs(ctypes.Structure):  # XLA_FFI_Error_Create_Args
 
 
 class Status:
-    """What such a function takes for an XlaCustomCallStatus: in jaxlib a std::optional<std::string>, empty for success."""
+    """The XlaCustomCallStatus that an untyped function sets. In jaxlib it is a std::optional<std::string>, which is empty for success."""
 
     def __init__(self):
-        self.memory = (ctypes.c_uint64 * 8)()  # zero is an empty optional in either standard library
+        self.memory = (ctypes.c_uint64 * 8)()  # all zeros are an empty optional in libstdc++ and libc++
 
     def message(self):
-        """The text of the failure, or None. A long text stays allocated: only jaxlib could free it."""
+        """Returns the error message, or None for success. A long message is never freed, because only jaxlib could free it."""
         raw = bytes(self.memory)
         if raw[32]:  # libstdc++: address, size, buffer for a short string; the flag follows the 32 bytes
             return ctypes.string_at(self.memory[0], self.memory[1])
-        if raw[24]:  # libc++: 24 bytes; a bit of the first tells a long text, with capacity, size, address
+        if raw[24]:  # libc++: 24 bytes; if the lowest bit of the first is set, they are capacity, size and address of a long text
             return ctypes.string_at(self.memory[2], self.memory[1]) if raw[0] & 1 else raw[1:1 + (raw[0] >> 1)]
         return None
 
 
 def _describe(extension):
-    """Answers a call that only asks which version of the FFI the handler speaks: the first."""
+    """If a call only asks for the metadata of the handler, sets its FFI version, the first one, and returns True."""
     found = _Extension.from_address(extension)
     if found.type != _METADATA_EXTENSION:
         return False
@@ -75,8 +75,8 @@ def _fail(frame, text):
 
 
 def make_typed(name, address, results_in_list=False):
-    """The address of a typed handler that calls the untyped function at `address`. A single result is handed over as it
-    is, unless the function wants a list of results whatever their number."""
+    """Returns the address of a typed handler that calls the untyped function at `address`. The function gets the address of a single
+    result directly, and a list of addresses for several results; with `results_in_list` it always gets a list."""
     key = (address, results_in_list)
     if key not in _made:
         function = _FUNCTION(address)

@@ -1,4 +1,4 @@
-// One function for each extension. It returns the extension's static struct, which is not linked into the chain yet.
+// Each function returns the static struct of one extension. The struct is not yet linked into the chain.
 #ifndef BACKPLANE_SDK_SHIM_EXTENSIONS_EXTENSIONS_H_
 #define BACKPLANE_SDK_SHIM_EXTENSIONS_EXTENSIONS_H_
 

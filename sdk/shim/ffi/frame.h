@@ -1,4 +1,4 @@
-// What handlers see: the function table, and the objects behind its opaque pointers.
+// The part of the FFI that handlers see: the function table, and the objects behind its opaque pointers.
 #ifndef BACKPLANE_SDK_SHIM_FFI_FRAME_H_
 #define BACKPLANE_SDK_SHIM_FFI_FRAME_H_
 
@@ -25,7 +25,8 @@ struct XLA_FFI_Error {
   std::string message;
 };
 
-// The handler holds it until it is set, and we hold it until the frame of the call has been read.
+// Has two references: the handler holds one until it has set the future, and the plugin holds one until it has read the
+// frame of the call.
 struct XLA_FFI_Future {
   backplane::Event event = backplane::Event::Create();
   std::atomic<int> references{2};

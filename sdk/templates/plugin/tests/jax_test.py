@@ -1,4 +1,5 @@
-"""JAX on @name@: found by JAX's own discovery, results compared with NumPy's. Exit status 77: there is no JAX here."""
+"""Runs JAX on @name@, which JAX's own discovery finds, and compares the results with NumPy's. Exits with status 77, which CTest
+counts as skipped, if this Python has no JAX."""
 import os
 import pathlib
 import sys

@@ -1,6 +1,7 @@
-"""The wheel's build backend (PEP 517), without anything to install: CMake builds the plugin, its Python package is packed.
+"""The build backend of the wheel (PEP 517). It needs no other Python packages: it builds the plugin with CMake and packs its Python
+package.
 
-CMake's own variables steer it: CMAKE_PREFIX_PATH says where Backplane is installed.
+CMake reads its usual environment variables: CMAKE_PREFIX_PATH is the prefix where Backplane is installed.
 """
 import base64
 import hashlib
