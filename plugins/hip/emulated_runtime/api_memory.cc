@@ -106,7 +106,7 @@ HIPEMU_EXPORT hipError_t hipFree(void* address) noexcept {
       Report().Add(absl::StrCat("hipFree: 0x", absl::Hex(AddressOf(address)), " is no device memory"));
       return hipErrorInvalidValue;
     }
-    place.device->Synchronize();  // as HIP does: nothing that runs can use the memory
+    place.device->Await(false);  // as HIP does: nothing that runs can use the memory
     return FreeDevice(*place.device, AddressOf(address), "hipFree");
   });
 }
@@ -179,7 +179,7 @@ HIPEMU_EXPORT hipError_t hipHostMalloc(void** address, size_t bytes, unsigned fl
 HIPEMU_EXPORT hipError_t hipHostFree(void* address) noexcept {
   return Call("hipHostFree", kUnsafeInCapture | kRunsOnFailedDevice, [&](Runtime& runtime) {
     if (address == nullptr) return hipSuccess;
-    for (int i = 0; i < runtime.device_count(); ++i) runtime.device(i)->Synchronize();
+    for (int i = 0; i < runtime.device_count(); ++i) runtime.device(i)->Await(false);
     if (runtime.RemovePinned(AddressOf(address), true) == 0) {
       Report().Add(absl::StrCat("hipHostFree: 0x", absl::Hex(AddressOf(address)), " is no memory of hipHostMalloc"));
       return hipErrorInvalidValue;
@@ -200,7 +200,7 @@ HIPEMU_EXPORT hipError_t hipHostRegister(void* address, size_t bytes, unsigned f
 
 HIPEMU_EXPORT hipError_t hipHostUnregister(void* address) noexcept {
   return Call("hipHostUnregister", kUnsafeInCapture | kRunsOnFailedDevice, [&](Runtime& runtime) {
-    for (int i = 0; i < runtime.device_count(); ++i) runtime.device(i)->Synchronize();
+    for (int i = 0; i < runtime.device_count(); ++i) runtime.device(i)->Await(false);
     return runtime.RemovePinned(AddressOf(address), false) == 0 ? hipErrorHostMemoryNotRegistered : hipSuccess;
   });
 }

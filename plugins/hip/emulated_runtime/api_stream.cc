@@ -89,9 +89,11 @@ template <typename Function>
 void RunHostFunction(Runtime& runtime, const OperationPtr& operation, const Function& function) {
   // The host learns that everything before has finished.
   runtime.order().HostSaw(operation->clock);
-  ThisThread().in_host_function = true;
+  struct Scope {  // it may throw
+    Scope() { ThisThread().in_host_function = true; }
+    ~Scope() { ThisThread().in_host_function = false; }
+  } scope;
   function();
-  ThisThread().in_host_function = false;
 }
 
 }  // namespace
@@ -159,7 +161,10 @@ HIPEMU_EXPORT hipError_t hipStreamSynchronize(hipStream_t stream) noexcept {
     std::shared_ptr<Stream> found;
     if (hipError_t error = FindStream(runtime, stream, &found); error != hipSuccess) return error;
     if (hipError_t error = RefuseInCapture(found); error != hipSuccess) return error;
-    if (found->is_null()) return found->device().Synchronize();  // all streams that it waits for, and the rest
+    if (found->is_null()) {
+      found->device().Await(true);
+      return found->device().error();
+    }
     const StreamPosition tail = found->Tail();
     found->Await(tail.sequence);
     runtime.order().HostSaw(tail.clock);

@@ -42,12 +42,17 @@ std::vector<std::shared_ptr<Stream>> Device::Streams() const {
   return all;
 }
 
-hipError_t Device::Synchronize() {
+void Device::Await(bool only_blocking) {
   for (const std::shared_ptr<Stream>& stream : Streams()) {
+    if (only_blocking && !stream->is_blocking()) continue;
     const StreamPosition tail = stream->Tail();
     stream->Await(tail.sequence);
     runtime_.order().HostSaw(tail.clock);
   }
+}
+
+hipError_t Device::Synchronize() {
+  Await(false);
   for (const std::string& problem : heap_->CheckGuards()) {
     Report().Add(absl::StrCat(problem, " (device ", ordinal_, ")"));
   }

@@ -40,7 +40,9 @@ class Device {
   void RemoveStream(const Stream* stream);
   std::vector<std::shared_ptr<Stream>> Streams() const;  // the null stream first
 
-  // Waits for all work, tells the host's clock, checks the guard zones and returns the error.
+  // Waits for the work of all streams, or of those that the null stream waits for, and tells the host's clock.
+  void Await(bool only_blocking);
+  // Waits for all work, checks the guard zones and returns the error.
   hipError_t Synchronize();
   // Waits for all work, frees all memory and clears the error.
   void Reset();

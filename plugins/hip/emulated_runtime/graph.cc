@@ -1,6 +1,7 @@
 #include "plugins/hip/emulated_runtime/graph.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -47,6 +48,19 @@ std::vector<hipGraphNode_t> Graph::Handles() const {
 }
 
 GraphExecutable::GraphExecutable(const Graph& graph) : originals_(graph.Nodes()) {
+  std::map<const GraphNode*, size_t> indices;
+  for (size_t i = 0; i < originals_.size(); ++i) {
+    auto before = std::make_shared<std::vector<bool>>(originals_.size(), false);
+    for (const GraphNode* dependency : originals_[i]->dependencies) {
+      const size_t index = indices.at(dependency);  // was added before this node
+      (*before)[index] = true;
+      for (size_t k = 0; k < index; ++k) {
+        if ((*before_[index])[k]) (*before)[k] = true;
+      }
+    }
+    indices.emplace(originals_[i].get(), i);
+    before_.push_back(std::move(before));
+  }
   MutexLock lock(mu_);
   for (const std::shared_ptr<GraphNode>& node : originals_) {
     steps_.push_back(std::make_shared<const Step>(Step{node->kind, node->text, node->action}));
@@ -68,12 +82,14 @@ Prepared GraphExecutable::PrepareLaunch() const {
   MutexLock lock(mu_);
   Prepared prepared;
   prepared.text = absl::StrCat("hipGraphLaunch of ", steps_.size(), " nodes");
-  prepared.action = [steps = steps_](const OperationPtr& operation) {
-    for (const std::shared_ptr<const Step>& step : steps) {
-      if (!step->action) continue;
+  prepared.action = [steps = steps_, before = before_](const OperationPtr& operation) {
+    for (size_t i = 0; i < steps.size(); ++i) {
+      if (!steps[i]->action) continue;
       auto within = std::make_shared<Operation>(*operation);
-      within->text = absl::StrCat(step->text, " within ", operation->text);
-      if (hipError_t error = step->action(within); error != hipSuccess) return error;
+      within->text = absl::StrCat(steps[i]->text, " (node ", i, ") within ", operation->text);
+      within->node = static_cast<int>(i);
+      within->nodes_before = before[i];
+      if (hipError_t error = steps[i]->action(within); error != hipSuccess) return error;
     }
     return hipSuccess;
   };

@@ -49,7 +49,8 @@ class GraphExecutable {
   explicit GraphExecutable(const Graph& graph);
   // Replaces what a node does, for later launches. False if the node is not in the graph or of another kind.
   bool Replace(const GraphNode* node, NodeKind kind, Prepared prepared);
-  // What a launch does: all nodes, one after another.
+  // What a launch does: all nodes, one after another. On a GPU nodes without a path of dependencies between them may
+  // run at the same time, so the order of their accesses is checked as that of streams is.
   Prepared PrepareLaunch() const;
 
  private:
@@ -58,7 +59,8 @@ class GraphExecutable {
     std::string text;
     Action action;
   };
-  std::vector<std::shared_ptr<GraphNode>> originals_;  // keep their addresses, which identify nodes
+  std::vector<std::shared_ptr<GraphNode>> originals_;             // keep their addresses, which identify nodes
+  std::vector<std::shared_ptr<const std::vector<bool>>> before_;  // the nodes before each, by index
   mutable Mutex mu_;
   std::vector<std::shared_ptr<const Step>> steps_ ABSL_GUARDED_BY(mu_);  // in order, by index of originals_
 };

@@ -14,6 +14,9 @@ class EmulatedGraphTest : public EmulatedTest {
  protected:
   void SetUp() override {
     EmulatedTest::SetUp();
+    SetUpMemory();
+  }
+  void SetUpMemory() {
     data_ = Allocate(256);
     result_ = AllocatePinned<float>(64);
     stream_ = NewStream();
@@ -258,7 +261,39 @@ TEST_F(EmulatedGraphTest, GraphsKeepTheOrderOfStreams) {
   hipStream_t second = NewStream();
   ASSERT_HIP(api_.hipMemcpyDtoHAsync(result_, data_, 256, second));
   EXPECT_HIP_ERROR(api_.hipDeviceSynchronize(), hipErrorLaunchFailure);
-  EXPECT_THAT(ReportText(), HasSubstr("fill node of 256 bytes within hipGraphLaunch of 1 nodes"));
+  EXPECT_THAT(ReportText(), HasSubstr("fill node of 256 bytes (node 0) within hipGraphLaunch of 1 nodes"));
+}
+
+TEST_F(EmulatedGraphTest, NodesWithoutADependencyHaveNoOrder) {
+  for (const bool complete : {true, false}) {
+    Start({});
+    SetUpMemory();
+    hipGraph_t graph = NewGraph();
+    hipGraphNode_t fill = nullptr, empty = nullptr, kernel = nullptr, other = nullptr, copy = nullptr;
+    const hipMemsetParams three = FillOf(kThree);
+    void* doubled = Allocate(256);
+    ASSERT_HIP(api_.hipGraphAddMemsetNode(&fill, graph, nullptr, 0, &three));
+    ASSERT_HIP(api_.hipGraphAddEmptyNode(&empty, graph, &fill, 1));
+    // Two readers without an order between them.
+    ASSERT_HIP(api_.hipGraphAddMemcpyNode1D(&other, graph, &empty, 1, doubled, data_, 256, hipMemcpyDeviceToDevice));
+    ASSERT_HIP(api_.hipGraphAddMemcpyNode1D(&copy, graph, &empty, 1, result_, data_, 256, hipMemcpyDeviceToHost));
+    // A writer after both, or after one.
+    KernelNode add(Kernel("add_one"), data_, 64);
+    const hipGraphNode_t both[] = {other, copy};
+    ASSERT_HIP(api_.hipGraphAddKernelNode(&kernel, graph, both, complete ? 2 : 1, &add.parameters));
+    hipGraphExec_t executable = Instantiate(graph);
+    ASSERT_HIP(api_.hipGraphLaunch(executable, stream_));
+    EXPECT_HIP_ERROR(api_.hipStreamSynchronize(stream_), complete ? hipSuccess : hipErrorLaunchFailure);
+    if (complete) {
+      EXPECT_EQ(ReportText(), "");
+      ASSERT_HIP(api_.hipGraphLaunch(executable, stream_));  // launches on a stream are in order
+      ASSERT_HIP(api_.hipStreamSynchronize(stream_));
+    } else {
+      EXPECT_THAT(ReportText(), HasSubstr("no order between nodes: kernel add_one (node 4)"));
+      EXPECT_THAT(ReportText(), HasSubstr("copy node of 256 bytes (node 3)"));
+      EXPECT_THAT(ReportText(), HasSubstr("no dependency within the graph"));
+    }
+  }
 }
 
 }  // namespace

@@ -68,7 +68,13 @@ void AccessLog::SplitAt(uint64_t at) {
 
 std::optional<std::string> AccessLog::Record(const OperationPtr& operation, uint64_t begin, uint64_t end, bool write) {
   if (begin >= end) return std::nullopt;
+  const auto is_of_same_launch = [&](const OperationPtr& earlier) {
+    return earlier->stream == operation->stream && earlier->time == operation->time && earlier->node >= 0;
+  };
   const auto is_before = [&](const OperationPtr& earlier) {
+    if (is_of_same_launch(earlier)) {
+      return earlier->node == operation->node || (*operation->nodes_before)[static_cast<size_t>(earlier->node)];
+    }
     return operation->clock.Get(earlier->stream) >= earlier->time;
   };
   MutexLock lock(mu_);
@@ -89,10 +95,11 @@ std::optional<std::string> AccessLog::Record(const OperationPtr& operation, uint
     conflict_begin = it->first;
   }
   if (conflict != nullptr) {
-    return absl::StrCat("no order between streams: ", operation->text, write ? " writes" : " reads",
-                        " device memory at 0x", absl::Hex(conflict_begin), " that ", (*conflict)->text,
-                        conflict_writes ? " writes" : " reads",
-                        ", and neither an event nor a synchronize orders the two");
+    return absl::StrCat(is_of_same_launch(*conflict) ? "no order between nodes: " : "no order between streams: ",
+                        operation->text, write ? " writes" : " reads", " device memory at 0x",
+                        absl::Hex(conflict_begin), " that ", (*conflict)->text, conflict_writes ? " writes" : " reads",
+                        is_of_same_launch(*conflict) ? ", and no dependency within the graph orders the two"
+                                                     : ", and neither an event nor a synchronize orders the two");
   }
   if (write) {
     cells_.erase(cell, cells_.lower_bound(end));
@@ -106,13 +113,17 @@ std::optional<std::string> AccessLog::Record(const OperationPtr& operation, uint
       cell = cells_.emplace_hint(cell, at, Cell{gap_end, nullptr, {}});
     }
     std::vector<OperationPtr>& readers = cell->second.readers;
-    const auto same = std::find_if(readers.begin(), readers.end(),
-                                   [&](const OperationPtr& reader) { return reader->stream == operation->stream; });
-    if (same == readers.end()) {
-      readers.push_back(operation);
-    } else if ((*same)->time < operation->time) {
-      *same = operation;
-    }
+    // Earlier readers of the stream are before this one; other nodes of the launch need not be.
+    readers.erase(std::remove_if(readers.begin(), readers.end(),
+                                 [&](const OperationPtr& reader) {
+                                   return reader->stream == operation->stream && reader->time <= operation->time &&
+                                          (!is_of_same_launch(reader) || reader->node == operation->node);
+                                 }),
+                  readers.end());
+    const bool is_known = std::any_of(readers.begin(), readers.end(), [&](const OperationPtr& reader) {
+      return reader->stream == operation->stream && reader->time > operation->time;
+    });
+    if (!is_known) readers.push_back(operation);
     at = cell->second.end;
     ++cell;
   }

@@ -1,5 +1,5 @@
 // The check of the order between streams: two operations that access one byte of device memory, at least one of them
-// writing, must be ordered by a stream, an event, the null stream or the host.
+// writing, must be ordered by a stream, an event, the null stream, the host or the dependencies of a graph.
 //
 // Each stream counts its operations; a vector clock holds, for each stream, how many of its operations have finished
 // before. An operation's clock is fixed when it is enqueued. What the host has seen finish (a synchronize, a query that
@@ -39,6 +39,10 @@ struct Operation {
   uint64_t time = 0;  // its number within the stream, from 1 on
   VectorClock clock;  // of what is before it, itself included
   std::string text;   // "hipMemcpyHtoDAsync of 64 bytes on stream 3 of device 0"
+  // Of a node within the launch of a graph: its index, and the indices of the nodes that its dependencies put before
+  // it. Nodes of one launch share stream and time.
+  int node = -1;
+  std::shared_ptr<const std::vector<bool>> nodes_before;
 };
 using OperationPtr = std::shared_ptr<const Operation>;
 
@@ -71,7 +75,7 @@ class AccessLog {
   struct Cell {
     uint64_t end;
     OperationPtr writer;                // null: none
-    std::vector<OperationPtr> readers;  // since then, one of each stream
+    std::vector<OperationPtr> readers;  // since then, one of each stream or node of a launch
   };
   using Cells = std::map<uint64_t, Cell>;
   // Splits the cell that contains `at` so that one begins there.

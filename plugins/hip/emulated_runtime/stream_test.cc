@@ -100,6 +100,54 @@ TEST_F(EmulatedStreamTest, TheNullStreamWaitsForBlockingStreams) {
   EXPECT_HIP(api_.hipEventQuery(null_reached));
 }
 
+TEST_F(EmulatedStreamTest, SynchronizingTheNullStreamWaitsForBlockingStreamsOnly) {
+  hipStream_t blocking = NewStream(kStreamDefault), other = NewStream(kStreamNonBlocking);
+  void* memory = Allocate(16);
+  EXPECT_HIP(api_.hipMemsetD8Async(memory, 1, 16, blocking));
+  Hold(other);
+  EXPECT_HIP(api_.hipStreamSynchronize(nullptr));  // would wait for ever
+  EXPECT_HIP(api_.hipStreamQuery(blocking));
+  EXPECT_HIP_ERROR(api_.hipStreamQuery(other), hipErrorNotReady);
+}
+
+// Several threads of the host with streams of their own, a part of a common allocation each, and one event that all
+// streams wait for.
+TEST_F(EmulatedStreamTest, ThreadsOfTheHost) {
+  constexpr int kThreads = 4, kRounds = 40, kElements = 256;
+  float* memory = static_cast<float*>(Allocate(kThreads * kElements * 4));
+  hipFunction_t add = Kernel("add_one");
+  hipEvent_t ready = NewEvent();
+  EXPECT_HIP(api_.hipMemsetD8Async(memory, 0, kThreads * kElements * 4, nullptr));
+  EXPECT_HIP(api_.hipEventRecord(ready, nullptr));
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(kThreads, 0);
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      float* part = memory + t * kElements;
+      float* pinned = AllocatePinned<float>(kElements);
+      hipStream_t stream = NewStream();
+      EXPECT_HIP(api_.hipStreamWaitEvent(stream, ready, 0));
+      for (int round = 1; round <= kRounds; ++round) {
+        EXPECT_HIP(Launch(add, kElements / 64, 64, stream, Array{part, kElements}));
+        EXPECT_HIP(api_.hipMemcpyDtoHAsync(pinned, part, kElements * 4, stream));
+        hipEvent_t event = NewEvent();
+        EXPECT_HIP(api_.hipEventRecord(event, stream));
+        EXPECT_HIP(api_.hipEventSynchronize(event));
+        EXPECT_HIP(api_.hipEventDestroy(event));
+        for (int i = 0; i < kElements; ++i) wrong[static_cast<size_t>(t)] += pinned[i] != static_cast<float>(round);
+        void* temporary = nullptr;
+        EXPECT_HIP(api_.hipMalloc(&temporary, 64));
+        EXPECT_HIP(api_.hipFree(temporary));
+      }
+      EXPECT_HIP(api_.hipStreamDestroy(stream));
+      EXPECT_HIP(api_.hipHostFree(pinned));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, std::vector<int>(kThreads, 0));
+  EXPECT_EQ(ReportText(), "");
+}
+
 TEST_F(EmulatedStreamTest, MeasuresTime) {
   Start({{"HIPEMU_LATENCY_US", "20000"}});
   hipStream_t stream = NewStream();
