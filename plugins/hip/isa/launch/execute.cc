@@ -16,6 +16,7 @@ namespace {
 
 constexpr uint32_t kMaxGroupThreads = 1024;
 constexpr uint32_t kMaxLds = 64 * 1024;
+constexpr uint32_t kMaxArguments = 1 << 20;
 
 absl::Status CheckLaunch(const KernelInfo& kernel, const Launch& launch) {
   auto bad = [&](auto... parts) { return absl::InvalidArgumentError(absl::StrCat("isa: ", kernel.name, ": ", parts...)); };
@@ -31,6 +32,7 @@ absl::Status CheckLaunch(const KernelInfo& kernel, const Launch& launch) {
   if (uint64_t{kernel.lds_bytes} + launch.dynamic_lds > kMaxLds) {
     return bad(kernel.lds_bytes, " + ", launch.dynamic_lds, " bytes of LDS; at most ", kMaxLds, " are possible");
   }
+  if (kernel.kernarg_bytes > kMaxArguments) return bad(kernel.kernarg_bytes, " bytes of arguments");
   return absl::OkStatus();
 }
 

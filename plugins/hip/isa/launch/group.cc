@@ -49,6 +49,8 @@ absl::StatusOr<std::unique_ptr<GroupRunner>> GroupRunner::Create(LaunchState* st
   if (g->entry_ == nullptr || g->entry_->IndexOf(d.entry) == Function::kNoInstruction) {
     return absl::InvalidArgumentError(absl::StrCat("isa: ", state->kernel->name, ": the entry is no instruction"));
   }
+  constexpr uint32_t kMaxScratch = 1 << 20;
+  if (d.scratch_bytes > kMaxScratch) return unknown(absl::StrCat(d.scratch_bytes, " bytes of private memory for each lane"));
   g->lanes_ = wave32 ? 32 : 64;
   g->threads_ = launch.threads.x * launch.threads.y * launch.threads.z;
   g->scratch_bytes_ = d.scratch_bytes + (state->code->UsesDynamicStack(kernel) ? kDynamicStack : 0);

@@ -64,12 +64,14 @@ T ScaleForDivision(T value, T denominator, T numerator, bool& undo) {
   return value;
 }
 
+// The scaling is part of the fused operation, which rounds once: a quotient that becomes subnormal would be wrong otherwise.
+// 113 bits hold the product exactly, and enough of the sum.
 template <class T>
 T FmaForDivision(T a, T b, T c, bool undo) {
   using L = DivisionLimits<T>;
-  const T r = std::fma(a, b, c);
-  if (!undo) return r;
-  return std::ldexp(r, BiasedExponent(c) > L::kBias ? L::kScale : -L::kScale);
+  if (!undo) return std::fma(a, b, c);
+  const __float128 scale = std::ldexp(1.0, BiasedExponent(c) > L::kBias ? L::kScale : -L::kScale);
+  return static_cast<T>((static_cast<__float128>(a) * b + c) * scale);
 }
 
 template <class T>

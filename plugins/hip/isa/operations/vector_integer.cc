@@ -153,6 +153,8 @@ constexpr Operation kVectorInteger[] = {
     Lanes<[](int16_t a, int16_t b) { return Saturate<int16_t>(int64_t{a} - b); }>("v_sub_nc_i16 clamp"),
     Lanes<[](uint16_t a, uint16_t b) { return static_cast<uint16_t>(uint32_t{a} * b); }>("v_mul_lo_u16"),
     Keeping(Lanes<[](uint16_t a, uint16_t b, uint16_t c) { return static_cast<uint16_t>(uint32_t{a} * b + c); }>("v_mad_u16")),
+    Lanes<[](uint16_t a, uint16_t b, uint16_t c) { return static_cast<uint16_t>(uint32_t{a} * b + c); }>("v_mad_legacy_u16"),
+    Lanes<[](uint16_t a, uint16_t b, uint16_t c) { return static_cast<uint16_t>(uint32_t{a} * b + c); }>("v_mad_legacy_i16"),
     Keeping(Lanes<[](uint16_t a, uint16_t b, uint16_t c) { return static_cast<uint16_t>(uint32_t{a} * b + c); }>("v_mad_i16")),
     Lanes<[](int16_t a, int16_t b) { return std::min(a, b); }>("v_min_i16"),
     Lanes<[](int16_t a, int16_t b) { return std::max(a, b); }>("v_max_i16"),
