@@ -134,7 +134,7 @@ backplane_pkg_config(backplane-core "Programs of machine learning: HLO, StableHL
 # ---- plugins, with their dependencies and manifests
 
 if(BACKPLANE_PLUGINS)
-  foreach(NAME cpu reference tpu_emulator)
+  foreach(NAME cpu reference tpu_emulator hip)
     if(TARGET pjrt_backplane_${NAME})
       install(TARGETS pjrt_backplane_${NAME} LIBRARY DESTINATION ${BACKPLANE_PLUGIN_SUBDIR} COMPONENT Plugins)
       file(RELATIVE_PATH LIBRARY /${BACKPLANE_SHARE}/plugins.d /${BACKPLANE_PLUGIN_SUBDIR}/pjrt_backplane_${NAME}.so)
@@ -143,6 +143,9 @@ if(BACKPLANE_PLUGINS)
         COMPONENT Plugins)
     endif()
   endforeach()
+  if(TARGET hipemu)  # beside the plugin, which looks for it there
+    install(TARGETS hipemu LIBRARY DESTINATION ${BACKPLANE_PLUGIN_SUBDIR} COMPONENT Plugins)
+  endif()
   if(BP_DNNL_LIBRARY AND TARGET pjrt_backplane_cpu)  # found by sdk/engine/kernels
     file(REAL_PATH ${BP_DNNL_LIBRARY} ONEDNN)
     get_filename_component(ONEDNN_NAME ${BP_DNNL_LIBRARY} NAME)
