@@ -163,6 +163,8 @@ endif()
 
 if(TARGET backplane)
   install(TARGETS backplane RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT Command)
+  # Where a program in bin/ that uses sdk/host/probe.h looks for it.
+  install(TARGETS backplane-probe RUNTIME DESTINATION libexec/backplane COMPONENT Command)
   # The command finds its data relative to its own location: ../share/backplane.
   foreach(PART cases levels profiles)
     install(DIRECTORY ${PROJECT_SOURCE_DIR}/conformance/${PART} DESTINATION ${BACKPLANE_SHARE}/conformance COMPONENT Command)
