@@ -37,6 +37,7 @@ class Device {
 
   const std::shared_ptr<Stream>& null_stream() const { return null_stream_; }
   std::shared_ptr<Stream> AddStream(unsigned flags, int priority);
+  // Of a stream that was closed.
   void RemoveStream(const Stream* stream);
   std::vector<std::shared_ptr<Stream>> Streams() const;  // the null stream first
 
@@ -65,6 +66,7 @@ class Device {
   std::shared_ptr<Stream> null_stream_;
   mutable Mutex mu_;
   std::vector<std::shared_ptr<Stream>> streams_ ABSL_GUARDED_BY(mu_);
+  int last_stream_ ABSL_GUARDED_BY(mu_) = 0;
   std::set<int> peers_ ABSL_GUARDED_BY(mu_);
   std::map<uint64_t, uint64_t> globals_ ABSL_GUARDED_BY(mu_);  // beginning to end
 };
