@@ -10,7 +10,6 @@
 #include <cstring>
 #include <map>
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -83,13 +82,14 @@ class HostImage : public KernelImage {
       }
       return true;
     };
-    // The split does not depend on anything but the number of blocks.
-    bool complete = true;
-    if (launch.host_threads > 1 && blocks >= kMinBlocksForThreads) {
-      bool second_complete = false;
-      std::thread second([&] { second_complete = run(blocks / 2, blocks); });
-      complete = run(0, blocks / 2);
-      second.join();
+    // The split depends on the number of blocks alone. Where another launch has the second thread, this one runs both
+    // halves.
+    bool complete = true, second_complete = true;
+    const uint32_t half = blocks / 2;
+    if (launch.second != nullptr && blocks >= kMinBlocksForThreads &&
+        launch.second->TryStart([&] { second_complete = run(half, blocks); })) {
+      complete = run(0, half);
+      launch.second->Await();
       complete = complete && second_complete;
     } else {
       complete = run(0, blocks);
