@@ -12,7 +12,7 @@ namespace backplane::hip::emulated {
 
 Device::Device(Runtime& runtime, int ordinal, std::unique_ptr<DeviceHeap> heap)
     : runtime_(runtime), ordinal_(ordinal), heap_(std::move(heap)) {
-  null_stream_ = std::make_shared<Stream>(*this, kStreamDefault, 0, true);
+  null_stream_ = std::make_shared<Stream>(*this, 0, kStreamDefault, 0);
 }
 
 void Device::Poison(hipError_t error, absl::string_view why) {
@@ -22,13 +22,14 @@ void Device::Poison(hipError_t error, absl::string_view why) {
 }
 
 std::shared_ptr<Stream> Device::AddStream(unsigned flags, int priority) {
-  auto stream = std::make_shared<Stream>(*this, flags, priority, false);
   MutexLock lock(mu_);
+  auto stream = std::make_shared<Stream>(*this, ++last_stream_, flags, priority);
   streams_.push_back(stream);
   return stream;
 }
 
 void Device::RemoveStream(const Stream* stream) {
+  runtime_.order().RemoveStream(stream->index());
   MutexLock lock(mu_);
   streams_.erase(std::remove_if(streams_.begin(), streams_.end(),
                                 [&](const std::shared_ptr<Stream>& other) { return other.get() == stream; }),

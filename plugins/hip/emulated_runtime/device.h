@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "plugins/hip/emulated_runtime/heap.h"
 #include "plugins/hip/emulated_runtime/ordering.h"
+#include "plugins/hip/emulated_runtime/second_thread.h"
 #include "plugins/hip/emulated_runtime/stream.h"
 #include "plugins/hip/runtime/hip_types.h"
 
@@ -29,6 +30,8 @@ class Device {
   int ordinal() const { return ordinal_; }
   DeviceHeap& heap() { return *heap_; }
   AccessLog& accesses() { return accesses_; }
+  // For launches of host images.
+  SecondThread& second_thread() { return second_thread_; }
 
   // The error that makes the device unusable until a reset; hipSuccess if none.
   hipError_t error() const { return static_cast<hipError_t>(error_.load(std::memory_order_acquire)); }
@@ -37,6 +40,7 @@ class Device {
 
   const std::shared_ptr<Stream>& null_stream() const { return null_stream_; }
   std::shared_ptr<Stream> AddStream(unsigned flags, int priority);
+  // Of a stream that was closed.
   void RemoveStream(const Stream* stream);
   std::vector<std::shared_ptr<Stream>> Streams() const;  // the null stream first
 
@@ -61,10 +65,12 @@ class Device {
   const int ordinal_;
   const std::unique_ptr<DeviceHeap> heap_;
   AccessLog accesses_;
+  SecondThread second_thread_;
   std::atomic<int> error_{hipSuccess};
   std::shared_ptr<Stream> null_stream_;
   mutable Mutex mu_;
   std::vector<std::shared_ptr<Stream>> streams_ ABSL_GUARDED_BY(mu_);
+  int last_stream_ ABSL_GUARDED_BY(mu_) = 0;
   std::set<int> peers_ ABSL_GUARDED_BY(mu_);
   std::map<uint64_t, uint64_t> globals_ ABSL_GUARDED_BY(mu_);  // beginning to end
 };

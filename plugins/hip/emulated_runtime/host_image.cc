@@ -10,7 +10,6 @@
 #include <cstring>
 #include <map>
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -86,12 +85,15 @@ class HostImage : public KernelImage {
       }
       return absl::OkStatus();
     };
-    if (launch.host_threads <= 1 || blocks < kMinBlocksForThreads) return run(0, blocks);
-    // The split does not depend on anything but the number of blocks.
+    // The split depends on the number of blocks alone. Where another launch has the second thread, this one runs both
+    // halves.
+    const uint32_t half = blocks / 2;
     absl::Status rest;
-    std::thread second([&] { rest = run(blocks / 2, blocks); });
-    const absl::Status first = run(0, blocks / 2);
-    second.join();
+    if (launch.second == nullptr || blocks < kMinBlocksForThreads ||
+        !launch.second->TryStart([&] { rest = run(half, blocks); }))
+      return run(0, blocks);
+    const absl::Status first = run(0, half);
+    launch.second->Await();
     return first.ok() ? rest : first;
   }
 

@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "plugins/hip/emulated_runtime/heap.h"
+#include "plugins/hip/emulated_runtime/second_thread.h"
 #include "plugins/hip/isa/interpreter.h"
 #include "plugins/hip/runtime/hip_types.h"
 
@@ -37,7 +38,7 @@ struct KernelLaunch {
   uint32_t dynamic_shared_bytes = 0;
   absl::Span<const uint8_t> arguments;
   const isa::MemoryGuard* guard = nullptr;
-  int host_threads = 1;
+  SecondThread* second = nullptr;  // may run blocks as well; may be null
 };
 
 // Thread-safe.

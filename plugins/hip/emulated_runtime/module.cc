@@ -105,7 +105,7 @@ hipError_t RunKernel(const PreparedKernel& launch, const OperationPtr& operation
   request.dynamic_shared_bytes = launch.dynamic_shared_bytes;
   request.arguments = launch.arguments;
   request.guard = &guard;
-  request.host_threads = device.runtime().settings().threads;
+  request.second = device.runtime().settings().threads > 1 ? &device.second_thread() : nullptr;
   const absl::Status status = image.Run(*launch.function->kernel, request);
   if (!status.ok()) {
     Report().Add(absl::StrCat(operation->text, ": ", std::string(status.message()),

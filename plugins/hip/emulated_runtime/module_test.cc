@@ -53,6 +53,24 @@ TEST_F(EmulatedModuleTest, EachBlockRunsOnceWithMemoryOfItsOwn) {
   }
 }
 
+// Launches on several streams at once share the second thread of the device.
+TEST_F(EmulatedModuleTest, LaunchesOfSeveralStreamsShareTheSecondThread) {
+  constexpr size_t kStreams = 3, kElements = 64 * 40;
+  hipFunction_t add = Kernel("add_one");
+  std::vector<void*> memory;
+  std::vector<hipStream_t> streams;
+  for (size_t s = 0; s < kStreams; ++s) {
+    streams.push_back(NewStream());
+    memory.push_back(Allocate(kElements * 4));
+    ASSERT_HIP(api_.hipMemsetD8Async(memory[s], 0, kElements * 4, streams[s]));
+  }
+  for (int round = 0; round < 50; ++round) {
+    for (size_t s = 0; s < kStreams; ++s) ASSERT_HIP(Launch(add, 40, 64, streams[s], Array{memory[s], kElements}));
+  }
+  ASSERT_HIP(api_.hipDeviceSynchronize());
+  for (size_t s = 0; s < kStreams; ++s) EXPECT_EQ(Read(memory[s], kElements), std::vector<float>(kElements, 50.0f));
+}
+
 TEST_F(EmulatedModuleTest, TellsAttributesAndOccupancy) {
   hipFunction_t kernel = Kernel("block_numbers");
   int value = 0;

@@ -24,8 +24,18 @@ uint64_t VectorClock::Get(int stream) const {
 
 int OrderTracker::AddStream() {
   MutexLock lock(mu_);
+  if (!unused_.empty()) {
+    const int stream = unused_.back();
+    unused_.pop_back();
+    return stream;
+  }
   streams_.emplace_back();
   return static_cast<int>(streams_.size()) - 1;
+}
+
+void OrderTracker::RemoveStream(int stream) {
+  MutexLock lock(mu_);
+  unused_.push_back(stream);
 }
 
 OperationPtr OrderTracker::Begin(int stream, std::string text) {

@@ -49,7 +49,10 @@ using OperationPtr = std::shared_ptr<const Operation>;
 // The clocks of all streams and of the host. Thread-safe.
 class OrderTracker {
  public:
+  // The index of a new stream. Those of removed streams, all of whose work has finished, are used again, so that clocks
+  // stay short; the new stream counts on and is after the old one.
   int AddStream();
+  void RemoveStream(int stream);
   // A stream's next operation, after what the host has seen finish.
   OperationPtr Begin(int stream, std::string text);
   // What comes later on the stream is after `clock`.
@@ -60,6 +63,7 @@ class OrderTracker {
  private:
   mutable Mutex mu_;
   std::vector<VectorClock> streams_ ABSL_GUARDED_BY(mu_);
+  std::vector<int> unused_ ABSL_GUARDED_BY(mu_);
   VectorClock host_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -76,6 +76,15 @@ TEST_F(OrderingTest, FreedMemoryBeginsAnew) {
   EXPECT_TRUE(log_.Record(order_.Begin(second_, "d"), 128, 129, true).has_value());
 }
 
+TEST_F(OrderingTest, RemovedStreamsAreUsedAgain) {
+  EXPECT_FALSE(log_.Record(order_.Begin(second_, "a"), 0, 64, true).has_value());
+  order_.RemoveStream(second_);
+  EXPECT_EQ(order_.AddStream(), second_);
+  EXPECT_FALSE(log_.Record(order_.Begin(second_, "b"), 0, 64, true).has_value());  // is after the old stream's
+  EXPECT_TRUE(log_.Record(order_.Begin(first_, "c"), 0, 64, false).has_value());
+  EXPECT_GT(order_.AddStream(), second_);
+}
+
 TEST_F(OrderingTest, PartsOfARangeKeepTheirWriters) {
   EXPECT_FALSE(log_.Record(order_.Begin(first_, "a"), 0, 300, true).has_value());
   order_.Order(second_, order_.ClockOf(first_));

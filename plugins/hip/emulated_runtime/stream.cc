@@ -11,18 +11,18 @@
 
 namespace backplane::hip::emulated {
 
-Stream::Stream(Device& device, unsigned flags, int priority, bool is_null)
+Stream::Stream(Device& device, int number, unsigned flags, int priority)
     : device_(device),
+      number_(number),
       index_(device.runtime().order().AddStream()),
       flags_(flags),
-      priority_(priority),
-      is_null_(is_null) {}
+      priority_(priority) {}
 
 Stream::~Stream() { Close(true); }
 
 std::string Stream::Describe() const {
-  return is_null_ ? absl::StrCat("the null stream of device ", device_.ordinal())
-                  : absl::StrCat("stream ", index_, " of device ", device_.ordinal());
+  return is_null() ? absl::StrCat("the null stream of device ", device_.ordinal())
+                   : absl::StrCat("stream ", number_, " of device ", device_.ordinal());
 }
 
 StreamPosition Stream::Enqueue(Work work, std::vector<StreamPosition> after) {

@@ -44,16 +44,17 @@ struct Work {
 // Thread-safe. Held by shared_ptr; Close() ends its thread.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
-  Stream(Device& device, unsigned flags, int priority, bool is_null);
+  // `number`: for the report; 0 is the null stream.
+  Stream(Device& device, int number, unsigned flags, int priority);
   ~Stream();
 
   Device& device() const { return device_; }
   int index() const { return index_; }
   unsigned flags() const { return flags_; }
   int priority() const { return priority_; }
-  bool is_null() const { return is_null_; }
+  bool is_null() const { return number_ == 0; }
   // Whether the stream and the null stream wait for each other.
-  bool is_blocking() const { return is_null_ || (flags_ & kStreamNonBlocking) == 0; }
+  bool is_blocking() const { return is_null() || (flags_ & kStreamNonBlocking) == 0; }
   std::string Describe() const;  // "stream 3 of device 0"
 
   // Appends work that waits for `after` first. Returns its position.
@@ -78,10 +79,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void RunOne(Queued& queued);
 
   Device& device_;
-  const int index_;
+  const int number_;
+  const int index_;  // of the order
   const unsigned flags_;
   const int priority_;
-  const bool is_null_;
 
   Mutex mu_;
   CondVar changed_;
