@@ -25,10 +25,10 @@ absl::Status LdsState::Record(uint32_t wave, uint32_t address, uint32_t bytes, L
     if (access != LdsAccess::kAtomic && others(s.atomics)) other = s.atomics, did = "updated";
     if (access != LdsAccess::kRead && others(s.readers)) other = s.readers, did = "read";
     if (did != nullptr) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "byte ", i, " of LDS is ", access == LdsAccess::kRead ? "read" : "written", ", which ",
-          other == kSeveral ? std::string("another wave") : absl::StrCat("wave ", other - 1), " ", did,
-          " with no barrier between"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("byte ", i, " of LDS is ", access == LdsAccess::kRead ? "read" : "written", ", which ",
+                       other == kSeveral ? std::string("another wave") : absl::StrCat("wave ", other - 1), " ", did,
+                       " with no barrier between"));
     }
     uint8_t& mine = access == LdsAccess::kRead ? s.readers : access == LdsAccess::kWrite ? s.writer : s.atomics;
     mine = mine == 0 || mine == me ? me : kSeveral;

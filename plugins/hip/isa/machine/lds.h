@@ -12,7 +12,8 @@ namespace backplane::hip::isa {
 enum class LdsAccess : uint8_t { kRead, kWrite, kAtomic };
 
 // Between two barriers the waves of a group run in any order. Two waves may therefore not access one byte, unless both
-// read or both access it atomically. An access that a wave has not waited for when it reaches a barrier goes on behind it.
+// read or both access it atomically. An access that a wave has not waited for when it reaches a barrier goes on behind
+// it.
 class LdsState {
  public:
   // Begins a work group: `bytes` of LDS with a pattern that no program expects.
@@ -23,8 +24,8 @@ class LdsState {
   // Whether the wave may access the range now, which lies within LDS.
   absl::Status Record(uint32_t wave, uint32_t address, uint32_t bytes, LdsAccess access);
   void PassBarrier() { ++phase_; }
-  // Begins to remember the ranges that Record gets, for an access of the wave that may go on behind a barrier. Returns its
-  // number, which is valid for the wave's next kRemembered - 1 accesses.
+  // Begins to remember the ranges that Record gets, for an access of the wave that may go on behind a barrier. Returns
+  // its number, which is valid for the wave's next kRemembered - 1 accesses.
   uint32_t BeginAccess(uint32_t wave);
   // Records the access again, in the phase behind a barrier.
   absl::Status Repeat(uint32_t wave, uint32_t access);

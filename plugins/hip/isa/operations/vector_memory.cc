@@ -59,13 +59,13 @@ constexpr Operation Store(absl::string_view mnemonic, Handler execute, bool has_
   return o;
 }
 
-#define BACKPLANE_LOAD(NAME, BYTES, PACKING)                                                                      \
-  Load("global_load_" NAME, LoadVectors<Segment::kGlobal>, true, BYTES, Packing::PACKING),                        \
-      Load("flat_load_" NAME, LoadVectors<Segment::kFlat>, false, BYTES, Packing::PACKING),                       \
+#define BACKPLANE_LOAD(NAME, BYTES, PACKING)                                                \
+  Load("global_load_" NAME, LoadVectors<Segment::kGlobal>, true, BYTES, Packing::PACKING),  \
+      Load("flat_load_" NAME, LoadVectors<Segment::kFlat>, false, BYTES, Packing::PACKING), \
       Load("scratch_load_" NAME, LoadVectors<Segment::kScratch>, true, BYTES, Packing::PACKING)
-#define BACKPLANE_STORE(NAME, BYTES, PACKING)                                                                     \
-  Store("global_store_" NAME, StoreVectors<Segment::kGlobal>, true, BYTES, Packing::PACKING),                     \
-      Store("flat_store_" NAME, StoreVectors<Segment::kFlat>, false, BYTES, Packing::PACKING),                    \
+#define BACKPLANE_STORE(NAME, BYTES, PACKING)                                                  \
+  Store("global_store_" NAME, StoreVectors<Segment::kGlobal>, true, BYTES, Packing::PACKING),  \
+      Store("flat_store_" NAME, StoreVectors<Segment::kFlat>, false, BYTES, Packing::PACKING), \
       Store("scratch_store_" NAME, StoreVectors<Segment::kScratch>, true, BYTES, Packing::PACKING)
 
 constexpr Operation kVectorMemory[] = {

@@ -55,7 +55,8 @@ done:
   constexpr int kCount = 1000;
   std::vector<float> a(kCount), b(kCount), o(kCount + 8, -1.0f);
   for (int i = 0; i < kCount; ++i) a[i] = 0.25f * i, b[i] = 3.0f - i;
-  auto s = RunKernel(elf, "add", {11}, {96}, Arguments().Add(a.data()).Add(b.data()).Add(o.data()).Add(int32_t{kCount}));
+  auto s =
+      RunKernel(elf, "add", {11}, {96}, Arguments().Add(a.data()).Add(b.data()).Add(o.data()).Add(int32_t{kCount}));
   ASSERT_TRUE(s.ok()) << s.status();
   for (int i = 0; i < kCount; ++i) ASSERT_EQ(o[i], a[i] + b[i]) << i;
   EXPECT_EQ(o[kCount], -1.0f);
