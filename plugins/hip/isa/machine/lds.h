@@ -31,15 +31,16 @@ class LdsState {
   absl::Status Repeat(uint32_t wave, uint32_t access);
 
  private:
-  // The last accesses to a byte. Waves are numbered from 1 on; kSeveral are at least two.
-  struct Shadow {
-    uint32_t phase = 0;
-    uint8_t readers = 0, writer = 0, atomics = 0;
-  };
+  // The waves that accessed a byte: 8 bits for each kind of access, and the phase in the upper half. Waves are numbered from
+  // 1 on; kSeveral are at least two.
+  using Shadow = uint64_t;
   struct Range {
     uint32_t address, bytes;
     LdsAccess access;
   };
+  // The shadow after an access; zero if it is a race.
+  Shadow After(Shadow before, uint8_t me, LdsAccess access) const;
+  static absl::Status DescribeRace(Shadow s, uint32_t address, uint8_t me, LdsAccess access);
   static constexpr uint8_t kSeveral = 255;
   static constexpr uint32_t kRemembered = 64;  // lgkmcnt counts no more
 

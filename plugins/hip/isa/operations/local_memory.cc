@@ -11,22 +11,27 @@
 namespace backplane::hip::isa {
 namespace {
 
-// Lanes are served in groups whose data fill the 32 banks once. A group takes a pass for each different word of the
-// bank that has most of them.
+// Lanes are served in groups whose data fill the 32 banks once. A group takes a pass for each different word of the bank
+// that has most of them.
 void CountBankConflicts(Wave& wave, const LanePointers& p, uint32_t bytes) {
+  constexpr uint32_t kBanks = 32;
   const uint8_t* base = wave.group->lds.data();
   const int group = std::max(1, 128 / static_cast<int>(std::max(bytes, 4u)));
   for (int begin = 0; begin < wave.lanes; begin += group) {
-    uint32_t words[128], count = 0;
+    uint32_t words[kBanks][64];
+    uint8_t counts[kBanks] = {};
+    uint8_t passes = 1;
     for (int l = begin; l < std::min(begin + group, wave.lanes); ++l) {
       if (p.at[l] == nullptr) continue;
       const uint32_t first = static_cast<uint32_t>(p.at[l] - base) / 4;
-      for (uint32_t w = 0; w < (bytes + 3) / 4; ++w) words[count++] = first + w;
+      for (uint32_t word = first; word < first + (bytes + 3) / 4; ++word) {
+        const uint32_t bank = word % kBanks;
+        uint32_t* const end = words[bank] + counts[bank];
+        if (std::find(words[bank], end, word) != end) continue;
+        *end = word;
+        passes = std::max(passes, ++counts[bank]);
+      }
     }
-    std::sort(words, words + count);
-    count = static_cast<uint32_t>(std::unique(words, words + count) - words);
-    int in_bank[32] = {}, passes = 1;
-    for (uint32_t n = 0; n < count; ++n) passes = std::max(passes, ++in_bank[words[n] % 32]);
     wave.launch->statistics.lds_bank_conflicts += passes - 1;
   }
 }
