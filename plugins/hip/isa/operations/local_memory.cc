@@ -115,6 +115,7 @@ constexpr Operation LocalLoad(absl::string_view mnemonic, uint8_t bytes, Packing
                               uint16_t stride = 1) {
   Operation o = Custom(mnemonic, Category::kLds, LoadLocal, 1, Type::k32, Type::k32);
   o.parameter = AccessShape{bytes, packing, count, stride}.Encode();
+  o.load_order = Order::kLds;
   return o;
 }
 constexpr Operation LocalStore(absl::string_view mnemonic, uint8_t bytes, Packing packing, uint8_t count = 1,

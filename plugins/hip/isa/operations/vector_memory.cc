@@ -50,6 +50,7 @@ constexpr Operation Load(absl::string_view mnemonic, Handler execute, bool has_b
   Operation o = has_base ? Custom(mnemonic, Category::kGlobalLoad, execute, 1, Type::k32, Type::k64, Type::k64)
                          : Custom(mnemonic, Category::kGlobalLoad, execute, 1, Type::k32, Type::k64);
   o.parameter = AccessShape{bytes, packing}.Encode();
+  if (has_base) o.load_order = Order::kVectorMemory;  // a flat load has none
   return o;
 }
 constexpr Operation Store(absl::string_view mnemonic, Handler execute, bool has_base, uint8_t bytes, Packing packing) {
