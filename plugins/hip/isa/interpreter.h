@@ -1,14 +1,16 @@
 // Executes machine code of AMD GPUs on the host: the code objects that the plugin ships, instruction by instruction.
 //
 // A code object is an ELF file for the HSA runtime (EM_AMDGPU) with kernels for one machine, gfx1100 (wave32) or gfx942
-// (wave64). LLVM's disassembler decodes it; the interpreter gives each instruction its meaning by the ISA manuals ("RDNA3
-// Instruction Set Architecture", "AMD Instinct MI300 Instruction Set Architecture"). An instruction that it does not
-// know is an error that names the instruction, never a guess.
+// (wave64). LLVM's disassembler decodes it; the interpreter gives each instruction its meaning by the ISA manuals
+// ("RDNA3 Instruction Set Architecture", "AMD Instinct MI300 Instruction Set Architecture"). An instruction that it
+// does not know is an error that names the instruction, never a guess.
 //
 // The interpreter judges what a GPU would not tell:
-//   - a register that is read or overwritten while a load into it is outstanding (s_waitcnt is missing or too weak). Both
+//   - a register that is read or overwritten while a load into it is outstanding (s_waitcnt is missing or too weak).
+//   Both
 //     machines read the data of a store when they issue it, so a store holds no registers;
-//   - a byte of LDS that two waves access between two barriers, at least one of them writing, unless both do so atomically.
+//   - a byte of LDS that two waves access between two barriers, at least one of them writing, unless both do so
+//   atomically.
 //     An access that a wave has not waited for at a barrier goes on behind it;
 //   - a barrier that some waves of a work group never reach, because they have ended;
 //   - lanes of WMMA factors that have to be equal and are not;
@@ -64,8 +66,8 @@ struct KernelInfo {
 struct Statistics {
   int64_t instructions = 0;  // of waves
   int64_t valu = 0, salu = 0, matrix = 0, global_loads = 0, global_stores = 0, lds_accesses = 0, barriers = 0;
-  // Extra passes that LDS accesses of a wave take, as lanes use different words of one bank (32 banks of 4 bytes). A pass
-  // serves as many lanes as fill the banks once: 32 for accesses of up to 4 bytes, 16 of 8, 8 of 16.
+  // Extra passes that LDS accesses of a wave take, as lanes use different words of one bank (32 banks of 4 bytes). A
+  // pass serves as many lanes as fill the banks once: 32 for accesses of up to 4 bytes, 16 of 8, 8 of 16.
   int64_t lds_bank_conflicts = 0;
   int64_t global_load_bytes = 0, global_store_bytes = 0;
   std::map<std::string, int64_t> by_mnemonic;  // "v_wmma_f32_16x16x16_f16"
@@ -87,19 +89,18 @@ absl::StatusOr<std::unique_ptr<CodeObject>> LoadCodeObject(absl::string_view elf
 
 struct Launch {
   std::string kernel;
-  Dim3 blocks, threads;           // of the grid; of each work group
-  uint32_t dynamic_lds = 0;       // bytes behind the static ones
-  absl::Span<const uint8_t> kernarg;  // the explicit arguments; hidden ones are filled in by the interpreter
+  Dim3 blocks, threads;                // of the grid; of each work group
+  uint32_t dynamic_lds = 0;            // bytes behind the static ones
+  absl::Span<const uint8_t> kernarg;   // the explicit arguments; hidden ones are filled in by the interpreter
   const MemoryGuard* guard = nullptr;  // null: all memory is accessible
-  // Instructions of waves, after which the launch is given up with DeadlineExceeded; 0: no limit. A program that waits for a
-  // work group behind its own would never end.
+  // Instructions of waves, after which the launch is given up with DeadlineExceeded; 0: no limit. A program that waits
+  // for a work group behind its own would never end.
   int64_t max_instructions = 0;
 };
 
-// Runs all work groups of the launch, one after another, and within a group one wave after another, each until it reaches a
-// barrier or has run for some thousand instructions. Registers and LDS hold arbitrary values before a program writes them.
-// Several threads may execute one code object at once; global
-// atomics are atomic among them.
+// Runs all work groups of the launch, one after another, and within a group one wave after another, each until it
+// reaches a barrier or has run for some thousand instructions. Registers and LDS hold arbitrary values before a program
+// writes them. Several threads may execute one code object at once; global atomics are atomic among them.
 absl::StatusOr<Statistics> Execute(const CodeObject& code, const Launch& launch);
 
 }  // namespace backplane::hip::isa

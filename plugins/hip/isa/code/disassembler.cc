@@ -45,7 +45,8 @@ absl::StatusOr<std::unique_ptr<Disassembler>> Disassembler::Create(absl::string_
   p.assembly.reset(target->createMCAsmInfo(*p.registers, triple, p.options));
   p.instructions.reset(target->createMCInstrInfo());
   p.subtarget.reset(target->createMCSubtargetInfo(triple, cpu, ""));
-  p.context = std::make_unique<llvm::MCContext>(llvm::Triple(triple), p.assembly.get(), p.registers.get(), p.subtarget.get());
+  p.context =
+      std::make_unique<llvm::MCContext>(llvm::Triple(triple), p.assembly.get(), p.registers.get(), p.subtarget.get());
   p.disassembler.reset(target->createMCDisassembler(*p.subtarget, *p.context));
   p.printer.reset(target->createMCInstPrinter(llvm::Triple(triple), 0, *p.assembly, *p.instructions, *p.registers));
   if (p.disassembler == nullptr || p.printer == nullptr) {

@@ -43,14 +43,16 @@ absl::Status LoadedCode::Load(absl::string_view elf) {
   auto file = OpenElf(elf);
   if (!file) return NotACodeObject(file.takeError());
   const auto& header = file->getHeader();
-  if (header.e_ident[llvm::ELF::EI_CLASS] != llvm::ELF::ELFCLASS64) return NotACodeObject("the ELF file is not of 64 bits");
+  if (header.e_ident[llvm::ELF::EI_CLASS] != llvm::ELF::ELFCLASS64)
+    return NotACodeObject("the ELF file is not of 64 bits");
   if (header.e_machine != llvm::ELF::EM_AMDGPU) {
     return NotACodeObject(absl::StrCat("the ELF machine is ", static_cast<int>(header.e_machine), " instead of 224"));
   }
   if (header.e_type != llvm::ELF::ET_DYN) return NotACodeObject("the ELF file is not linked (ET_DYN)");
   const int version = header.e_ident[llvm::ELF::EI_ABIVERSION];
   if (version != llvm::ELF::ELFABIVERSION_AMDGPU_HSA_V4 && version != llvm::ELF::ELFABIVERSION_AMDGPU_HSA_V5) {
-    return absl::UnimplementedError(absl::StrCat("isa: code objects of version 4 and 5 are supported, not of ABI version ", version));
+    return absl::UnimplementedError(
+        absl::StrCat("isa: code objects of version 4 and 5 are supported, not of ABI version ", version));
   }
   const unsigned mach = header.e_flags & llvm::ELF::EF_AMDGPU_MACH;
   if (mach == llvm::ELF::EF_AMDGPU_MACH_AMDGCN_GFX1100) {
@@ -60,13 +62,14 @@ absl::Status LoadedCode::Load(absl::string_view elf) {
     target_ = "gfx942";
     machine_ = Machine::kGfx942;
   } else {
-    return absl::UnimplementedError(absl::StrCat("isa: gfx942 and gfx1100 are supported, not machine 0x", absl::Hex(mach),
-                                                 " of LLVM's EF_AMDGPU_MACH"));
+    return absl::UnimplementedError(absl::StrCat("isa: gfx942 and gfx1100 are supported, not machine 0x",
+                                                 absl::Hex(mach), " of LLVM's EF_AMDGPU_MACH"));
   }
   auto disassembler = Disassembler::Create(target_);
   if (!disassembler.ok()) return disassembler.status();
   disassembler_ = *std::move(disassembler);
-  for (auto step : {&LoadedCode::LoadSegments, &LoadedCode::ReadSymbols, &LoadedCode::Relocate, &LoadedCode::ReadMetadata}) {
+  for (auto step :
+       {&LoadedCode::LoadSegments, &LoadedCode::ReadSymbols, &LoadedCode::Relocate, &LoadedCode::ReadMetadata}) {
     if (absl::Status s = (this->*step)(elf); !s.ok()) return s;
   }
   return absl::OkStatus();
@@ -138,7 +141,8 @@ absl::Status LoadedCode::Relocate(absl::string_view elf) {
     auto table = file->getSection(section.sh_link);
     if (!table) return NotACodeObject(table.takeError());
     for (const auto& r : *relocations) {
-      if (r.r_offset > image_bytes_ || image_bytes_ - r.r_offset < 8) return NotACodeObject("a relocation exceeds the image");
+      if (r.r_offset > image_bytes_ || image_bytes_ - r.r_offset < 8)
+        return NotACodeObject("a relocation exceeds the image");
       uint64_t value = base_ + r.r_addend;
       const uint32_t type = r.getType(false);
       if (type == llvm::ELF::R_AMDGPU_ABS64) {
@@ -169,13 +173,15 @@ absl::Status LoadedCode::ReadMetadata(absl::string_view elf) {
     for (const auto& note : file->notes(segment, error)) {
       if (note.getName() != "AMDGPU" || note.getType() != llvm::ELF::NT_AMDGPU_METADATA) continue;
       const llvm::StringRef blob = note.getDescAsStringRef(segment.p_align == 8 ? 8 : 4);
-      if (absl::Status s = AppendKernelMetadata(absl::string_view(blob.data(), blob.size()), kernels); !s.ok()) return s;
+      if (absl::Status s = AppendKernelMetadata(absl::string_view(blob.data(), blob.size()), kernels); !s.ok())
+        return s;
     }
     if (error) return NotACodeObject(std::move(error));
   }
   for (KernelMetadata& k : kernels) {
     auto symbol = symbols_.find(k.descriptor_symbol);
-    if (symbol == symbols_.end()) return NotACodeObject(absl::StrCat("the symbol ", k.descriptor_symbol, " is missing"));
+    if (symbol == symbols_.end())
+      return NotACodeObject(absl::StrCat("the symbol ", k.descriptor_symbol, " is missing"));
     constexpr uint64_t kDescriptorBytes = 64;
     if (!Owns(symbol->second, kDescriptorBytes)) return NotACodeObject("a kernel descriptor exceeds the image");
     const uint8_t* d = reinterpret_cast<const uint8_t*>(symbol->second);

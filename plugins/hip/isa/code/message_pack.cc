@@ -25,7 +25,8 @@ class PackedReader {
     if (tag < 0xc0) return String(v, tag & 31);
     uint64_t n = 0;
     switch (tag) {
-      case 0xc0: return absl::OkStatus();
+      case 0xc0:
+        return absl::OkStatus();
       case 0xc2:
       case 0xc3:
         v.kind = PackedValue::Kind::kBool;
@@ -48,12 +49,16 @@ class PackedReader {
       }
       case 0xd9:
       case 0xda:
-      case 0xdb: return Take(size_t{1} << (tag - 0xd9), n) ? String(v, n) : Bad("ends early");
+      case 0xdb:
+        return Take(size_t{1} << (tag - 0xd9), n) ? String(v, n) : Bad("ends early");
       case 0xdc:
-      case 0xdd: return Take(size_t{2} << (tag - 0xdc), n) ? Array(v, n, depth) : Bad("ends early");
+      case 0xdd:
+        return Take(size_t{2} << (tag - 0xdc), n) ? Array(v, n, depth) : Bad("ends early");
       case 0xde:
-      case 0xdf: return Take(size_t{2} << (tag - 0xde), n) ? Map(v, n, depth) : Bad("ends early");
-      default: return Bad(absl::StrCat("has a value of the format 0x", absl::Hex(tag)));
+      case 0xdf:
+        return Take(size_t{2} << (tag - 0xde), n) ? Map(v, n, depth) : Bad("ends early");
+      default:
+        return Bad(absl::StrCat("has a value of the format 0x", absl::Hex(tag)));
     }
   }
 

@@ -36,12 +36,16 @@ absl::Status ReadString(const PackedValue& map, absl::string_view name, std::str
 absl::Status ReadKernel(const PackedValue& map, KernelMetadata& k) {
   if (absl::Status s = ReadString(map, ".name", k.info.name); !s.ok()) return s;
   if (absl::Status s = ReadString(map, ".symbol", k.descriptor_symbol); !s.ok()) return s;
-  const std::pair<const char*, uint32_t*> fields[] = {
-      {".kernarg_segment_size", &k.info.kernarg_bytes}, {".group_segment_fixed_size", &k.info.lds_bytes},
-      {".private_segment_fixed_size", &k.info.scratch_bytes}, {".vgpr_count", &k.info.vgprs},
-      {".agpr_count", &k.info.agprs}, {".sgpr_count", &k.info.sgprs}, {".vgpr_spill_count", &k.info.vgpr_spills},
-      {".sgpr_spill_count", &k.info.sgpr_spills}, {".wavefront_size", &k.info.wave_size},
-      {".max_flat_workgroup_size", &k.info.max_block_threads}};
+  const std::pair<const char*, uint32_t*> fields[] = {{".kernarg_segment_size", &k.info.kernarg_bytes},
+                                                      {".group_segment_fixed_size", &k.info.lds_bytes},
+                                                      {".private_segment_fixed_size", &k.info.scratch_bytes},
+                                                      {".vgpr_count", &k.info.vgprs},
+                                                      {".agpr_count", &k.info.agprs},
+                                                      {".sgpr_count", &k.info.sgprs},
+                                                      {".vgpr_spill_count", &k.info.vgpr_spills},
+                                                      {".sgpr_spill_count", &k.info.sgpr_spills},
+                                                      {".wavefront_size", &k.info.wave_size},
+                                                      {".max_flat_workgroup_size", &k.info.max_block_threads}};
   for (const auto& [name, to] : fields) {
     if (absl::Status s = ReadUint(map, name, *to); !s.ok()) return s;
   }

@@ -18,11 +18,20 @@ struct NamedRegister {
   uint8_t width;
 };
 constexpr NamedRegister kNamedRegisters[] = {
-    {"vcc", kVccLow, 2},          {"vcc_lo", kVccLow, 1},        {"vcc_hi", kVccLow + 1, 1},
-    {"exec", kExecLow, 2},        {"exec_lo", kExecLow, 1},      {"exec_hi", kExecLow + 1, 1},
-    {"m0", kM0, 1},               {"null", kNull, 1},            {"flat_scratch", 102, 2},
-    {"flat_scratch_lo", 102, 1},  {"flat_scratch_hi", 103, 1},   {"xnack_mask", 104, 2},
-    {"xnack_mask_lo", 104, 1},    {"xnack_mask_hi", 105, 1},
+    {"vcc", kVccLow, 2},
+    {"vcc_lo", kVccLow, 1},
+    {"vcc_hi", kVccLow + 1, 1},
+    {"exec", kExecLow, 2},
+    {"exec_lo", kExecLow, 1},
+    {"exec_hi", kExecLow + 1, 1},
+    {"m0", kM0, 1},
+    {"null", kNull, 1},
+    {"flat_scratch", 102, 2},
+    {"flat_scratch_lo", 102, 1},
+    {"flat_scratch_hi", 103, 1},
+    {"xnack_mask", 104, 2},
+    {"xnack_mask_lo", 104, 1},
+    {"xnack_mask_hi", 105, 1},
 };
 
 struct RegisterPrefix {
@@ -42,8 +51,8 @@ bool ParseIndices(absl::string_view text, uint32_t& first, uint32_t& last) {
   if (absl::ConsumePrefix(&text, "[")) {
     if (!absl::ConsumeSuffix(&text, "]")) return false;
     const std::pair<absl::string_view, absl::string_view> ends = absl::StrSplit(text, absl::MaxSplits(':', 1));
-    return absl::SimpleAtoi(ends.first, &first) && absl::SimpleAtoi(ends.second.empty() ? ends.first : ends.second, &last) &&
-           first <= last;
+    return absl::SimpleAtoi(ends.first, &first) &&
+           absl::SimpleAtoi(ends.second.empty() ? ends.first : ends.second, &last) && first <= last;
   }
   if (!absl::SimpleAtoi(text, &first)) return false;
   last = first;

@@ -53,7 +53,7 @@ std::optional<uint8_t> BitList(absl::string_view text) {
 
 std::optional<Select> SelectOf(absl::string_view name) {
   static constexpr std::pair<absl::string_view, Select> kNames[] = {
-      {"DWORD", Select::kDword},   {"WORD_0", Select::kWord0},  {"WORD_1", Select::kWord1}, {"BYTE_0", Select::kByte0},
+      {"DWORD", Select::kDword},  {"WORD_0", Select::kWord0}, {"WORD_1", Select::kWord1}, {"BYTE_0", Select::kByte0},
       {"BYTE_1", Select::kByte1}, {"BYTE_2", Select::kByte2}, {"BYTE_3", Select::kByte3}};
   for (const auto& [n, select] : kNames) {
     if (n == name) return select;
@@ -61,7 +61,8 @@ std::optional<Select> SelectOf(absl::string_view name) {
   return std::nullopt;
 }
 
-// The second word of a DPP instruction: the fields in front are a source register and modifiers, which the text has too.
+// The second word of a DPP instruction: the fields in front are a source register and modifiers, which the text has
+// too.
 void ReadDpp(Instruction& i, bool dpp8, LaneShuffle& shuffle) {
   const uint32_t word = i.words[i.bytes / 4 - 1];
   if (dpp8) {
@@ -97,8 +98,8 @@ bool ReadModifier(Instruction& i, absl::string_view part, ParsedModifiers& parse
   const std::pair<absl::string_view, absl::string_view> named = absl::StrSplit(part, absl::MaxSplits(':', 1));
   const auto& [name, value] = named;
   int64_t number = 0;
-  const bool has_number = absl::SimpleAtoi(value, &number) ||
-                          (absl::StartsWith(value, "0x") && absl::SimpleHexAtoi(value, &number));
+  const bool has_number =
+      absl::SimpleAtoi(value, &number) || (absl::StartsWith(value, "0x") && absl::SimpleHexAtoi(value, &number));
   if (name == "offset") {
     m.offset = has_number ? static_cast<int32_t>(number) : static_cast<int32_t>(i.words[0] & 0xffff);
     return has_number || absl::StartsWith(value, "swizzle(");
@@ -111,8 +112,8 @@ bool ReadModifier(Instruction& i, absl::string_view part, ParsedModifiers& parse
   if (name == "abid" && has_number) return m.abid = static_cast<uint8_t>(number), true;
   if (name == "blgp" && has_number) return m.blgp = static_cast<uint8_t>(number), true;
   static constexpr absl::string_view kDppNames[] = {
-      "quad_perm", "row_shl",    "row_shr",    "row_ror",     "row_bcast", "row_newbcast", "row_share", "row_xmask",
-      "row_mask",  "bank_mask",  "bound_ctrl", "fi",          "wave_shl",  "wave_shr",     "wave_rol",  "wave_ror",
+      "quad_perm", "row_shl",    "row_shr",        "row_ror", "row_bcast", "row_newbcast", "row_share", "row_xmask",
+      "row_mask",  "bank_mask",  "bound_ctrl",     "fi",      "wave_shl",  "wave_shr",     "wave_rol",  "wave_ror",
       "dpp8",      "row_mirror", "row_half_mirror"};
   for (absl::string_view dpp : kDppNames) {
     if (name != dpp) continue;
@@ -246,8 +247,8 @@ absl::Status ParseInstruction(Machine machine, Instruction& i) {
   i.execute = op->execute;
   if (op->packed && !parsed.has_op_sel_hi) m.op_sel_hi = op->mixed ? 0 : 7;
   if (!op->uses_simm16 && !op->variable_operands && i.operand_count != op->results + op->sources) {
-    return absl::UnimplementedError(absl::StrCat("'", i.text, "' has ", i.operand_count, " operands instead of ",
-                                                 op->results + op->sources));
+    return absl::UnimplementedError(
+        absl::StrCat("'", i.text, "' has ", i.operand_count, " operands instead of ", op->results + op->sources));
   }
   ApplyOpSel(i);
   for (int s = 0; s < 2; ++s) {

@@ -7,8 +7,8 @@
 
 namespace backplane::hip::isa {
 
-// Fills in operation, operands, modifiers and touched registers from `i.text` and `i.words`. Unimplemented, with the text,
-// for an operation, operand or modifier that the interpreter does not know.
+// Fills in operation, operands, modifiers and touched registers from `i.text` and `i.words`. Unimplemented, with the
+// text, for an operation, operand or modifier that the interpreter does not know.
 absl::Status ParseInstruction(Machine machine, Instruction& i);
 
 }  // namespace backplane::hip::isa

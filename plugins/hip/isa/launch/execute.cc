@@ -19,7 +19,9 @@ constexpr uint32_t kMaxLds = 64 * 1024;
 constexpr uint32_t kMaxArguments = 1 << 20;
 
 absl::Status CheckLaunch(const KernelInfo& kernel, const Launch& launch) {
-  auto bad = [&](auto... parts) { return absl::InvalidArgumentError(absl::StrCat("isa: ", kernel.name, ": ", parts...)); };
+  auto bad = [&](auto... parts) {
+    return absl::InvalidArgumentError(absl::StrCat("isa: ", kernel.name, ": ", parts...));
+  };
   const Dim3 &b = launch.blocks, &t = launch.threads;
   if (b.x == 0 || b.y == 0 || b.z == 0 || t.x == 0 || t.y == 0 || t.z == 0) return bad("a dimension of the grid is 0");
   const uint64_t threads = uint64_t{t.x} * t.y * t.z;
@@ -45,15 +47,30 @@ void AddCounts(const LaunchState& state, Statistics& s) {
       s.by_mnemonic[i.mnemonic] += counts[n];
       if (i.operation == nullptr) continue;
       switch (i.operation->category) {
-        case Category::kScalar: s.salu += counts[n]; break;
-        case Category::kVector: s.valu += counts[n]; break;
-        case Category::kMatrix: s.matrix += counts[n]; break;
-        case Category::kGlobalLoad: s.global_loads += counts[n]; break;
-        case Category::kGlobalStore: s.global_stores += counts[n]; break;
-        case Category::kLds: s.lds_accesses += counts[n]; break;
-        case Category::kBarrier: s.barriers += counts[n]; break;
+        case Category::kScalar:
+          s.salu += counts[n];
+          break;
+        case Category::kVector:
+          s.valu += counts[n];
+          break;
+        case Category::kMatrix:
+          s.matrix += counts[n];
+          break;
+        case Category::kGlobalLoad:
+          s.global_loads += counts[n];
+          break;
+        case Category::kGlobalStore:
+          s.global_stores += counts[n];
+          break;
+        case Category::kLds:
+          s.lds_accesses += counts[n];
+          break;
+        case Category::kBarrier:
+          s.barriers += counts[n];
+          break;
         case Category::kScalarLoad:
-        case Category::kOther: break;
+        case Category::kOther:
+          break;
       }
     }
   }
@@ -65,7 +82,8 @@ absl::StatusOr<Statistics> Execute(const CodeObject& object, const Launch& launc
   // LoadCodeObject makes no other code objects.
   const auto& code = static_cast<const LoadedCode&>(object);
   const std::vector<KernelInfo>& kernels = code.kernels();
-  const auto kernel = std::find_if(kernels.begin(), kernels.end(), [&](const KernelInfo& k) { return k.name == launch.kernel; });
+  const auto kernel =
+      std::find_if(kernels.begin(), kernels.end(), [&](const KernelInfo& k) { return k.name == launch.kernel; });
   if (kernel == kernels.end()) {
     return absl::NotFoundError(absl::StrCat("isa: the code object has no kernel ", launch.kernel));
   }

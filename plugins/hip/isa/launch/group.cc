@@ -17,8 +17,14 @@ constexpr uint64_t kSlice = 20000;
 
 // enable_sgpr_... of the kernel descriptor, in the order of the registers.
 enum Property : uint16_t {
-  kPrivateBuffer = 1, kDispatchPtr = 2, kQueuePtr = 4, kKernargPtr = 8, kDispatchId = 16, kFlatScratch = 32,
-  kPrivateSize = 64, kWave32 = 1 << 10,
+  kPrivateBuffer = 1,
+  kDispatchPtr = 2,
+  kQueuePtr = 4,
+  kKernargPtr = 8,
+  kDispatchId = 16,
+  kFlatScratch = 32,
+  kPrivateSize = 64,
+  kWave32 = 1 << 10,
 };
 
 }  // namespace
@@ -31,7 +37,8 @@ void Wave::Enter(const Function* f, uint32_t at) {
   counts = n.data();
 }
 
-absl::StatusOr<std::unique_ptr<GroupRunner>> GroupRunner::Create(LaunchState* state, size_t kernel, const Launch& launch) {
+absl::StatusOr<std::unique_ptr<GroupRunner>> GroupRunner::Create(LaunchState* state, size_t kernel,
+                                                                 const Launch& launch) {
   const KernelDescriptor& d = state->code->descriptor(kernel);
   auto unknown = [&](absl::string_view what) {
     return absl::UnimplementedError(absl::StrCat("isa: ", state->kernel->name, ": ", what));
@@ -50,7 +57,8 @@ absl::StatusOr<std::unique_ptr<GroupRunner>> GroupRunner::Create(LaunchState* st
     return absl::InvalidArgumentError(absl::StrCat("isa: ", state->kernel->name, ": the entry is no instruction"));
   }
   constexpr uint32_t kMaxScratch = 1 << 20;
-  if (d.scratch_bytes > kMaxScratch) return unknown(absl::StrCat(d.scratch_bytes, " bytes of private memory for each lane"));
+  if (d.scratch_bytes > kMaxScratch)
+    return unknown(absl::StrCat(d.scratch_bytes, " bytes of private memory for each lane"));
   g->lanes_ = wave32 ? 32 : 64;
   g->threads_ = launch.threads.x * launch.threads.y * launch.threads.z;
   g->scratch_bytes_ = d.scratch_bytes + (state->code->UsesDynamicStack(kernel) ? kDynamicStack : 0);
@@ -73,7 +81,8 @@ void GroupRunner::Begin(Wave& wave, uint32_t number) {
   wave.group = &group_;
   wave.scratch_bytes = scratch_bytes_;
   wave.scratch = reinterpret_cast<uint8_t*>(scratch_.data()) + size_t{number} * lanes_ * scratch_bytes_;
-  wave.vectors = reinterpret_cast<uint32_t(*)[kMaxLanes]>(registers_.data() + size_t{number} * kVectorRegisters * kMaxLanes);
+  wave.vectors =
+      reinterpret_cast<uint32_t(*)[kMaxLanes]>(registers_.data() + size_t{number} * kVectorRegisters * kMaxLanes);
   // The registers that the kernel has, in the granules in which they are given.
   const uint32_t given = ((d.resource1 & 63) + 1) * 8;
   std::fill_n(&wave.vectors[0][0], size_t{std::min(given, kVectorRegisters * 1u)} * kMaxLanes, kUndefined);
@@ -143,8 +152,8 @@ void GroupRunner::RunWave(Wave& wave) {
 absl::Status GroupRunner::Describe(const Wave& wave) const {
   const Instruction& i = *wave.last;
   std::string where = absl::StrCat("isa: ", state_->kernel->name, ": '", i.text, "' at ", wave.function->name, "+0x",
-                                   absl::Hex(i.address - wave.function->address), ", work group (", group_.block[0], ", ",
-                                   group_.block[1], ", ", group_.block[2], "), wave ", wave.number);
+                                   absl::Hex(i.address - wave.function->address), ", work group (", group_.block[0],
+                                   ", ", group_.block[1], ", ", group_.block[2], "), wave ", wave.number);
   if (wave.failed_lane >= 0) absl::StrAppend(&where, ", lane ", wave.failed_lane);
   return absl::Status(wave.status.code(), absl::StrCat(where, ": ", wave.status.message()));
 }
@@ -187,8 +196,8 @@ absl::Status GroupRunner::Run(uint32_t x, uint32_t y, uint32_t z) {
           absl::StrCat("the barrier is never reached by ", ended, " of ", waves_.size(), " waves, which have ended")));
       return Describe(failed);
     } else if (state_->instructions_left == 0) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("isa: ", state_->kernel->name, ": more than ", launch_.max_instructions, " instructions of waves"));
+      return absl::DeadlineExceededError(absl::StrCat("isa: ", state_->kernel->name, ": more than ",
+                                                      launch_.max_instructions, " instructions of waves"));
     }
   }
 }

@@ -1,5 +1,5 @@
-// An instruction in the form that the interpreter executes: a function and operands, made once from the text that LLVM's
-// disassembler prints (decode/parse.h).
+// An instruction in the form that the interpreter executes: a function and operands, made once from the text that
+// LLVM's disassembler prints (decode/parse.h).
 #ifndef BACKPLANE_PLUGINS_HIP_ISA_MACHINE_INSTRUCTION_H_
 #define BACKPLANE_PLUGINS_HIP_ISA_MACHINE_INSTRUCTION_H_
 
@@ -19,7 +19,8 @@ enum class Order : uint8_t { kNone, kVectorMemory, kStore, kLds };
 
 enum class Machine : uint8_t { kGfx942, kGfx1100 };
 
-// How an operation reads an operand. 16-bit values are in the lower half of a register unless a modifier selects another.
+// How an operation reads an operand. 16-bit values are in the lower half of a register unless a modifier selects
+// another.
 enum class Type : uint8_t { kNone, k16, kF16, kBF16, k32, kF32, k64, kI64, kF64, k96, k128, kMask };
 
 constexpr bool IsFloat(Type t) { return t == Type::kF16 || t == Type::kBF16 || t == Type::kF32 || t == Type::kF64; }
@@ -36,9 +37,9 @@ struct Operand {
   bool is_float = false;     // an inline constant like 0.5, whose bits depend on the operation's type
   bool is_literal = false;   // 32 bits behind the instruction, printed as a hexadecimal number
   bool is_aperture = false;  // the upper halves of flat addresses
-  uint8_t width = 1;      // registers
-  uint16_t index = 0;     // of the first register, see Wave
-  uint64_t value = 0;     // of an immediate: bits, after Bind() as the type of the operation wants them
+  uint8_t width = 1;         // registers
+  uint16_t index = 0;        // of the first register, see Wave
+  uint64_t value = 0;        // of an immediate: bits, after Bind() as the type of the operation wants them
   double number = 0;
   bool operator==(const Operand&) const = default;
 };
@@ -47,7 +48,7 @@ struct Operand {
 struct LaneShuffle {
   enum class Kind : uint8_t { kNone, kDpp16, kDpp8 };
   Kind kind = Kind::kNone;
-  uint16_t control = 0;     // DPP16: the field dpp_ctrl
+  uint16_t control = 0;  // DPP16: the field dpp_ctrl
   uint8_t row_mask = 15, bank_mask = 15;
   bool bound_control = false;   // lanes without a source read zero instead of being disabled
   bool fetch_inactive = false;  // lanes that EXEC disables can be read
@@ -61,7 +62,7 @@ struct Modifiers {
   bool returns = false;      // glc or sc0: an atomic returns the value before
   bool lds = false, gds = false;
   int32_t offset = 0, offset0 = 0, offset1 = 0;
-  Select destination = Select::kDword;                           // SDWA, and op_sel's last bit
+  Select destination = Select::kDword;                                                 // SDWA, and op_sel's last bit
   enum class Unused : uint8_t { kPad, kSignExtend, kPreserve } unused = Unused::kPad;  // SDWA: the rest of the register
   bool has_destination_select = false;
   uint8_t op_sel = 0, op_sel_hi = 0, neg_lo = 0, neg_hi = 0;  // a bit for each source
@@ -80,7 +81,17 @@ inline constexpr uint16_t kAccumulators = 256;
 inline constexpr uint16_t kScalarRegisters = 128;
 inline constexpr uint16_t kVccLow = 106, kNull = 124, kM0 = 125, kExecLow = 126;
 
-enum class Category : uint8_t { kScalar, kVector, kMatrix, kScalarLoad, kGlobalLoad, kGlobalStore, kLds, kBarrier, kOther };
+enum class Category : uint8_t {
+  kScalar,
+  kVector,
+  kMatrix,
+  kScalarLoad,
+  kGlobalLoad,
+  kGlobalStore,
+  kLds,
+  kBarrier,
+  kOther
+};
 
 // One operation on all lanes of a wave: the rows that the sources were read into, and the row for the result. A row has
 // an element for each lane: 4 bytes, 8 for 64-bit types.
@@ -106,11 +117,11 @@ struct Operation {
   // The result's register is a further source, after those of the text: v_fmac.
   bool accumulates = false;
   bool reads_vcc = false;
-  bool keeps_upper_half = false;  // gfx942: a 16-bit result leaves the upper half of its register as it is
+  bool keeps_upper_half = false;    // gfx942: a 16-bit result leaves the upper half of its register as it is
   Order load_order = Order::kNone;  // of what a load writes, which may be overwritten by a later load of the order
-  bool packed = false;         // the function takes op_sel, op_sel_hi, neg_lo and neg_hi itself
-  bool mixed = false;          // op_sel_hi is zero unless it stands in the text
-  bool handles_clamp = false;  // the function takes the modifier itself
+  bool packed = false;              // the function takes op_sel, op_sel_hi, neg_lo and neg_hi itself
+  bool mixed = false;               // op_sel_hi is zero unless it stands in the text
+  bool handles_clamp = false;       // the function takes the modifier itself
   bool variable_operands = false;
   // The operands of the text are not read: the function takes Instruction::simm16.
   bool uses_simm16 = false;

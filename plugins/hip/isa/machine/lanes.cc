@@ -11,7 +11,7 @@ namespace {
 // What an operation computed, before it is written.
 struct Computed {
   Row row;
-  uint64_t mask = 0;       // lanes that are written
+  uint64_t mask = 0;  // lanes that are written
   uint64_t mask_out = 0;
 };
 

@@ -2,9 +2,9 @@
 //
 //   {"v_add_f32", Lanes<[](float a, float b) { return a + b; }>()}
 //
-// The function's parameters are the sources, its result is the result. Besides them stand bits of masks that have one for
-// each lane: a `bool` parameter is a bit that is read (a carry), a `bool&` parameter one that is written, and a result of
-// type `bool` is one that is written. A row stores 16-bit elements in 32 bits.
+// The function's parameters are the sources, its result is the result. Besides them stand bits of masks that have one
+// for each lane: a `bool` parameter is a bit that is read (a carry), a `bool&` parameter one that is written, and a
+// result of type `bool` is one that is written. A row stores 16-bit elements in 32 bits.
 #ifndef BACKPLANE_PLUGINS_HIP_ISA_MACHINE_LANES_H_
 #define BACKPLANE_PLUGINS_HIP_ISA_MACHINE_LANES_H_
 
@@ -19,8 +19,8 @@
 
 namespace backplane::hip::isa {
 
-// 16-bit floats, computed as float: sums, products, quotients and roots of halves that are rounded to float and then to half
-// are rounded correctly.
+// 16-bit floats, computed as float: sums, products, quotients and roots of halves that are rounded to float and then to
+// half are rounded correctly.
 struct Half {
   float v;
 };
@@ -62,9 +62,8 @@ struct Signature<R (C::*)(A...) const> {
   // The number of the source that parameter I is: parameters that are mask bits do not count.
   template <size_t I>
   static constexpr size_t SourceIndex() {
-    return []<size_t... J>(std::index_sequence<J...>) {
-      return (size_t{0} + ... + (IsBit<Parameter<J>>() ? 0 : 1));
-    }(std::make_index_sequence<I>());
+    return []<size_t... J>(std::index_sequence<J...>) { return (size_t{0} + ... + (IsBit<Parameter<J>>() ? 0 : 1)); }
+    (std::make_index_sequence<I>());
   }
   template <class T>
   static constexpr bool IsBit() {
@@ -142,7 +141,8 @@ constexpr Operation Lanes(absl::string_view mnemonic) {
       if constexpr (!S::template IsBit<T>()) o.types[n++] = Element<T>::kType;
     };
     (add(std::type_identity<typename S::template Parameter<I>>()), ...);
-  }(std::make_index_sequence<S::kCount>());
+  }
+  (std::make_index_sequence<S::kCount>());
   if constexpr (S::kReadsMask) o.types[n++] = Type::kMask;
   o.sources = static_cast<uint8_t>(n - o.results);
   return o;

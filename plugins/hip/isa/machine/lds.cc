@@ -12,28 +12,54 @@ void LdsState::Reset(uint32_t bytes) {
   phase_ += 2;
 }
 
+namespace {
+
+uint8_t WaveOf(uint64_t shadow, LdsAccess access) { return static_cast<uint8_t>(shadow >> (8 * static_cast<int>(access))); }
+bool IsOther(uint64_t shadow, LdsAccess access, uint8_t me) {
+  const uint8_t wave = WaveOf(shadow, access);
+  return wave != 0 && wave != me;
+}
+
+}  // namespace
+
+LdsState::Shadow LdsState::After(Shadow before, uint8_t me, LdsAccess access) const {
+  if (before >> 32 != phase_) before = Shadow{phase_} << 32;
+  const bool race = IsOther(before, LdsAccess::kWrite, me) ||
+                    (access != LdsAccess::kAtomic && IsOther(before, LdsAccess::kAtomic, me)) ||
+                    (access != LdsAccess::kRead && IsOther(before, LdsAccess::kRead, me));
+  if (race) return 0;
+  const uint8_t wave = WaveOf(before, access), now = wave == 0 || wave == me ? me : kSeveral;
+  const int shift = 8 * static_cast<int>(access);
+  return (before & ~(Shadow{0xff} << shift)) | Shadow{now} << shift;
+}
+
 absl::Status LdsState::Record(uint32_t wave, uint32_t address, uint32_t bytes, LdsAccess access) {
   const uint8_t me = static_cast<uint8_t>(wave + 1);
   if (access_ != 0) accesses_[access_].push_back({address, bytes, access});
+  // Neighbouring bytes mostly have the same shadow. No shadow in use is zero.
+  Shadow before = 0, after = 0;
   for (uint32_t i = address; i < address + bytes; ++i) {
-    Shadow& s = shadow_[i];
-    if (s.phase != phase_) s = {phase_, 0, 0, 0};
-    auto others = [me](uint8_t who) { return who != 0 && who != me; };
-    uint8_t other = 0;
-    const char* did = nullptr;
-    if (others(s.writer)) other = s.writer, did = "wrote";
-    if (access != LdsAccess::kAtomic && others(s.atomics)) other = s.atomics, did = "updated";
-    if (access != LdsAccess::kRead && others(s.readers)) other = s.readers, did = "read";
-    if (did != nullptr) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "byte ", i, " of LDS is ", access == LdsAccess::kRead ? "read" : "written", ", which ",
-          other == kSeveral ? std::string("another wave") : absl::StrCat("wave ", other - 1), " ", did,
-          " with no barrier between"));
+    if (shadow_[i] != before || after == 0) {
+      before = shadow_[i];
+      after = After(before, me, access);
+      if (after == 0) return DescribeRace(before, i, me, access);
     }
-    uint8_t& mine = access == LdsAccess::kRead ? s.readers : access == LdsAccess::kWrite ? s.writer : s.atomics;
-    mine = mine == 0 || mine == me ? me : kSeveral;
+    shadow_[i] = after;
   }
   return absl::OkStatus();
+}
+
+absl::Status LdsState::DescribeRace(Shadow s, uint32_t address, uint8_t me, LdsAccess access) {
+  static constexpr const char* kDid[] = {"read", "wrote", "updated"};
+  int what = 0;
+  for (int a = 0; a < 3; ++a) {
+    if (IsOther(s, static_cast<LdsAccess>(a), me) && (a != 0 || access != LdsAccess::kRead)) what = a;
+  }
+  const uint8_t other = WaveOf(s, static_cast<LdsAccess>(what));
+  return absl::FailedPreconditionError(
+      absl::StrCat("byte ", address, " of LDS is ", access == LdsAccess::kRead ? "read" : "written", ", which ",
+                   other == kSeveral ? std::string("another wave") : absl::StrCat("wave ", other - 1), " ", kDid[what],
+                   " with no barrier between"));
 }
 
 uint32_t LdsState::BeginAccess(uint32_t wave) {

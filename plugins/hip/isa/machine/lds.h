@@ -12,7 +12,8 @@ namespace backplane::hip::isa {
 enum class LdsAccess : uint8_t { kRead, kWrite, kAtomic };
 
 // Between two barriers the waves of a group run in any order. Two waves may therefore not access one byte, unless both
-// read or both access it atomically. An access that a wave has not waited for when it reaches a barrier goes on behind it.
+// read or both access it atomically. An access that a wave has not waited for when it reaches a barrier goes on behind
+// it.
 class LdsState {
  public:
   // Begins a work group: `bytes` of LDS with a pattern that no program expects.
@@ -23,22 +24,23 @@ class LdsState {
   // Whether the wave may access the range now, which lies within LDS.
   absl::Status Record(uint32_t wave, uint32_t address, uint32_t bytes, LdsAccess access);
   void PassBarrier() { ++phase_; }
-  // Begins to remember the ranges that Record gets, for an access of the wave that may go on behind a barrier. Returns its
-  // number, which is valid for the wave's next kRemembered - 1 accesses.
+  // Begins to remember the ranges that Record gets, for an access of the wave that may go on behind a barrier. Returns
+  // its number, which is valid for the wave's next kRemembered - 1 accesses.
   uint32_t BeginAccess(uint32_t wave);
   // Records the access again, in the phase behind a barrier.
   absl::Status Repeat(uint32_t wave, uint32_t access);
 
  private:
-  // The last accesses to a byte. Waves are numbered from 1 on; kSeveral are at least two.
-  struct Shadow {
-    uint32_t phase = 0;
-    uint8_t readers = 0, writer = 0, atomics = 0;
-  };
+  // The waves that accessed a byte: 8 bits for each kind of access, and the phase in the upper half. Waves are numbered from
+  // 1 on; kSeveral are at least two.
+  using Shadow = uint64_t;
   struct Range {
     uint32_t address, bytes;
     LdsAccess access;
   };
+  // The shadow after an access; zero if it is a race.
+  Shadow After(Shadow before, uint8_t me, LdsAccess access) const;
+  static absl::Status DescribeRace(Shadow s, uint32_t address, uint8_t me, LdsAccess access);
   static constexpr uint8_t kSeveral = 255;
   static constexpr uint32_t kRemembered = 64;  // lgkmcnt counts no more
 

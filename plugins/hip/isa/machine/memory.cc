@@ -25,9 +25,10 @@ bool IsGlobal(const LaunchState& launch, uint64_t address, uint64_t bytes, bool 
 
 uint8_t* ResolveScratch(Wave& wave, uint64_t address, uint32_t bytes, int lane) {
   if (address > wave.scratch_bytes || bytes > wave.scratch_bytes - address) {
-    wave.Fail(absl::OutOfRangeError(absl::StrCat("private memory of ", wave.scratch_bytes, " bytes is accessed at byte ",
-                                                 static_cast<int64_t>(address), ", ", bytes, " bytes")),
-              lane);
+    wave.Fail(
+        absl::OutOfRangeError(absl::StrCat("private memory of ", wave.scratch_bytes, " bytes is accessed at byte ",
+                                           static_cast<int64_t>(address), ", ", bytes, " bytes")),
+        lane);
     return nullptr;
   }
   return wave.scratch + static_cast<uint64_t>(lane) * wave.scratch_bytes + address;
@@ -36,8 +37,8 @@ uint8_t* ResolveScratch(Wave& wave, uint64_t address, uint32_t bytes, int lane) 
 uint8_t* ResolveLds(Wave& wave, uint32_t address, uint32_t bytes, LdsAccess access, int lane) {
   LdsState& lds = wave.group->lds;
   if (address > lds.size() || bytes > lds.size() - address) {
-    wave.Fail(absl::OutOfRangeError(absl::StrCat("LDS of ", lds.size(), " bytes is accessed at byte ", address, ", ", bytes,
-                                                 " bytes")),
+    wave.Fail(absl::OutOfRangeError(
+                  absl::StrCat("LDS of ", lds.size(), " bytes is accessed at byte ", address, ", ", bytes, " bytes")),
               lane);
     return nullptr;
   }
@@ -58,8 +59,8 @@ bool CheckGlobal(Wave& wave, uint64_t address, uint64_t bytes, bool write, int l
   return false;
 }
 
-bool ResolveLanes(Wave& wave, Segment segment, const Operand& address, const Operand& base, int64_t offset, uint32_t bytes,
-                  LdsAccess access, LanePointers& pointers) {
+bool ResolveLanes(Wave& wave, Segment segment, const Operand& address, const Operand& base, int64_t offset,
+                  uint32_t bytes, LdsAccess access, LanePointers& pointers) {
   const uint64_t exec = wave.exec();
   const bool write = access != LdsAccess::kRead;
   if (segment == Segment::kScratch) {
@@ -128,15 +129,28 @@ void LoadLane(const uint8_t* from, AccessShape shape, Wave& wave, uint16_t reg, 
   // With error correction, which gfx942 has, a load of half a register clears the other half.
   const uint32_t before = wave.machine == Machine::kGfx942 ? 0 : word;
   switch (shape.packing) {
-    case Packing::kUnsigned: word = half; break;
-    case Packing::kSigned: word = static_cast<uint32_t>(static_cast<int32_t>(extended)); break;
+    case Packing::kUnsigned:
+      word = half;
+      break;
+    case Packing::kSigned:
+      word = static_cast<uint32_t>(static_cast<int32_t>(extended));
+      break;
     case Packing::kLowHalf:
-    case Packing::kLowUnsigned: word = (before & 0xffff0000u) | half; break;
-    case Packing::kLowSigned: word = (before & 0xffff0000u) | static_cast<uint16_t>(extended); break;
+    case Packing::kLowUnsigned:
+      word = (before & 0xffff0000u) | half;
+      break;
+    case Packing::kLowSigned:
+      word = (before & 0xffff0000u) | static_cast<uint16_t>(extended);
+      break;
     case Packing::kHighHalf:
-    case Packing::kHighUnsigned: word = (before & 0xffffu) | static_cast<uint32_t>(half) << 16; break;
-    case Packing::kHighSigned: word = (before & 0xffffu) | static_cast<uint32_t>(static_cast<uint16_t>(extended)) << 16; break;
-    case Packing::kWords: break;
+    case Packing::kHighUnsigned:
+      word = (before & 0xffffu) | static_cast<uint32_t>(half) << 16;
+      break;
+    case Packing::kHighSigned:
+      word = (before & 0xffffu) | static_cast<uint32_t>(static_cast<uint16_t>(extended)) << 16;
+      break;
+    case Packing::kWords:
+      break;
   }
 }
 
@@ -160,7 +174,8 @@ RegisterRange ResultRange(const Operand& o) {
   return r;
 }
 
-void IssueVectorMemory(Wave& wave, const Instruction& i, Segment segment, RegisterRange registers, bool counts_as_store) {
+void IssueVectorMemory(Wave& wave, const Instruction& i, Segment segment, RegisterRange registers,
+                       bool counts_as_store) {
   if (segment == Segment::kFlat) {
     wave.outstanding.IssueFlat(registers, &i);
   } else if (counts_as_store && wave.machine == Machine::kGfx1100) {

@@ -15,11 +15,11 @@ enum class Segment : uint8_t { kGlobal, kFlat, kScratch, kLocal };
 // How a value in memory and one in registers correspond.
 enum class Packing : uint8_t {
   kWords,
-  kUnsigned,      // zero-extended
-  kSigned,        // sign-extended
-  kLowHalf,       // 16 bits of the register
+  kUnsigned,  // zero-extended
+  kSigned,    // sign-extended
+  kLowHalf,   // 16 bits of the register
   kHighHalf,
-  kLowUnsigned,   // a byte extended to the lower half
+  kLowUnsigned,  // a byte extended to the lower half
   kLowSigned,
   kHighUnsigned,
   kHighSigned,
@@ -28,9 +28,11 @@ enum class Packing : uint8_t {
 struct AccessShape {
   uint8_t bytes = 4;
   Packing packing = Packing::kWords;
-  uint8_t count = 1;        // ds_read2: two values
-  uint16_t stride = 1;      // of the offsets of the two, in values
-  constexpr int64_t Encode() const { return bytes | static_cast<int>(packing) << 8 | count << 16 | int64_t{stride} << 24; }
+  uint8_t count = 1;    // ds_read2: two values
+  uint16_t stride = 1;  // of the offsets of the two, in values
+  constexpr int64_t Encode() const {
+    return bytes | static_cast<int>(packing) << 8 | count << 16 | int64_t{stride} << 24;
+  }
   static constexpr AccessShape Decode(int64_t v) {
     return {static_cast<uint8_t>(v), static_cast<Packing>(v >> 8 & 255), static_cast<uint8_t>(v >> 16),
             static_cast<uint16_t>(v >> 24)};
@@ -43,12 +45,13 @@ struct LanePointers {
   uint8_t* at[kMaxLanes];
 };
 
-// Computes and checks addresses: with MemoryGuard, LDS bounds and races, the size of private memory. On an error the wave
-// has failed and the result is false. `address` and `base` are the operands (base: a scalar, or off).
-bool ResolveLanes(Wave& wave, Segment segment, const Operand& address, const Operand& base, int64_t offset, uint32_t bytes,
-                  LdsAccess access, LanePointers& pointers);
+// Computes and checks addresses: with MemoryGuard, LDS bounds and races, the size of private memory. On an error the
+// wave has failed and the result is false. `address` and `base` are the operands (base: a scalar, or off).
+bool ResolveLanes(Wave& wave, Segment segment, const Operand& address, const Operand& base, int64_t offset,
+                  uint32_t bytes, LdsAccess access, LanePointers& pointers);
 // For LDS, whose addresses are one register.
-bool ResolveLocal(Wave& wave, const Operand& address, int64_t offset, uint32_t bytes, LdsAccess access, LanePointers& pointers);
+bool ResolveLocal(Wave& wave, const Operand& address, int64_t offset, uint32_t bytes, LdsAccess access,
+                  LanePointers& pointers);
 
 // Whether the wave may access memory of the device, or memory of the launch itself.
 bool CheckGlobal(Wave& wave, uint64_t address, uint64_t bytes, bool write, int lane);
@@ -57,7 +60,8 @@ void LoadLane(const uint8_t* from, AccessShape shape, Wave& wave, uint16_t reg, 
 void StoreLane(uint8_t* to, AccessShape shape, const Wave& wave, const Operand& source, int lane);
 
 // Counts an access of vector memory that writes `registers` (none for a store).
-void IssueVectorMemory(Wave& wave, const Instruction& i, Segment segment, RegisterRange registers, bool counts_as_store);
+void IssueVectorMemory(Wave& wave, const Instruction& i, Segment segment, RegisterRange registers,
+                       bool counts_as_store);
 RegisterRange ResultRange(const Operand& o);
 
 }  // namespace backplane::hip::isa

@@ -1,5 +1,5 @@
-// The small floating-point formats of the machines, to and from float and double. Conversions to a small format round to
-// nearest even; subnormals are kept.
+// The small floating-point formats of the machines, to and from float and double. Conversions to a small format round
+// to nearest even; subnormals are kept.
 //
 // f16 is IEEE binary16. bf16 is the upper half of binary32. "OCP 8-bit Floating Point Specification" is not what gfx942
 // implements: its fp8 and bf8 are the variants E4M3FNUZ and E5M2FNUZ, with one zero and one NaN (0x80).

@@ -5,10 +5,12 @@
 namespace backplane::hip::isa {
 
 void Outstanding::Count(RegisterRange range, int change) {
-  for (int i = 0; i < range.count; ++i) pending_[range.first + i] = static_cast<uint8_t>(pending_[range.first + i] + change);
+  for (int i = 0; i < range.count; ++i)
+    pending_[range.first + i] = static_cast<uint8_t>(pending_[range.first + i] + change);
 }
 
-void Outstanding::Issue(Counter counter, Order order, RegisterRange registers, const Instruction* by, uint32_t lds_access) {
+void Outstanding::Issue(Counter counter, Order order, RegisterRange registers, const Instruction* by,
+                        uint32_t lds_access) {
   // The machine stalls before a counter exceeds its range, so no wait with a larger count can be written.
   constexpr size_t kLargest = 63;
   if (accesses_.size() > kLargest) Wait(counter, static_cast<int>(kLargest) - 1);
@@ -52,7 +54,8 @@ const Instruction* Outstanding::Conflict(RegisterRange range, Order order) const
   for (const Access& a : accesses_) {
     if (a.registers.count == 0) continue;
     if (range.is_result && order != Order::kNone && a.order == order) continue;
-    if (a.registers.first < range.first + range.count && range.first < a.registers.first + a.registers.count) return a.by;
+    if (a.registers.first < range.first + range.count && range.first < a.registers.first + a.registers.count)
+      return a.by;
   }
   return nullptr;
 }

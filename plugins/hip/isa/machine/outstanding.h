@@ -2,9 +2,9 @@
 //
 // Both machines read the data of stores when they issue them, so only registers that a load writes are of interest. A
 // load's registers are defined once a wait guarantees that it is complete. Accesses of one order complete in the order
-// they were issued, so a counter that may still be `n` guarantees all but the last n of an order. Scalar loads complete in any
-// order: each is an order of its own. A flat access counts in two counters, because it is unknown which memory it
-// reaches, and needs both waits. (LLVM's pass SIInsertWaitcnts has the same rules.)
+// they were issued, so a counter that may still be `n` guarantees all but the last n of an order. Scalar loads complete
+// in any order: each is an order of its own. A flat access counts in two counters, because it is unknown which memory
+// it reaches, and needs both waits. (LLVM's pass SIInsertWaitcnts has the same rules.)
 #ifndef BACKPLANE_PLUGINS_HIP_ISA_MACHINE_OUTSTANDING_H_
 #define BACKPLANE_PLUGINS_HIP_ISA_MACHINE_OUTSTANDING_H_
 

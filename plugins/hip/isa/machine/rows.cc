@@ -11,14 +11,16 @@ namespace {
 
 uint32_t SelectPart(uint32_t word, Select select, bool sign_extend) {
   switch (select) {
-    case Select::kDword: return word;
+    case Select::kDword:
+      return word;
     case Select::kWord0:
     case Select::kWord1: {
       const uint16_t half = static_cast<uint16_t>(select == Select::kWord0 ? word : word >> 16);
       return sign_extend ? static_cast<uint32_t>(static_cast<int16_t>(half)) : half;
     }
     default: {
-      const uint8_t byte = static_cast<uint8_t>(word >> (8 * (static_cast<int>(select) - static_cast<int>(Select::kByte0))));
+      const uint8_t byte =
+          static_cast<uint8_t>(word >> (8 * (static_cast<int>(select) - static_cast<int>(Select::kByte0))));
       return sign_extend ? static_cast<uint32_t>(static_cast<int8_t>(byte)) : byte;
     }
   }
@@ -80,23 +82,38 @@ int SourceLane(uint16_t control, int lane, int lanes) {
   if (control < 0x100) return (lane & ~3) | (control >> (2 * (lane & 3)) & 3);
   const int n = control & 15;
   switch (control >> 4) {
-    case 0x10: return at + n < 16 ? row + at + n : -1;          // row_shl
-    case 0x11: return at - n >= 0 ? row + at - n : -1;          // row_shr
-    case 0x12: return row + ((at - n) & 15);                    // row_ror
-    case 0x15: return row + n;                                  // row_share, row_newbcast
-    case 0x16: return row + (at ^ n);                           // row_xmask
-    default: break;
+    case 0x10:
+      return at + n < 16 ? row + at + n : -1;  // row_shl
+    case 0x11:
+      return at - n >= 0 ? row + at - n : -1;  // row_shr
+    case 0x12:
+      return row + ((at - n) & 15);  // row_ror
+    case 0x15:
+      return row + n;  // row_share, row_newbcast
+    case 0x16:
+      return row + (at ^ n);  // row_xmask
+    default:
+      break;
   }
   switch (control) {
-    case 0x130: return lane + 1 < lanes ? lane + 1 : -1;        // wave_shl
-    case 0x134: return (lane + 1) % lanes;                      // wave_rol
-    case 0x138: return lane - 1;                                // wave_shr
-    case 0x13c: return (lane + lanes - 1) % lanes;              // wave_ror
-    case 0x140: return row + 15 - at;                           // row_mirror
-    case 0x141: return row + (at ^ 7);                          // row_half_mirror
-    case 0x142: return row - 1;                                 // row_bcast:15
-    case 0x143: return lane >= 32 ? 31 : -1;                    // row_bcast:31
-    default: return -2;
+    case 0x130:
+      return lane + 1 < lanes ? lane + 1 : -1;  // wave_shl
+    case 0x134:
+      return (lane + 1) % lanes;  // wave_rol
+    case 0x138:
+      return lane - 1;  // wave_shr
+    case 0x13c:
+      return (lane + lanes - 1) % lanes;  // wave_ror
+    case 0x140:
+      return row + 15 - at;  // row_mirror
+    case 0x141:
+      return row + (at ^ 7);  // row_half_mirror
+    case 0x142:
+      return row - 1;  // row_bcast:15
+    case 0x143:
+      return lane >= 32 ? 31 : -1;  // row_bcast:31
+    default:
+      return -2;
   }
 }
 

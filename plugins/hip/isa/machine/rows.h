@@ -17,8 +17,8 @@ struct alignas(64) Row {
   };
 };
 
-// The row of a source: the register itself where no modifier changes it, otherwise `buffer`. Elements have 4 bytes, those of
-// 64-bit types 8. Sign modifiers and mode bits that flush subnormals are applied; DPP is not.
+// The row of a source: the register itself where no modifier changes it, otherwise `buffer`. Elements have 4 bytes,
+// those of 64-bit types 8. Sign modifiers and mode bits that flush subnormals are applied; DPP is not.
 const void* ReadRow(const Wave& wave, const Operand& source, Type type, Row& buffer);
 
 // DPP: moves the row's elements among lanes. Returns the lanes that may write.
@@ -28,14 +28,20 @@ uint64_t ShuffleRow(Wave& wave, const LaneShuffle& shuffle, Type type, const voi
 void WriteRow(Wave& wave, const Instruction& i, const Operand& result, Type type, Row& row, uint64_t mask);
 
 // Words of registers, with no modifiers: for memory and cross-lane operations.
-inline const uint32_t* VectorRow(const Wave& wave, const Operand& o, int word = 0) { return wave.vectors[o.index + word]; }
+inline const uint32_t* VectorRow(const Wave& wave, const Operand& o, int word = 0) {
+  return wave.vectors[o.index + word];
+}
 // The word of one lane of a vector register, scalar or constant.
 inline uint32_t LaneWord(const Wave& wave, const Operand& o, int lane, int word = 0) {
   switch (o.kind) {
-    case Operand::Kind::kVector: return wave.vectors[o.index + word][lane];
-    case Operand::Kind::kScalar: return wave.scalars[o.index + word];
-    case Operand::Kind::kImmediate: return static_cast<uint32_t>(o.value >> (32 * word));
-    default: return 0;
+    case Operand::Kind::kVector:
+      return wave.vectors[o.index + word][lane];
+    case Operand::Kind::kScalar:
+      return wave.scalars[o.index + word];
+    case Operand::Kind::kImmediate:
+      return static_cast<uint32_t>(o.value >> (32 * word));
+    default:
+      return 0;
   }
 }
 

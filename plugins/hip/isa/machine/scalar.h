@@ -1,5 +1,6 @@
-// Operations on scalars from functions, like lanes.h: {Scalars<[](uint32_t a, uint32_t b, bool& scc) {...}>("s_add_u32")}.
-// A `bool` parameter is SCC, a `bool&` one is read and written, and a result of type `bool` goes to SCC.
+// Operations on scalars from functions, like lanes.h: {Scalars<[](uint32_t a, uint32_t b, bool& scc)
+// {...}>("s_add_u32")}. A `bool` parameter is SCC, a `bool&` one is read and written, and a result of type `bool` goes
+// to SCC.
 #ifndef BACKPLANE_PLUGINS_HIP_ISA_MACHINE_SCALAR_H_
 #define BACKPLANE_PLUGINS_HIP_ISA_MACHINE_SCALAR_H_
 
@@ -67,7 +68,8 @@ constexpr Operation Scalars(absl::string_view mnemonic) {
       if constexpr (!S::template IsBit<T>()) o.types[n++] = Element<T>::kType;
     };
     (add(std::type_identity<typename S::template Parameter<I>>()), ...);
-  }(std::make_index_sequence<S::kCount>());
+  }
+  (std::make_index_sequence<S::kCount>());
   o.sources = static_cast<uint8_t>(n - o.results);
   return o;
 }

@@ -48,8 +48,8 @@ struct GroupState {
 // The floating-point modes of a wave: the register MODE, bits 0 to 7, and the switches of the kernel descriptor.
 struct FloatMode {
   uint8_t round = 0;  // 2 bits for f32, 2 for f16 and f64; 0: nearest even, the only one that is implemented
-  bool keep_f32_sources = true, keep_f32_results = true;    // subnormals
-  bool keep_f64_sources = true, keep_f64_results = true;    // of f16 and f64
+  bool keep_f32_sources = true, keep_f32_results = true;  // subnormals
+  bool keep_f64_sources = true, keep_f64_results = true;  // of f16 and f64
   bool ieee = false;
   bool clamp_nan_to_zero = true;  // DX10_CLAMP
 
@@ -75,7 +75,7 @@ struct Wave {
   int lanes = 64;
   uint32_t number = 0;  // in the work group
   const Function* function = nullptr;
-  uint32_t index = 0;  // of the instruction that runs next
+  uint32_t index = 0;         // of the instruction that runs next
   int64_t* counts = nullptr;  // of executions, for each instruction of the function
   uint64_t executed = 0;
   const Instruction* last = nullptr;  // that ran or is running

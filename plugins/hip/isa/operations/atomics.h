@@ -22,8 +22,25 @@ inline Bits UpdateAtomically(uint8_t* p, F f) {
 }
 
 enum class AtomicKind : uint8_t {
-  kSwap, kCompareSwap, kAdd, kSub, kReverseSub, kMinSigned, kMinUnsigned, kMaxSigned, kMaxUnsigned, kAnd, kOr, kXor, kIncrement,
-  kDecrement, kAddFloat, kMinFloat, kMaxFloat, kAddHalves, kAddBf16s,
+  kSwap,
+  kCompareSwap,
+  kAdd,
+  kSub,
+  kReverseSub,
+  kMinSigned,
+  kMinUnsigned,
+  kMaxSigned,
+  kMaxUnsigned,
+  kAnd,
+  kOr,
+  kXor,
+  kIncrement,
+  kDecrement,
+  kAddFloat,
+  kMinFloat,
+  kMaxFloat,
+  kAddHalves,
+  kAddBf16s,
 };
 
 template <class Bits>
@@ -49,23 +66,40 @@ inline Bits ApplyAtomic(Bits before, Bits data, Bits expected) {
   const auto f = [](Bits b) { return std::bit_cast<Float>(b); };
   const auto s = [](Bits b) { return static_cast<Signed>(b); };
   switch (kKind) {
-    case AtomicKind::kSwap: return data;
-    case AtomicKind::kCompareSwap: return before == expected ? data : before;
-    case AtomicKind::kAdd: return before + data;
-    case AtomicKind::kSub: return before - data;
-    case AtomicKind::kReverseSub: return data - before;
-    case AtomicKind::kMinSigned: return s(data) < s(before) ? data : before;
-    case AtomicKind::kMinUnsigned: return std::min(before, data);
-    case AtomicKind::kMaxSigned: return s(data) > s(before) ? data : before;
-    case AtomicKind::kMaxUnsigned: return std::max(before, data);
-    case AtomicKind::kAnd: return before & data;
-    case AtomicKind::kOr: return before | data;
-    case AtomicKind::kXor: return before ^ data;
-    case AtomicKind::kIncrement: return before >= data ? Bits{0} : before + 1;
-    case AtomicKind::kDecrement: return before == 0 || before > data ? data : before - 1;
-    case AtomicKind::kAddFloat: return std::bit_cast<Bits>(f(before) + f(data));
-    case AtomicKind::kMinFloat: return std::bit_cast<Bits>(MinOf(f(before), f(data)));
-    case AtomicKind::kMaxFloat: return std::bit_cast<Bits>(MaxOf(f(before), f(data)));
+    case AtomicKind::kSwap:
+      return data;
+    case AtomicKind::kCompareSwap:
+      return before == expected ? data : before;
+    case AtomicKind::kAdd:
+      return before + data;
+    case AtomicKind::kSub:
+      return before - data;
+    case AtomicKind::kReverseSub:
+      return data - before;
+    case AtomicKind::kMinSigned:
+      return s(data) < s(before) ? data : before;
+    case AtomicKind::kMinUnsigned:
+      return std::min(before, data);
+    case AtomicKind::kMaxSigned:
+      return s(data) > s(before) ? data : before;
+    case AtomicKind::kMaxUnsigned:
+      return std::max(before, data);
+    case AtomicKind::kAnd:
+      return before & data;
+    case AtomicKind::kOr:
+      return before | data;
+    case AtomicKind::kXor:
+      return before ^ data;
+    case AtomicKind::kIncrement:
+      return before >= data ? Bits{0} : before + 1;
+    case AtomicKind::kDecrement:
+      return before == 0 || before > data ? data : before - 1;
+    case AtomicKind::kAddFloat:
+      return std::bit_cast<Bits>(f(before) + f(data));
+    case AtomicKind::kMinFloat:
+      return std::bit_cast<Bits>(MinOf(f(before), f(data)));
+    case AtomicKind::kMaxFloat:
+      return std::bit_cast<Bits>(MaxOf(f(before), f(data)));
     case AtomicKind::kAddHalves:
       return OnHalves<[](uint16_t a, uint16_t b) { return HalfOfFloat(FloatOfHalf(a) + FloatOfHalf(b)); }>(
           static_cast<uint32_t>(before), static_cast<uint32_t>(data));

@@ -70,14 +70,15 @@ void FinishInLds(Wave& wave, const Instruction& i, Row& row) {
   WriteRow(wave, i, i.Result(), Type::k32, row, wave.exec());
   wave.outstanding.Issue(Counter::kLgkm, Order::kLds, ResultRange(i.Result()), &i);
 }
-// Each lane takes the value of the lane at its address. An inactive lane gives zero. On gfx1100 a wave of 64 would have two
-// halves; waves have 32 lanes here.
+// Each lane takes the value of the lane at its address. An inactive lane gives zero. On gfx1100 a wave of 64 would have
+// two halves; waves have 32 lanes here.
 void PullByAddress(Wave& wave, const Instruction& i) {
   const uint64_t exec = wave.exec();
   Row row;
   for (int l = 0; l < wave.lanes; ++l) {
-    const int from = static_cast<int>((LaneWord(wave, i.Source(0), l) + static_cast<uint32_t>(i.modifiers.offset)) >> 2) &
-                     (wave.lanes - 1);
+    const int from =
+        static_cast<int>((LaneWord(wave, i.Source(0), l) + static_cast<uint32_t>(i.modifiers.offset)) >> 2) &
+        (wave.lanes - 1);
     row.u32[l] = (exec >> from & 1) != 0 ? LaneWord(wave, i.Source(1), from) : 0;
   }
   FinishInLds(wave, i, row);
@@ -123,8 +124,10 @@ constexpr Operation kCrossLane[] = {
     Custom("v_writelane_b32", Category::kVector, WriteLane, 1, Type::k32, Type::k32, Type::k32),
     Custom("v_mbcnt_lo_u32_b32", Category::kVector, CountLanesBelow<false>, 1, Type::k32, Type::k32, Type::k32),
     Custom("v_mbcnt_hi_u32_b32", Category::kVector, CountLanesBelow<true>, 1, Type::k32, Type::k32, Type::k32),
-    OnVectors(Custom("v_permlane16_b32", Category::kVector, PermuteRows<false>, 1, Type::k32, Type::k32, Type::k32, Type::k32)),
-    OnVectors(Custom("v_permlanex16_b32", Category::kVector, PermuteRows<true>, 1, Type::k32, Type::k32, Type::k32, Type::k32)),
+    OnVectors(Custom("v_permlane16_b32", Category::kVector, PermuteRows<false>, 1, Type::k32, Type::k32, Type::k32,
+                     Type::k32)),
+    OnVectors(Custom("v_permlanex16_b32", Category::kVector, PermuteRows<true>, 1, Type::k32, Type::k32, Type::k32,
+                     Type::k32)),
     Custom("v_permlane64_b32", Category::kVector, PermuteLane64, 1, Type::k32, Type::k32),
     Custom("ds_bpermute_b32", Category::kLds, PullByAddress, 1, Type::k32, Type::k32, Type::k32),
     Custom("ds_permute_b32", Category::kLds, PushByAddress, 1, Type::k32, Type::k32, Type::k32),

@@ -41,21 +41,21 @@ inline float Transcendental(float v, F f) {
   return FlushSubnormal(static_cast<float>(f(static_cast<double>(FlushSubnormal(v)))));
 }
 
-// The double-precision reciprocals are a table and one step: they have an error of up to 2^29 ulp, here one of 2^28. Code
-// that expects more than the machines give is seen.
+// The double-precision reciprocals are a table and one step: they have an error of up to 2^29 ulp, here one of 2^28.
+// Code that expects more than the machines give is seen.
 inline double WithTableAccuracy(double v) {
   if (!std::isfinite(v) || v == 0) return v;
   return std::bit_cast<double>(std::bit_cast<uint64_t>(v) & ~((1ull << 28) - 1));
 }
 
-// Turns are the unit of the angle.
-inline double SineOfTurns(double v) {
+// The unit of the angle is a revolution.
+inline double SineOfRevolutions(double v) {
   if (!std::isfinite(v)) return std::numeric_limits<double>::quiet_NaN();
   const double fraction = v - std::floor(v);
   if (fraction == 0 || fraction == 0.5) return std::copysign(0.0, v);
   return std::sin(fraction * 6.283185307179586476925);
 }
-inline double CosineOfTurns(double v) {
+inline double CosineOfRevolutions(double v) {
   if (!std::isfinite(v)) return std::numeric_limits<double>::quiet_NaN();
   const double fraction = v - std::floor(v);
   if (fraction == 0.25 || fraction == 0.75) return 0.0;

@@ -14,19 +14,24 @@ namespace {
 // Lanes are served in groups whose data fill the 32 banks once. A group takes a pass for each different word of the bank
 // that has most of them.
 void CountBankConflicts(Wave& wave, const LanePointers& p, uint32_t bytes) {
+  constexpr uint32_t kBanks = 32;
   const uint8_t* base = wave.group->lds.data();
   const int group = std::max(1, 128 / static_cast<int>(std::max(bytes, 4u)));
   for (int begin = 0; begin < wave.lanes; begin += group) {
-    uint32_t words[128], count = 0;
+    uint32_t words[kBanks][64];
+    uint8_t counts[kBanks] = {};
+    uint8_t passes = 1;
     for (int l = begin; l < std::min(begin + group, wave.lanes); ++l) {
       if (p.at[l] == nullptr) continue;
       const uint32_t first = static_cast<uint32_t>(p.at[l] - base) / 4;
-      for (uint32_t w = 0; w < (bytes + 3) / 4; ++w) words[count++] = first + w;
+      for (uint32_t word = first; word < first + (bytes + 3) / 4; ++word) {
+        const uint32_t bank = word % kBanks;
+        uint32_t* const end = words[bank] + counts[bank];
+        if (std::find(words[bank], end, word) != end) continue;
+        *end = word;
+        passes = std::max(passes, ++counts[bank]);
+      }
     }
-    std::sort(words, words + count);
-    count = static_cast<uint32_t>(std::unique(words, words + count) - words);
-    int in_bank[32] = {}, passes = 1;
-    for (uint32_t n = 0; n < count; ++n) passes = std::max(passes, ++in_bank[words[n] % 32]);
     wave.launch->statistics.lds_bank_conflicts += passes - 1;
   }
 }
@@ -69,8 +74,8 @@ void StoreLocal(Wave& wave, const Instruction& i) {
   wave.outstanding.Issue(Counter::kLgkm, Order::kLds, {}, &i, access);
 }
 
-// [result, ]address, data[, second data]. kExpectedFirst: a comparison's operands are the expected and the new value, as
-// on gfx942; gfx1100 has them the other way round.
+// [result, ]address, data[, second data]. kExpectedFirst: a comparison's operands are the expected and the new value,
+// as on gfx942; gfx1100 has them the other way round.
 template <AtomicKind kKind, class Bits, bool kReturns, bool kExpectedFirst>
 void UpdateLocal(Wave& wave, const Instruction& i) {
   const Operand* o = i.operands + (kReturns ? 1 : 0);
@@ -102,32 +107,38 @@ void UpdateLocal(Wave& wave, const Instruction& i) {
       if constexpr (sizeof(Bits) == 8) wave.vectors[i.operands[0].index + 1][l] = static_cast<uint32_t>(before >> 32);
     }
   }
-  wave.outstanding.Issue(Counter::kLgkm, Order::kLds, kReturns ? ResultRange(i.operands[0]) : RegisterRange{}, &i, access);
+  wave.outstanding.Issue(Counter::kLgkm, Order::kLds, kReturns ? ResultRange(i.operands[0]) : RegisterRange{}, &i,
+                         access);
 }
 
-constexpr Operation LocalLoad(absl::string_view mnemonic, uint8_t bytes, Packing packing, uint8_t count = 1, uint16_t stride = 1) {
+constexpr Operation LocalLoad(absl::string_view mnemonic, uint8_t bytes, Packing packing, uint8_t count = 1,
+                              uint16_t stride = 1) {
   Operation o = Custom(mnemonic, Category::kLds, LoadLocal, 1, Type::k32, Type::k32);
   o.parameter = AccessShape{bytes, packing, count, stride}.Encode();
+  o.load_order = Order::kLds;
   return o;
 }
-constexpr Operation LocalStore(absl::string_view mnemonic, uint8_t bytes, Packing packing, uint8_t count = 1, uint16_t stride = 1) {
+constexpr Operation LocalStore(absl::string_view mnemonic, uint8_t bytes, Packing packing, uint8_t count = 1,
+                               uint16_t stride = 1) {
   Operation o = count == 1 ? Custom(mnemonic, Category::kLds, StoreLocal, 0, Type::k32, Type::k32)
                            : Custom(mnemonic, Category::kLds, StoreLocal, 0, Type::k32, Type::k32, Type::k32);
   o.parameter = AccessShape{bytes, packing, count, stride}.Encode();
   return o;
 }
 
-#define BACKPLANE_LOCAL(NAME, TYPE, KIND, BITS)                                                                     \
-  Custom("ds_" NAME "_" TYPE, Category::kLds, UpdateLocal<AtomicKind::KIND, BITS, false, false>, 0, Type::k32, Type::k32), \
-      Custom("ds_" NAME "_rtn_" TYPE, Category::kLds, UpdateLocal<AtomicKind::KIND, BITS, true, false>, 1, Type::k32, Type::k32, Type::k32)
-#define BACKPLANE_LOCAL_PAIR(NAME, TYPE, KIND)            \
-  BACKPLANE_LOCAL(NAME, TYPE "32", KIND, uint32_t),       \
-      BACKPLANE_LOCAL(NAME, TYPE "64", KIND, uint64_t)
+#define BACKPLANE_LOCAL(NAME, TYPE, KIND, BITS)                                                                       \
+  Custom("ds_" NAME "_" TYPE, Category::kLds, UpdateLocal<AtomicKind::KIND, BITS, false, false>, 0, Type::k32,        \
+         Type::k32),                                                                                                  \
+      Custom("ds_" NAME "_rtn_" TYPE, Category::kLds, UpdateLocal<AtomicKind::KIND, BITS, true, false>, 1, Type::k32, \
+             Type::k32, Type::k32)
+#define BACKPLANE_LOCAL_PAIR(NAME, TYPE, KIND) \
+  BACKPLANE_LOCAL(NAME, TYPE "32", KIND, uint32_t), BACKPLANE_LOCAL(NAME, TYPE "64", KIND, uint64_t)
 #define BACKPLANE_LOCAL_COMPARE(NAME, TYPE, BITS, EXPECTED_FIRST)                                                    \
   Custom("ds_" NAME "_" TYPE, Category::kLds, UpdateLocal<AtomicKind::kCompareSwap, BITS, false, EXPECTED_FIRST>, 0, \
          Type::k32, Type::k32, Type::k32),                                                                           \
-      Custom("ds_" NAME "_rtn_" TYPE, Category::kLds, UpdateLocal<AtomicKind::kCompareSwap, BITS, true, EXPECTED_FIRST>, 1, \
-             Type::k32, Type::k32, Type::k32, Type::k32)
+      Custom("ds_" NAME "_rtn_" TYPE, Category::kLds,                                                                \
+             UpdateLocal<AtomicKind::kCompareSwap, BITS, true, EXPECTED_FIRST>, 1, Type::k32, Type::k32, Type::k32,  \
+             Type::k32)
 
 constexpr Operation kLocalMemory[] = {
     LocalLoad("ds_load_b32", 4, Packing::kWords),
@@ -207,10 +218,14 @@ constexpr Operation kLocalMemory[] = {
     BACKPLANE_LOCAL_PAIR("add", "f", kAddFloat),
     BACKPLANE_LOCAL("pk_add", "f16", kAddHalves, uint32_t),
     BACKPLANE_LOCAL("pk_add", "bf16", kAddBf16s, uint32_t),
-    Custom("ds_storexchg_rtn_b32", Category::kLds, UpdateLocal<AtomicKind::kSwap, uint32_t, true, false>, 1, Type::k32, Type::k32, Type::k32),
-    Custom("ds_storexchg_rtn_b64", Category::kLds, UpdateLocal<AtomicKind::kSwap, uint64_t, true, false>, 1, Type::k32, Type::k32, Type::k32),
-    Custom("ds_wrxchg_rtn_b32", Category::kLds, UpdateLocal<AtomicKind::kSwap, uint32_t, true, false>, 1, Type::k32, Type::k32, Type::k32),
-    Custom("ds_wrxchg_rtn_b64", Category::kLds, UpdateLocal<AtomicKind::kSwap, uint64_t, true, false>, 1, Type::k32, Type::k32, Type::k32),
+    Custom("ds_storexchg_rtn_b32", Category::kLds, UpdateLocal<AtomicKind::kSwap, uint32_t, true, false>, 1, Type::k32,
+           Type::k32, Type::k32),
+    Custom("ds_storexchg_rtn_b64", Category::kLds, UpdateLocal<AtomicKind::kSwap, uint64_t, true, false>, 1, Type::k32,
+           Type::k32, Type::k32),
+    Custom("ds_wrxchg_rtn_b32", Category::kLds, UpdateLocal<AtomicKind::kSwap, uint32_t, true, false>, 1, Type::k32,
+           Type::k32, Type::k32),
+    Custom("ds_wrxchg_rtn_b64", Category::kLds, UpdateLocal<AtomicKind::kSwap, uint64_t, true, false>, 1, Type::k32,
+           Type::k32, Type::k32),
     BACKPLANE_LOCAL_COMPARE("cmpst", "b32", uint32_t, true),
     BACKPLANE_LOCAL_COMPARE("cmpst", "b64", uint64_t, true),
     BACKPLANE_LOCAL_COMPARE("cmpstore", "b32", uint32_t, false),

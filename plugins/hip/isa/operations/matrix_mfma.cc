@@ -81,7 +81,8 @@ void ExecuteMfma(Wave& wave, const Instruction& i) {
   if (m.cbsz != 0 || m.abid != 0 || (m.blgp != 0 && !std::is_same_v<T, double>)) {
     return wave.Fail(absl::UnimplementedError("a matrix product that broadcasts blocks (cbsz, abid, blgp)"));
   }
-  const T sign[3] = {(m.blgp & 1) != 0 ? T(-1) : T(1), (m.blgp & 2) != 0 ? T(-1) : T(1), (m.blgp & 4) != 0 ? T(-1) : T(1)};
+  const T sign[3] = {(m.blgp & 1) != 0 ? T(-1) : T(1), (m.blgp & 2) != 0 ? T(-1) : T(1),
+                     (m.blgp & 4) != 0 ? T(-1) : T(1)};
   constexpr int kHeight = std::is_same_v<T, double> ? 1 : 4;
   T a[32 * 32], b[32 * 32], d[2][32 * 32];
   T blocks[16][16];  // the results of the 4x4 shapes, which have more blocks
@@ -103,7 +104,8 @@ void ExecuteMfma(Wave& wave, const Instruction& i) {
   for (int block = 0; block < s.blocks; ++block) {
     const T* r = result(block);
     for (int row = 0; row < s.m; ++row) {
-      for (int j = 0; j < s.m; ++j) WriteResult(wave, i.Result(), ResultSlot(s, block, row, j, kHeight), r[row * s.m + j]);
+      for (int j = 0; j < s.m; ++j)
+        WriteResult(wave, i.Result(), ResultSlot(s, block, row, j, kHeight), r[row * s.m + j]);
     }
   }
 }

@@ -1,7 +1,7 @@
 // Matrix products of gfx1100 in waves of 32 lanes (WMMA): 16 by 16 by 16.
 //
-// A lane holds row (of A) or column (of B) `lane % 16`; lanes 16 to 31 have to repeat lanes 0 to 15. Register r of C and D
-// holds row 2r in lanes 0 to 15 and row 2r + 1 in the others; 16-bit results use one half of each register.
+// A lane holds row (of A) or column (of B) `lane % 16`; lanes 16 to 31 have to repeat lanes 0 to 15. Register r of C
+// and D holds row 2r in lanes 0 to 15 and row 2r + 1 in the others; 16-bit results use one half of each register.
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
@@ -19,9 +19,8 @@ bool FactorsAreRepeated(Wave& wave, const Operand& o, int words) {
   for (int w = 0; w < words; ++w) {
     for (int l = 0; l < kSide; ++l) {
       if (LaneWord(wave, o, l, w) == LaneWord(wave, o, l + kSide, w)) continue;
-      wave.Fail(absl::FailedPreconditionError(
-                    absl::StrCat("register ", w, " of a matrix factor differs between lanes ", l, " and ", l + kSide,
-                                 ", which have to be equal")),
+      wave.Fail(absl::FailedPreconditionError(absl::StrCat("register ", w, " of a matrix factor differs between lanes ",
+                                                           l, " and ", l + kSide, ", which have to be equal")),
                 l + kSide);
       return false;
     }
@@ -95,7 +94,8 @@ void ExecuteWmma(Wave& wave, const Instruction& i) {
 
 template <class T, MatrixType kFactor, MatrixType kResult>
 constexpr Operation Wmma(absl::string_view mnemonic, Type result) {
-  Operation o = Custom(mnemonic, Category::kMatrix, ExecuteWmma<T, kFactor, kResult>, 1, result, Type::k32, Type::k32, result);
+  Operation o =
+      Custom(mnemonic, Category::kMatrix, ExecuteWmma<T, kFactor, kResult>, 1, result, Type::k32, Type::k32, result);
   o.packed = true;
   o.handles_clamp = true;
   return o;

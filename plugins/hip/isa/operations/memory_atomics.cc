@@ -26,13 +26,16 @@ void UpdateMemory(Wave& wave, const Instruction& i) {
   const bool returns = i.modifiers.returns;
   const int expected_operands = 2 + (has_base ? 1 : 0) + (returns ? 1 : 0);
   if (i.operand_count != expected_operands) {
-    return wave.Fail(absl::UnimplementedError(absl::StrCat("an atomic with ", static_cast<int>(i.operand_count), " operands")));
+    return wave.Fail(
+        absl::UnimplementedError(absl::StrCat("an atomic with ", static_cast<int>(i.operand_count), " operands")));
   }
   const Operand* o = i.operands + (returns ? 1 : 0);
   Operand off;
   off.kind = Operand::Kind::kOff;
   LanePointers p;
-  if (!ResolveLanes(wave, kSegment, o[0], has_base ? o[2] : off, i.modifiers.offset, sizeof(Bits), LdsAccess::kAtomic, p)) return;
+  if (!ResolveLanes(wave, kSegment, o[0], has_base ? o[2] : off, i.modifiers.offset, sizeof(Bits), LdsAccess::kAtomic,
+                    p))
+    return;
   int64_t bytes = 0;
   for (int l = 0; l < wave.lanes; ++l) {
     if (p.at[l] == nullptr) continue;
@@ -41,7 +44,8 @@ void UpdateMemory(Wave& wave, const Instruction& i) {
     }
     const Bits data = DataOf<Bits>(wave, o[1], l, 0);
     const Bits expected = kKind == AtomicKind::kCompareSwap ? DataOf<Bits>(wave, o[1], l, kWords) : 0;
-    const Bits before = UpdateAtomically<Bits>(p.at[l], [=](Bits b) { return ApplyAtomic<kKind, Bits>(b, data, expected); });
+    const Bits before =
+        UpdateAtomically<Bits>(p.at[l], [=](Bits b) { return ApplyAtomic<kKind, Bits>(b, data, expected); });
     bytes += sizeof(Bits);
     if (!returns) continue;
     wave.vectors[i.operands[0].index][l] = static_cast<uint32_t>(before);
@@ -57,15 +61,13 @@ constexpr Operation Atomic(absl::string_view mnemonic, Handler execute) {
   return o;
 }
 
-#define BACKPLANE_ATOMIC(NAME, KIND, BITS)                                                          \
-  Atomic("global_atomic_" NAME, UpdateMemory<Segment::kGlobal, AtomicKind::KIND, BITS>),            \
+#define BACKPLANE_ATOMIC(NAME, KIND, BITS)                                               \
+  Atomic("global_atomic_" NAME, UpdateMemory<Segment::kGlobal, AtomicKind::KIND, BITS>), \
       Atomic("flat_atomic_" NAME, UpdateMemory<Segment::kFlat, AtomicKind::KIND, BITS>)
 // By the names of gfx1100 and gfx942.
-#define BACKPLANE_ATOMIC_PAIR(NAME, TYPE, GFX9_NAME, KIND)      \
-  BACKPLANE_ATOMIC(NAME "_" TYPE "32", KIND, uint32_t),         \
-      BACKPLANE_ATOMIC(NAME "_" TYPE "64", KIND, uint64_t),     \
-      BACKPLANE_ATOMIC(GFX9_NAME, KIND, uint32_t),              \
-      BACKPLANE_ATOMIC(GFX9_NAME "_x2", KIND, uint64_t)
+#define BACKPLANE_ATOMIC_PAIR(NAME, TYPE, GFX9_NAME, KIND)                                                    \
+  BACKPLANE_ATOMIC(NAME "_" TYPE "32", KIND, uint32_t), BACKPLANE_ATOMIC(NAME "_" TYPE "64", KIND, uint64_t), \
+      BACKPLANE_ATOMIC(GFX9_NAME, KIND, uint32_t), BACKPLANE_ATOMIC(GFX9_NAME "_x2", KIND, uint64_t)
 
 constexpr Operation kMemoryAtomics[] = {
     BACKPLANE_ATOMIC_PAIR("swap", "b", "swap", kSwap),

@@ -9,9 +9,9 @@ using OperationTable = absl::flat_hash_map<absl::string_view, const Operation*>;
 
 OperationTable BuildTable(Machine machine) {
   OperationTable table;
-  for (auto operations : {ScalarArithmetic, ScalarLogic, ScalarControl, ScalarMemory, VectorInteger, VectorBits, VectorFloat,
-                          VectorDouble, VectorDivision, VectorConversions, VectorCompare, VectorPacked, CrossLane,
-                          LocalMemory, VectorMemory, MemoryAtomics, MatrixWmma, MatrixMfma}) {
+  for (auto operations : {ScalarArithmetic, ScalarLogic, ScalarControl, ScalarMemory, VectorInteger, VectorBits,
+                          VectorFloat, VectorDouble, VectorDivision, VectorConversions, VectorCompare, VectorPacked,
+                          CrossLane, LocalMemory, VectorMemory, MemoryAtomics, MatrixWmma, MatrixMfma}) {
     for (const Operation& o : operations()) {
       if (o.machine == Operation::kBoth || (o.machine == Operation::kGfx942) == (machine == Machine::kGfx942)) {
         table[o.mnemonic] = &o;
@@ -24,7 +24,8 @@ OperationTable BuildTable(Machine machine) {
 }  // namespace
 
 const Operation* FindOperation(Machine machine, absl::string_view mnemonic) {
-  static const OperationTable* const tables = new OperationTable[2]{BuildTable(Machine::kGfx942), BuildTable(Machine::kGfx1100)};
+  static const OperationTable* const tables =
+      new OperationTable[2]{BuildTable(Machine::kGfx942), BuildTable(Machine::kGfx1100)};
   const OperationTable& table = tables[machine == Machine::kGfx942 ? 0 : 1];
   auto at = table.find(mnemonic);
   return at == table.end() ? nullptr : at->second;

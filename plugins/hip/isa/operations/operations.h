@@ -1,5 +1,5 @@
-// The tables of what mnemonics mean, by kind. A mnemonic stands without the suffixes of encodings (_e32, _e64, _dpp, _sdwa).
-// Saturating variants of integer operations stand as "v_add_nc_u32 clamp".
+// The tables of what mnemonics mean, by kind. A mnemonic stands without the suffixes of encodings (_e32, _e64, _dpp,
+// _sdwa). Saturating variants of integer operations stand as "v_add_nc_u32 clamp".
 #ifndef BACKPLANE_PLUGINS_HIP_ISA_OPERATIONS_OPERATIONS_H_
 #define BACKPLANE_PLUGINS_HIP_ISA_OPERATIONS_OPERATIONS_H_
 

@@ -84,9 +84,11 @@ constexpr Operation kScalarArithmetic[] = {
     Scalars<[](uint32_t a, uint32_t b, bool& scc) { return (ShiftAdd<2>(a, b, scc)); }>("s_lshl2_add_u32"),
     Scalars<[](uint32_t a, uint32_t b, bool& scc) { return (ShiftAdd<3>(a, b, scc)); }>("s_lshl3_add_u32"),
     Scalars<[](uint32_t a, uint32_t b, bool& scc) { return (ShiftAdd<4>(a, b, scc)); }>("s_lshl4_add_u32"),
-    WithShortImmediate(UpdatingScalars<[](int32_t k, int32_t d, bool& scc) { return AddSigned(d, k, scc); }>("s_addk_i32"),
+    WithShortImmediate(
+        UpdatingScalars<[](int32_t k, int32_t d, bool& scc) { return AddSigned(d, k, scc); }>("s_addk_i32"),
+        ShortImmediate::kSigned),
+    WithShortImmediate(UpdatingScalars<[](uint32_t k, uint32_t d) { return d * k; }>("s_mulk_i32"),
                        ShortImmediate::kSigned),
-    WithShortImmediate(UpdatingScalars<[](uint32_t k, uint32_t d) { return d * k; }>("s_mulk_i32"), ShortImmediate::kSigned),
     WithShortImmediate(Scalars<[](uint32_t k) { return k; }>("s_movk_i32"), ShortImmediate::kSigned),
     WithShortImmediate(UpdatingScalars<[](uint32_t k, uint32_t d, bool scc) { return scc ? k : d; }>("s_cmovk_i32"),
                        ShortImmediate::kSigned),

@@ -44,8 +44,8 @@ void JumpTo(Wave& wave, uint64_t address) {
     if (f != nullptr) index = f->IndexOf(address);
   }
   if (f == nullptr || index == Function::kNoInstruction) {
-    wave.Fail(absl::FailedPreconditionError(
-        absl::StrCat("the program counter becomes 0x", absl::Hex(address), ", which is no instruction of the code object")));
+    wave.Fail(absl::FailedPreconditionError(absl::StrCat("the program counter becomes 0x", absl::Hex(address),
+                                                         ", which is no instruction of the code object")));
     return;
   }
   wave.Enter(f, index);

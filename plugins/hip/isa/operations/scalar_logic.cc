@@ -62,8 +62,8 @@ constexpr T WholeQuads(T v, bool& scc) {
 template <auto F, bool kReturnsNew, bool kWide>
 void UpdateExec(Wave& wave, const Instruction& i) {
   const uint64_t source = kWide ? wave.Scalar64(i.Source(0)) : wave.Scalar32(i.Source(0));
-  const uint64_t before = kWide ? wave.scalars[kExecLow] | static_cast<uint64_t>(wave.scalars[kExecLow + 1]) << 32
-                                : wave.scalars[kExecLow];
+  const uint64_t before =
+      kWide ? wave.scalars[kExecLow] | static_cast<uint64_t>(wave.scalars[kExecLow + 1]) << 32 : wave.scalars[kExecLow];
   uint64_t exec = F(source, before);
   if constexpr (!kWide) exec &= 0xffffffffu;
   const uint64_t saved = kReturnsNew ? exec : before;
@@ -77,42 +77,45 @@ void UpdateExec(Wave& wave, const Instruction& i) {
   wave.scc = exec != 0;
 }
 
-#define BACKPLANE_LOGIC(NAME, EXPRESSION)                                                                   \
+#define BACKPLANE_LOGIC(NAME, EXPRESSION)                                                                            \
   Scalars<[](uint32_t a, uint32_t b, bool& scc) { return (NonZero<uint32_t>(EXPRESSION, scc)); }>("s_" NAME "_b32"), \
-      Scalars<[](uint64_t a, uint64_t b, bool& scc) { return (NonZero<uint64_t>(EXPRESSION, scc)); }>("s_" NAME "_b64")
-#define BACKPLANE_EXEC(NAME, EXPRESSION, RETURNS_NEW)                                                              \
-  Custom("s_" NAME "_b32", Category::kScalar,                                                                      \
-         UpdateExec<[](uint64_t s, uint64_t e) -> uint64_t { return (EXPRESSION); }, RETURNS_NEW, false>, 1, Type::k32, Type::k32), \
-      Custom("s_" NAME "_b64", Category::kScalar,                                                                  \
-             UpdateExec<[](uint64_t s, uint64_t e) -> uint64_t { return (EXPRESSION); }, RETURNS_NEW, true>, 1, Type::k64, Type::k64)
+      Scalars<[](uint64_t a, uint64_t b, bool& scc) { return (NonZero<uint64_t>(EXPRESSION, scc)); }>("s_" NAME      \
+                                                                                                      "_b64")
+#define BACKPLANE_EXEC(NAME, EXPRESSION, RETURNS_NEW)                                                           \
+  Custom("s_" NAME "_b32", Category::kScalar,                                                                   \
+         UpdateExec<[](uint64_t s, uint64_t e) -> uint64_t { return (EXPRESSION); }, RETURNS_NEW, false>, 1,    \
+         Type::k32, Type::k32),                                                                                 \
+      Custom("s_" NAME "_b64", Category::kScalar,                                                               \
+             UpdateExec<[](uint64_t s, uint64_t e) -> uint64_t { return (EXPRESSION); }, RETURNS_NEW, true>, 1, \
+             Type::k64, Type::k64)
 
 constexpr Operation kScalarLogic[] = {
-    BACKPLANE_LOGIC("and", a & b),
+    BACKPLANE_LOGIC("and", a& b),
     BACKPLANE_LOGIC("or", a | b),
     BACKPLANE_LOGIC("xor", a ^ b),
     BACKPLANE_LOGIC("andn2", a & ~b),
     BACKPLANE_LOGIC("and_not1", a & ~b),
     BACKPLANE_LOGIC("orn2", a | ~b),
     BACKPLANE_LOGIC("or_not1", a | ~b),
-    BACKPLANE_LOGIC("nand", ~(a & b)),
+    BACKPLANE_LOGIC("nand", ~(a& b)),
     BACKPLANE_LOGIC("nor", ~(a | b)),
     BACKPLANE_LOGIC("xnor", ~(a ^ b)),
-    BACKPLANE_EXEC("and_saveexec", s & e, false),
+    BACKPLANE_EXEC("and_saveexec", s& e, false),
     BACKPLANE_EXEC("or_saveexec", s | e, false),
     BACKPLANE_EXEC("xor_saveexec", s ^ e, false),
     BACKPLANE_EXEC("andn2_saveexec", s & ~e, false),
     BACKPLANE_EXEC("and_not1_saveexec", s & ~e, false),
     BACKPLANE_EXEC("orn2_saveexec", s | ~e, false),
     BACKPLANE_EXEC("or_not1_saveexec", s | ~e, false),
-    BACKPLANE_EXEC("andn1_saveexec", ~s & e, false),
-    BACKPLANE_EXEC("and_not0_saveexec", ~s & e, false),
+    BACKPLANE_EXEC("andn1_saveexec", ~s& e, false),
+    BACKPLANE_EXEC("and_not0_saveexec", ~s& e, false),
     BACKPLANE_EXEC("orn1_saveexec", ~s | e, false),
     BACKPLANE_EXEC("or_not0_saveexec", ~s | e, false),
-    BACKPLANE_EXEC("nand_saveexec", ~(s & e), false),
+    BACKPLANE_EXEC("nand_saveexec", ~(s& e), false),
     BACKPLANE_EXEC("nor_saveexec", ~(s | e), false),
     BACKPLANE_EXEC("xnor_saveexec", ~(s ^ e), false),
-    BACKPLANE_EXEC("andn1_wrexec", ~s & e, true),
-    BACKPLANE_EXEC("and_not0_wrexec", ~s & e, true),
+    BACKPLANE_EXEC("andn1_wrexec", ~s& e, true),
+    BACKPLANE_EXEC("and_not0_wrexec", ~s& e, true),
     BACKPLANE_EXEC("andn2_wrexec", s & ~e, true),
     BACKPLANE_EXEC("and_not1_wrexec", s & ~e, true),
     Scalars<[](uint32_t a) { return a; }>("s_mov_b32"),

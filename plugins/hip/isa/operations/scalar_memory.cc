@@ -18,7 +18,8 @@ void LoadScalars(Wave& wave, const Instruction& i) {
       (wave.Scalar64(i.operands[1]) + offset + static_cast<uint64_t>(static_cast<int64_t>(i.modifiers.offset))) & ~3ull;
   if (!CheckGlobal(wave, address, 4u * static_cast<unsigned>(words), false, -1)) return;
   if (i.operands[0].index != kNull) {
-    std::memcpy(&wave.scalars[i.operands[0].index], reinterpret_cast<const void*>(address), 4u * static_cast<unsigned>(words));
+    std::memcpy(&wave.scalars[i.operands[0].index], reinterpret_cast<const void*>(address),
+                4u * static_cast<unsigned>(words));
   }
   wave.outstanding.Issue(Counter::kLgkm, Order::kNone, ResultRange(i.operands[0]), &i);
 }
@@ -30,9 +31,10 @@ constexpr Operation LoadOf(absl::string_view mnemonic, int words) {
 }
 
 constexpr Operation kScalarMemory[] = {
-    LoadOf("s_load_b32", 1),      LoadOf("s_load_b64", 2),      LoadOf("s_load_b128", 4),    LoadOf("s_load_b256", 8),
-    LoadOf("s_load_b512", 16),    LoadOf("s_load_dword", 1),    LoadOf("s_load_dwordx2", 2), LoadOf("s_load_dwordx4", 4),
-    LoadOf("s_load_dwordx8", 8), LoadOf("s_load_dwordx16", 16),
+    LoadOf("s_load_b32", 1),       LoadOf("s_load_b64", 2),     LoadOf("s_load_b128", 4),
+    LoadOf("s_load_b256", 8),      LoadOf("s_load_b512", 16),   LoadOf("s_load_dword", 1),
+    LoadOf("s_load_dwordx2", 2),   LoadOf("s_load_dwordx4", 4), LoadOf("s_load_dwordx8", 8),
+    LoadOf("s_load_dwordx16", 16),
 };
 
 }  // namespace

@@ -14,11 +14,21 @@ bool IsOfClass(T v, bool is_quiet, uint32_t mask) {
   const bool negative = std::signbit(v);
   int bit = 0;
   switch (std::fpclassify(v)) {
-    case FP_NAN: bit = is_quiet ? 1 : 0; break;
-    case FP_INFINITE: bit = negative ? 2 : 9; break;
-    case FP_NORMAL: bit = negative ? 3 : 8; break;
-    case FP_SUBNORMAL: bit = negative ? 4 : 7; break;
-    default: bit = negative ? 5 : 6; break;
+    case FP_NAN:
+      bit = is_quiet ? 1 : 0;
+      break;
+    case FP_INFINITE:
+      bit = negative ? 2 : 9;
+      break;
+    case FP_NORMAL:
+      bit = negative ? 3 : 8;
+      break;
+    case FP_SUBNORMAL:
+      bit = negative ? 4 : 7;
+      break;
+    default:
+      bit = negative ? 5 : 6;
+      break;
   }
   return (mask >> bit & 1) != 0;
 }
@@ -43,39 +53,27 @@ constexpr Operation ToExecAndMask(Operation o) {
   return o;
 }
 
-#define BACKPLANE_CMP(NAME, PARAMETERS, EXPRESSION)                              \
-  Lanes<[] PARAMETERS -> bool { return (EXPRESSION); }>("v_cmp_" NAME),            \
+#define BACKPLANE_CMP(NAME, PARAMETERS, EXPRESSION)                                      \
+  Lanes<[] PARAMETERS -> bool { return (EXPRESSION); }>("v_cmp_" NAME),                  \
       ToExecOnly(Lanes<[] PARAMETERS -> bool { return (EXPRESSION); }>("v_cmpx_" NAME)), \
       ToExecAndMask(Lanes<[] PARAMETERS -> bool { return (EXPRESSION); }>("v_cmpx_" NAME))
 
-#define BACKPLANE_FLOAT_COMPARES(TYPE, PARAMETERS, A, B)                \
-  BACKPLANE_CMP("f_" TYPE, PARAMETERS, false),                          \
-      BACKPLANE_CMP("lt_" TYPE, PARAMETERS, A < B),                     \
-      BACKPLANE_CMP("eq_" TYPE, PARAMETERS, A == B),                    \
-      BACKPLANE_CMP("le_" TYPE, PARAMETERS, A <= B),                    \
-      BACKPLANE_CMP("gt_" TYPE, PARAMETERS, A > B),                     \
-      BACKPLANE_CMP("lg_" TYPE, PARAMETERS, A < B || A > B),            \
-      BACKPLANE_CMP("ge_" TYPE, PARAMETERS, A >= B),                    \
-      BACKPLANE_CMP("o_" TYPE, PARAMETERS, !std::isunordered(A, B)),    \
-      BACKPLANE_CMP("u_" TYPE, PARAMETERS, std::isunordered(A, B)),     \
-      BACKPLANE_CMP("nge_" TYPE, PARAMETERS, !(A >= B)),                \
-      BACKPLANE_CMP("nlg_" TYPE, PARAMETERS, !(A < B || A > B)),        \
-      BACKPLANE_CMP("ngt_" TYPE, PARAMETERS, !(A > B)),                 \
-      BACKPLANE_CMP("nle_" TYPE, PARAMETERS, !(A <= B)),                \
-      BACKPLANE_CMP("neq_" TYPE, PARAMETERS, !(A == B)),                \
-      BACKPLANE_CMP("nlt_" TYPE, PARAMETERS, !(A < B)),                 \
-      BACKPLANE_CMP("tru_" TYPE, PARAMETERS, true),                     \
+#define BACKPLANE_FLOAT_COMPARES(TYPE, PARAMETERS, A, B)                                                               \
+  BACKPLANE_CMP("f_" TYPE, PARAMETERS, false), BACKPLANE_CMP("lt_" TYPE, PARAMETERS, A < B),                           \
+      BACKPLANE_CMP("eq_" TYPE, PARAMETERS, A == B), BACKPLANE_CMP("le_" TYPE, PARAMETERS, A <= B),                    \
+      BACKPLANE_CMP("gt_" TYPE, PARAMETERS, A > B), BACKPLANE_CMP("lg_" TYPE, PARAMETERS, A<B || A> B),                \
+      BACKPLANE_CMP("ge_" TYPE, PARAMETERS, A >= B), BACKPLANE_CMP("o_" TYPE, PARAMETERS, !std::isunordered(A, B)),    \
+      BACKPLANE_CMP("u_" TYPE, PARAMETERS, std::isunordered(A, B)), BACKPLANE_CMP("nge_" TYPE, PARAMETERS, !(A >= B)), \
+      BACKPLANE_CMP("nlg_" TYPE, PARAMETERS, !(A < B || A > B)), BACKPLANE_CMP("ngt_" TYPE, PARAMETERS, !(A > B)),     \
+      BACKPLANE_CMP("nle_" TYPE, PARAMETERS, !(A <= B)), BACKPLANE_CMP("neq_" TYPE, PARAMETERS, !(A == B)),            \
+      BACKPLANE_CMP("nlt_" TYPE, PARAMETERS, !(A < B)), BACKPLANE_CMP("tru_" TYPE, PARAMETERS, true),                  \
       BACKPLANE_CMP("t_" TYPE, PARAMETERS, true)
 
-#define BACKPLANE_INTEGER_COMPARES(TYPE, CPP)                  \
-  BACKPLANE_CMP("f_" TYPE, (CPP a, CPP b), false),             \
-      BACKPLANE_CMP("lt_" TYPE, (CPP a, CPP b), a < b),        \
-      BACKPLANE_CMP("eq_" TYPE, (CPP a, CPP b), a == b),       \
-      BACKPLANE_CMP("le_" TYPE, (CPP a, CPP b), a <= b),       \
-      BACKPLANE_CMP("gt_" TYPE, (CPP a, CPP b), a > b),        \
-      BACKPLANE_CMP("ne_" TYPE, (CPP a, CPP b), a != b),       \
-      BACKPLANE_CMP("lg_" TYPE, (CPP a, CPP b), a != b),       \
-      BACKPLANE_CMP("ge_" TYPE, (CPP a, CPP b), a >= b),       \
+#define BACKPLANE_INTEGER_COMPARES(TYPE, CPP)                                                               \
+  BACKPLANE_CMP("f_" TYPE, (CPP a, CPP b), false), BACKPLANE_CMP("lt_" TYPE, (CPP a, CPP b), a < b),        \
+      BACKPLANE_CMP("eq_" TYPE, (CPP a, CPP b), a == b), BACKPLANE_CMP("le_" TYPE, (CPP a, CPP b), a <= b), \
+      BACKPLANE_CMP("gt_" TYPE, (CPP a, CPP b), a > b), BACKPLANE_CMP("ne_" TYPE, (CPP a, CPP b), a != b),  \
+      BACKPLANE_CMP("lg_" TYPE, (CPP a, CPP b), a != b), BACKPLANE_CMP("ge_" TYPE, (CPP a, CPP b), a >= b), \
       BACKPLANE_CMP("t_" TYPE, (CPP a, CPP b), true)
 
 constexpr Operation kVectorCompare[] = {

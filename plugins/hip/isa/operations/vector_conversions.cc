@@ -75,23 +75,30 @@ constexpr Operation kVectorConversions[] = {
     Lanes<[](float a, float b) { return PairOf(HalfTowardZero(a), HalfTowardZero(b)); }>("v_cvt_pkrtz_f16_f32"),
     Lanes<[](float a, float b) { return PairOf(HalfTowardZero(a), HalfTowardZero(b)); }>("v_cvt_pk_rtz_f16_f32"),
     Lanes<[](int32_t a, int32_t b) { return (PairOf(ClampTo<int16_t>(a), ClampTo<int16_t>(b))); }>("v_cvt_pk_i16_i32"),
-    Lanes<[](uint32_t a, uint32_t b) { return (PairOf(ClampTo<uint16_t>(a), ClampTo<uint16_t>(b))); }>("v_cvt_pk_u16_u32"),
+    Lanes<[](uint32_t a, uint32_t b) { return (PairOf(ClampTo<uint16_t>(a), ClampTo<uint16_t>(b))); }>(
+        "v_cvt_pk_u16_u32"),
     Lanes<[](float a, float b) {
       return PairOf(static_cast<uint16_t>(Truncate<int16_t>(a)), static_cast<uint16_t>(Truncate<int16_t>(b)));
     }>("v_cvt_pk_i16_f32"),
     Lanes<[](float a, float b) { return (PairOf(Truncate<uint16_t>(a), Truncate<uint16_t>(b))); }>("v_cvt_pk_u16_f32"),
-    Lanes<[](float a, float b) { return PairOf(Normalized(a, 32767, true), Normalized(b, 32767, true)); }>("v_cvt_pknorm_i16_f32"),
-    Lanes<[](float a, float b) { return PairOf(Normalized(a, 65535, false), Normalized(b, 65535, false)); }>("v_cvt_pknorm_u16_f32"),
-    Lanes<[](float a, float b) { return PairOf(Normalized(a, 32767, true), Normalized(b, 32767, true)); }>("v_cvt_pk_norm_i16_f32"),
-    Lanes<[](float a, float b) { return PairOf(Normalized(a, 65535, false), Normalized(b, 65535, false)); }>("v_cvt_pk_norm_u16_f32"),
+    Lanes<[](float a, float b) { return PairOf(Normalized(a, 32767, true), Normalized(b, 32767, true)); }>(
+        "v_cvt_pknorm_i16_f32"),
+    Lanes<[](float a, float b) { return PairOf(Normalized(a, 65535, false), Normalized(b, 65535, false)); }>(
+        "v_cvt_pknorm_u16_f32"),
+    Lanes<[](float a, float b) { return PairOf(Normalized(a, 32767, true), Normalized(b, 32767, true)); }>(
+        "v_cvt_pk_norm_i16_f32"),
+    Lanes<[](float a, float b) { return PairOf(Normalized(a, 65535, false), Normalized(b, 65535, false)); }>(
+        "v_cvt_pk_norm_u16_f32"),
     // 8-bit floats of gfx942
     Lanes<[](uint32_t a) { return (FloatOfFloat8(static_cast<uint8_t>(a), kFp8)); }>("v_cvt_f32_fp8"),
     Lanes<[](uint32_t a) { return (FloatOfFloat8(static_cast<uint8_t>(a), kBf8)); }>("v_cvt_f32_bf8"),
     Lanes<[](uint32_t a) {
-      return PairOfFloats(FloatOfFloat8(static_cast<uint8_t>(a), kFp8), FloatOfFloat8(static_cast<uint8_t>(a >> 8), kFp8));
+      return PairOfFloats(FloatOfFloat8(static_cast<uint8_t>(a), kFp8),
+                          FloatOfFloat8(static_cast<uint8_t>(a >> 8), kFp8));
     }>("v_cvt_pk_f32_fp8"),
     Lanes<[](uint32_t a) {
-      return PairOfFloats(FloatOfFloat8(static_cast<uint8_t>(a), kBf8), FloatOfFloat8(static_cast<uint8_t>(a >> 8), kBf8));
+      return PairOfFloats(FloatOfFloat8(static_cast<uint8_t>(a), kBf8),
+                          FloatOfFloat8(static_cast<uint8_t>(a >> 8), kBf8));
     }>("v_cvt_pk_f32_bf8"),
     KeepUpper(Lanes<[](float a, float b) {
       return static_cast<uint16_t>(Float8OfFloat(a, kFp8, false) | Float8OfFloat(b, kFp8, false) << 8);

@@ -1,9 +1,9 @@
 // The steps of a division that is rounded correctly: v_div_scale, v_div_fmas, v_div_fixup.
 //
-// Sources are the value to scale (the numerator or the denominator), the denominator and the numerator. The scaling keeps the
-// quotient's iterations away from subnormals and overflow; the mask says that v_div_fmas has to undo it. The manuals print
-// the condition for a large denominator with a subnormal quotient as a scaling by a positive power. That would overflow;
-// scaling by the negative power is what makes the quotient right.
+// Sources are the value to scale (the numerator or the denominator), the denominator and the numerator. The scaling
+// keeps the quotient's iterations away from subnormals and overflow; the mask says that v_div_fmas has to undo it. The
+// manuals print the condition for a large denominator with a subnormal quotient as a scaling by a positive power. That
+// would overflow; scaling by the negative power is what makes the quotient right.
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -45,7 +45,8 @@ T ScaleForDivision(T value, T denominator, T numerator, bool& undo) {
   using L = DivisionLimits<T>;
   undo = false;
   if (numerator == 0 || denominator == 0) return std::numeric_limits<T>::quiet_NaN();
-  const bool subnormal_inverse = IsSubnormal(T{1} / denominator), subnormal_quotient = IsSubnormal(numerator / denominator);
+  const bool subnormal_inverse = IsSubnormal(T{1} / denominator),
+             subnormal_quotient = IsSubnormal(numerator / denominator);
   if (BiasedExponent(numerator) - BiasedExponent(denominator) >= L::kHugeQuotient) {
     undo = true;
     return value == denominator ? std::ldexp(value, L::kScale) : value;
@@ -64,8 +65,8 @@ T ScaleForDivision(T value, T denominator, T numerator, bool& undo) {
   return value;
 }
 
-// The scaling is part of the fused operation, which rounds once: a quotient that becomes subnormal would be wrong otherwise.
-// 113 bits hold the product exactly, and enough of the sum.
+// The scaling is part of the fused operation, which rounds once: a quotient that becomes subnormal would be wrong
+// otherwise. 113 bits hold the product exactly, and enough of the sum.
 template <class T>
 T FmaForDivision(T a, T b, T c, bool undo) {
   using L = DivisionLimits<T>;

@@ -22,11 +22,21 @@ inline Half HalfTranscendental(Half a, F f) {
 
 #define BACKPLANE_FLOAT2(NAME, EXPRESSION) Lanes<[](float a, float b) -> float { return (EXPRESSION); }>(NAME)
 #define BACKPLANE_FLOAT3(NAME, EXPRESSION) Lanes<[](float a, float b, float c) -> float { return (EXPRESSION); }>(NAME)
-#define BACKPLANE_HALF1(NAME, EXPRESSION) Lanes<[](Half x) -> Half { const float a = x.v; return {EXPRESSION}; }>(NAME)
+#define BACKPLANE_HALF1(NAME, EXPRESSION) \
+  Lanes<[](Half x) -> Half {              \
+    const float a = x.v;                  \
+    return {EXPRESSION};                  \
+  }>(NAME)
 #define BACKPLANE_HALF2(NAME, EXPRESSION) \
-  Lanes<[](Half x, Half y) -> Half { const float a = x.v, b = y.v; return {EXPRESSION}; }>(NAME)
-#define BACKPLANE_HALF3(NAME, EXPRESSION) \
-  KeepsHalf(Lanes<[](Half x, Half y, Half z) -> Half { const float a = x.v, b = y.v, c = z.v; return {EXPRESSION}; }>(NAME))
+  Lanes<[](Half x, Half y) -> Half {      \
+    const float a = x.v, b = y.v;         \
+    return {EXPRESSION};                  \
+  }>(NAME)
+#define BACKPLANE_HALF3(NAME, EXPRESSION)              \
+  KeepsHalf(Lanes<[](Half x, Half y, Half z) -> Half { \
+    const float a = x.v, b = y.v, c = z.v;             \
+    return {EXPRESSION};                               \
+  }>(NAME))
 
 constexpr Operation kVectorFloat[] = {
     BACKPLANE_FLOAT2("v_add_f32", a + b),
@@ -35,8 +45,8 @@ constexpr Operation kVectorFloat[] = {
     BACKPLANE_FLOAT2("v_dual_sub_f32", a - b),
     BACKPLANE_FLOAT2("v_subrev_f32", b - a),
     BACKPLANE_FLOAT2("v_dual_subrev_f32", b - a),
-    BACKPLANE_FLOAT2("v_mul_f32", a * b),
-    BACKPLANE_FLOAT2("v_dual_mul_f32", a * b),
+    BACKPLANE_FLOAT2("v_mul_f32", a* b),
+    BACKPLANE_FLOAT2("v_dual_mul_f32", a* b),
     BACKPLANE_FLOAT2("v_mul_legacy_f32", LegacyProduct(a, b)),
     BACKPLANE_FLOAT2("v_mul_dx9_zero_f32", LegacyProduct(a, b)),
     BACKPLANE_FLOAT2("v_dual_mul_dx9_zero_f32", LegacyProduct(a, b)),
@@ -70,13 +80,13 @@ constexpr Operation kVectorFloat[] = {
     Lanes<[](float a) { return Transcendental(a, [](double v) { return std::sqrt(v); }); }>("v_sqrt_f32"),
     Lanes<[](float a) { return Transcendental(a, [](double v) { return std::exp2(v); }); }>("v_exp_f32"),
     Lanes<[](float a) { return Transcendental(a, [](double v) { return std::log2(v); }); }>("v_log_f32"),
-    Lanes<[](float a) { return Transcendental(a, SineOfTurns); }>("v_sin_f32"),
-    Lanes<[](float a) { return Transcendental(a, CosineOfTurns); }>("v_cos_f32"),
+    Lanes<[](float a) { return Transcendental(a, SineOfRevolutions); }>("v_sin_f32"),
+    Lanes<[](float a) { return Transcendental(a, CosineOfRevolutions); }>("v_cos_f32"),
     // f16
     BACKPLANE_HALF2("v_add_f16", a + b),
     BACKPLANE_HALF2("v_sub_f16", a - b),
     BACKPLANE_HALF2("v_subrev_f16", b - a),
-    BACKPLANE_HALF2("v_mul_f16", a * b),
+    BACKPLANE_HALF2("v_mul_f16", a* b),
     BACKPLANE_HALF2("v_min_f16", MinOf(a, b)),
     BACKPLANE_HALF2("v_max_f16", MaxOf(a, b)),
     KeepsHalf(Lanes<[](Half a, Half b, Half c) { return FmaOfHalves(a, b, c); }>("v_fma_f16")),
@@ -93,7 +103,8 @@ constexpr Operation kVectorFloat[] = {
     BACKPLANE_HALF1("v_ceil_f16", std::ceil(a)),
     BACKPLANE_HALF1("v_rndne_f16", std::nearbyint(a)),
     BACKPLANE_HALF1("v_fract_f16", std::isfinite(a) ? std::fmin(a - std::floor(a), 0x1.ffcp-1f) : a - a),
-    Lanes<[](Half a, int16_t e) { return Half{FloatOfHalf(HalfOfDouble(std::ldexp(static_cast<double>(a.v), e)))}; }>("v_ldexp_f16"),
+    Lanes<[](Half a, int16_t e) { return Half{FloatOfHalf(HalfOfDouble(std::ldexp(static_cast<double>(a.v), e)))}; }>(
+        "v_ldexp_f16"),
     Lanes<[](Half a) { return (static_cast<int16_t>(ExponentForFrexp(a.v))); }>("v_frexp_exp_i16_f16"),
     BACKPLANE_HALF1("v_frexp_mant_f16", MantissaForFrexp(a)),
     Lanes<[](Half a) { return HalfTranscendental(a, [](double v) { return 1.0 / v; }); }>("v_rcp_f16"),
@@ -101,8 +112,8 @@ constexpr Operation kVectorFloat[] = {
     Lanes<[](Half a) { return HalfTranscendental(a, [](double v) { return std::sqrt(v); }); }>("v_sqrt_f16"),
     Lanes<[](Half a) { return HalfTranscendental(a, [](double v) { return std::exp2(v); }); }>("v_exp_f16"),
     Lanes<[](Half a) { return HalfTranscendental(a, [](double v) { return std::log2(v); }); }>("v_log_f16"),
-    Lanes<[](Half a) { return HalfTranscendental(a, SineOfTurns); }>("v_sin_f16"),
-    Lanes<[](Half a) { return HalfTranscendental(a, CosineOfTurns); }>("v_cos_f16"),
+    Lanes<[](Half a) { return HalfTranscendental(a, SineOfRevolutions); }>("v_sin_f16"),
+    Lanes<[](Half a) { return HalfTranscendental(a, CosineOfRevolutions); }>("v_cos_f16"),
 };
 
 #undef BACKPLANE_FLOAT2

@@ -92,14 +92,16 @@ constexpr Operation kVectorInteger[] = {
     Lanes<[](uint32_t a, uint32_t b) { return static_cast<uint32_t>(uint64_t{a} * b >> 32); }>("v_mul_hi_u32"),
     Lanes<[](int32_t a, int32_t b) { return static_cast<uint32_t>(int64_t{a} * b >> 32); }>("v_mul_hi_i32"),
     Lanes<[](uint32_t a, uint32_t b) { return Unsigned24(a) * Unsigned24(b); }>("v_mul_u32_u24"),
-    Lanes<[](uint32_t a, uint32_t b) { return static_cast<uint32_t>(int64_t{Signed24(a)} * Signed24(b)); }>("v_mul_i32_i24"),
+    Lanes<[](uint32_t a, uint32_t b) { return static_cast<uint32_t>(int64_t{Signed24(a)} * Signed24(b)); }>(
+        "v_mul_i32_i24"),
     Lanes<[](uint32_t a, uint32_t b) { return static_cast<uint32_t>(uint64_t{Unsigned24(a)} * Unsigned24(b) >> 32); }>(
         "v_mul_hi_u32_u24"),
     Lanes<[](uint32_t a, uint32_t b) { return static_cast<uint32_t>(int64_t{Signed24(a)} * Signed24(b) >> 32); }>(
         "v_mul_hi_i32_i24"),
     Lanes<[](uint32_t a, uint32_t b, uint32_t c) { return Unsigned24(a) * Unsigned24(b) + c; }>("v_mad_u32_u24"),
-    Lanes<[](uint32_t a, uint32_t b, uint32_t c) { return static_cast<uint32_t>(int64_t{Signed24(a)} * Signed24(b)) + c; }>(
-        "v_mad_i32_i24"),
+    Lanes<[](uint32_t a, uint32_t b, uint32_t c) {
+      return static_cast<uint32_t>(int64_t{Signed24(a)} * Signed24(b)) + c;
+    }>("v_mad_i32_i24"),
     Lanes<[](uint32_t a, uint32_t b, uint64_t c, bool& out) {
       const uint64_t product = uint64_t{a} * b;
       out = product + c < c;
@@ -121,10 +123,18 @@ constexpr Operation kVectorInteger[] = {
     Lanes<[](int32_t a, int32_t b) { return std::max(a, b); }>("v_max_i32"),
     Lanes<[](uint32_t a, uint32_t b) { return std::min(a, b); }>("v_min_u32"),
     Lanes<[](uint32_t a, uint32_t b) { return std::max(a, b); }>("v_max_u32"),
-    Lanes<[](int32_t a, int32_t b, int32_t c) { return std::min({a, b, c}); }>("v_min3_i32"),
-    Lanes<[](int32_t a, int32_t b, int32_t c) { return std::max({a, b, c}); }>("v_max3_i32"),
-    Lanes<[](uint32_t a, uint32_t b, uint32_t c) { return std::min({a, b, c}); }>("v_min3_u32"),
-    Lanes<[](uint32_t a, uint32_t b, uint32_t c) { return std::max({a, b, c}); }>("v_max3_u32"),
+    Lanes<[](int32_t a, int32_t b, int32_t c) {
+      return std::min({a, b, c});
+    }>("v_min3_i32"),
+    Lanes<[](int32_t a, int32_t b, int32_t c) {
+      return std::max({a, b, c});
+    }>("v_max3_i32"),
+    Lanes<[](uint32_t a, uint32_t b, uint32_t c) {
+      return std::min({a, b, c});
+    }>("v_min3_u32"),
+    Lanes<[](uint32_t a, uint32_t b, uint32_t c) {
+      return std::max({a, b, c});
+    }>("v_max3_u32"),
     Lanes<[](int32_t a, int32_t b, int32_t c) { return Middle(a, b, c); }>("v_med3_i32"),
     Lanes<[](uint32_t a, uint32_t b, uint32_t c) { return Middle(a, b, c); }>("v_med3_u32"),
     OnGfx1100(Lanes<[](int32_t a, int32_t b, int32_t c) { return std::min(std::max(a, b), c); }>("v_maxmin_i32")),
@@ -152,18 +162,30 @@ constexpr Operation kVectorInteger[] = {
     Lanes<[](int16_t a, int16_t b) { return Saturate<int16_t>(int64_t{a} - b); }>("v_sub_i16 clamp"),
     Lanes<[](int16_t a, int16_t b) { return Saturate<int16_t>(int64_t{a} - b); }>("v_sub_nc_i16 clamp"),
     Lanes<[](uint16_t a, uint16_t b) { return static_cast<uint16_t>(uint32_t{a} * b); }>("v_mul_lo_u16"),
-    Keeping(Lanes<[](uint16_t a, uint16_t b, uint16_t c) { return static_cast<uint16_t>(uint32_t{a} * b + c); }>("v_mad_u16")),
-    Lanes<[](uint16_t a, uint16_t b, uint16_t c) { return static_cast<uint16_t>(uint32_t{a} * b + c); }>("v_mad_legacy_u16"),
-    Lanes<[](uint16_t a, uint16_t b, uint16_t c) { return static_cast<uint16_t>(uint32_t{a} * b + c); }>("v_mad_legacy_i16"),
-    Keeping(Lanes<[](uint16_t a, uint16_t b, uint16_t c) { return static_cast<uint16_t>(uint32_t{a} * b + c); }>("v_mad_i16")),
+    Keeping(Lanes<[](uint16_t a, uint16_t b, uint16_t c) { return static_cast<uint16_t>(uint32_t{a} * b + c); }>(
+        "v_mad_u16")),
+    Lanes<[](uint16_t a, uint16_t b, uint16_t c) { return static_cast<uint16_t>(uint32_t{a} * b + c); }>(
+        "v_mad_legacy_u16"),
+    Lanes<[](uint16_t a, uint16_t b, uint16_t c) { return static_cast<uint16_t>(uint32_t{a} * b + c); }>(
+        "v_mad_legacy_i16"),
+    Keeping(Lanes<[](uint16_t a, uint16_t b, uint16_t c) { return static_cast<uint16_t>(uint32_t{a} * b + c); }>(
+        "v_mad_i16")),
     Lanes<[](int16_t a, int16_t b) { return std::min(a, b); }>("v_min_i16"),
     Lanes<[](int16_t a, int16_t b) { return std::max(a, b); }>("v_max_i16"),
     Lanes<[](uint16_t a, uint16_t b) { return std::min(a, b); }>("v_min_u16"),
     Lanes<[](uint16_t a, uint16_t b) { return std::max(a, b); }>("v_max_u16"),
-    Keeping(Lanes<[](int16_t a, int16_t b, int16_t c) { return std::min({a, b, c}); }>("v_min3_i16")),
-    Keeping(Lanes<[](int16_t a, int16_t b, int16_t c) { return std::max({a, b, c}); }>("v_max3_i16")),
-    Keeping(Lanes<[](uint16_t a, uint16_t b, uint16_t c) { return std::min({a, b, c}); }>("v_min3_u16")),
-    Keeping(Lanes<[](uint16_t a, uint16_t b, uint16_t c) { return std::max({a, b, c}); }>("v_max3_u16")),
+    Keeping(Lanes<[](int16_t a, int16_t b, int16_t c) {
+      return std::min({a, b, c});
+    }>("v_min3_i16")),
+    Keeping(Lanes<[](int16_t a, int16_t b, int16_t c) {
+      return std::max({a, b, c});
+    }>("v_max3_i16")),
+    Keeping(Lanes<[](uint16_t a, uint16_t b, uint16_t c) {
+      return std::min({a, b, c});
+    }>("v_min3_u16")),
+    Keeping(Lanes<[](uint16_t a, uint16_t b, uint16_t c) {
+      return std::max({a, b, c});
+    }>("v_max3_u16")),
     Keeping(Lanes<[](int16_t a, int16_t b, int16_t c) { return Middle(a, b, c); }>("v_med3_i16")),
     Keeping(Lanes<[](uint16_t a, uint16_t b, uint16_t c) { return Middle(a, b, c); }>("v_med3_u16")),
 };

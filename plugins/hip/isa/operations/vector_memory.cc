@@ -50,6 +50,7 @@ constexpr Operation Load(absl::string_view mnemonic, Handler execute, bool has_b
   Operation o = has_base ? Custom(mnemonic, Category::kGlobalLoad, execute, 1, Type::k32, Type::k64, Type::k64)
                          : Custom(mnemonic, Category::kGlobalLoad, execute, 1, Type::k32, Type::k64);
   o.parameter = AccessShape{bytes, packing}.Encode();
+  if (has_base) o.load_order = Order::kVectorMemory;  // a flat load has none
   return o;
 }
 constexpr Operation Store(absl::string_view mnemonic, Handler execute, bool has_base, uint8_t bytes, Packing packing) {
@@ -59,13 +60,13 @@ constexpr Operation Store(absl::string_view mnemonic, Handler execute, bool has_
   return o;
 }
 
-#define BACKPLANE_LOAD(NAME, BYTES, PACKING)                                                                      \
-  Load("global_load_" NAME, LoadVectors<Segment::kGlobal>, true, BYTES, Packing::PACKING),                        \
-      Load("flat_load_" NAME, LoadVectors<Segment::kFlat>, false, BYTES, Packing::PACKING),                       \
+#define BACKPLANE_LOAD(NAME, BYTES, PACKING)                                                \
+  Load("global_load_" NAME, LoadVectors<Segment::kGlobal>, true, BYTES, Packing::PACKING),  \
+      Load("flat_load_" NAME, LoadVectors<Segment::kFlat>, false, BYTES, Packing::PACKING), \
       Load("scratch_load_" NAME, LoadVectors<Segment::kScratch>, true, BYTES, Packing::PACKING)
-#define BACKPLANE_STORE(NAME, BYTES, PACKING)                                                                     \
-  Store("global_store_" NAME, StoreVectors<Segment::kGlobal>, true, BYTES, Packing::PACKING),                     \
-      Store("flat_store_" NAME, StoreVectors<Segment::kFlat>, false, BYTES, Packing::PACKING),                    \
+#define BACKPLANE_STORE(NAME, BYTES, PACKING)                                                  \
+  Store("global_store_" NAME, StoreVectors<Segment::kGlobal>, true, BYTES, Packing::PACKING),  \
+      Store("flat_store_" NAME, StoreVectors<Segment::kFlat>, false, BYTES, Packing::PACKING), \
       Store("scratch_store_" NAME, StoreVectors<Segment::kScratch>, true, BYTES, Packing::PACKING)
 
 constexpr Operation kVectorMemory[] = {

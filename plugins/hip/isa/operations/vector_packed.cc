@@ -1,5 +1,6 @@
-// Packed operations (VOP3P): two halves or two floats of each lane, products of mixed precision, and short dot products.
-// op_sel and op_sel_hi say which half of each source the lower and the upper result use; neg_lo and neg_hi negate them.
+// Packed operations (VOP3P): two halves or two floats of each lane, products of mixed precision, and short dot
+// products. op_sel and op_sel_hi say which half of each source the lower and the upper result use; neg_lo and neg_hi
+// negate them.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -141,13 +142,15 @@ void ExecuteMix(Wave& wave, const Instruction& i) {
     } else {
       // The sum of halves is rounded once; one with floats is a float first.
       const uint16_t half = halves && !m.clamp ? FmaHalf(v[0], v[1], v[2]) : HalfOfFloat(r);
-      result[l] = kResult == MixResult::kLowHalf ? (result[l] & 0xffff0000u) | half : (result[l] & 0xffffu) | uint32_t{half} << 16;
+      result[l] = kResult == MixResult::kLowHalf ? (result[l] & 0xffff0000u) | half
+                                                 : (result[l] & 0xffffu) | uint32_t{half} << 16;
     }
   }
 }
 template <MixResult kResult>
 constexpr Operation Mix(absl::string_view mnemonic) {
-  Operation o = Custom(mnemonic, Category::kVector, ExecuteMix<kResult>, 1, Type::k32, Type::kF32, Type::kF32, Type::kF32);
+  Operation o =
+      Custom(mnemonic, Category::kVector, ExecuteMix<kResult>, 1, Type::k32, Type::kF32, Type::kF32, Type::kF32);
   o.packed = true;
   o.mixed = true;
   o.handles_clamp = true;
@@ -179,7 +182,8 @@ void ExecuteIntegerDot(Wave& wave, const Instruction& i) {
   for (int l = 0; l < wave.lanes; ++l) {
     const uint32_t c = LaneWord(wave, i.operation->accumulates ? i.Result() : i.Source(2), l);
     const int64_t base = kSigns == DotSigns::kUnsigned ? int64_t{c} : int64_t{static_cast<int32_t>(c)};
-    int64_t r = PartDot<kBits>(LaneWord(wave, i.Source(0), l), LaneWord(wave, i.Source(1), l), signed_a, signed_b) + base;
+    int64_t r =
+        PartDot<kBits>(LaneWord(wave, i.Source(0), l), LaneWord(wave, i.Source(1), l), signed_a, signed_b) + base;
     if (m.clamp) {
       r = kSigns == DotSigns::kUnsigned
               ? std::min<int64_t>(r, std::numeric_limits<uint32_t>::max())
@@ -191,7 +195,8 @@ void ExecuteIntegerDot(Wave& wave, const Instruction& i) {
 }
 template <int kBits, DotSigns kSigns>
 constexpr Operation IntegerDot(absl::string_view mnemonic) {
-  Operation o = Custom(mnemonic, Category::kVector, ExecuteIntegerDot<kBits, kSigns>, 1, Type::k32, Type::k32, Type::k32, Type::k32);
+  Operation o = Custom(mnemonic, Category::kVector, ExecuteIntegerDot<kBits, kSigns>, 1, Type::k32, Type::k32,
+                       Type::k32, Type::k32);
   o.packed = true;
   o.handles_clamp = true;
   return o;
@@ -218,7 +223,8 @@ template <bool kBf16>
 constexpr Operation FloatDot(absl::string_view mnemonic, bool accumulates) {
   constexpr Type kType = kBf16 ? Type::kBF16 : Type::kF16;
   Operation o = accumulates ? Custom(mnemonic, Category::kVector, ExecuteFloatDot<kBf16>, 1, Type::kF32, kType, kType)
-                            : Custom(mnemonic, Category::kVector, ExecuteFloatDot<kBf16>, 1, Type::kF32, kType, kType, Type::kF32);
+                            : Custom(mnemonic, Category::kVector, ExecuteFloatDot<kBf16>, 1, Type::kF32, kType, kType,
+                                     Type::kF32);
   o.packed = true;
   o.accumulates = accumulates;
   return o;
@@ -237,11 +243,14 @@ constexpr T SaturateHalf(int32_t v) {
 
 #define BACKPLANE_PACKED(NAME, T, EXPRESSION) PackedLanes<[](T a, T b) { return (static_cast<T>(EXPRESSION)); }>(NAME)
 #define BACKPLANE_PACKED_HALF(NAME, EXPRESSION) \
-  PackedLanes<[](Half x, Half y) -> Half { const float a = x.v, b = y.v; return {EXPRESSION}; }>(NAME)
+  PackedLanes<[](Half x, Half y) -> Half {      \
+    const float a = x.v, b = y.v;               \
+    return {EXPRESSION};                        \
+  }>(NAME)
 
 constexpr Operation kVectorPacked[] = {
     BACKPLANE_PACKED_HALF("v_pk_add_f16", a + b),
-    BACKPLANE_PACKED_HALF("v_pk_mul_f16", a * b),
+    BACKPLANE_PACKED_HALF("v_pk_mul_f16", a* b),
     BACKPLANE_PACKED_HALF("v_pk_min_f16", MinOf(a, b)),
     BACKPLANE_PACKED_HALF("v_pk_max_f16", MaxOf(a, b)),
     PackedLanes<[](Half a, Half b, Half c) { return Half{FloatOfHalf(FmaHalf(a.v, b.v, c.v))}; }>("v_pk_fma_f16"),
@@ -261,8 +270,10 @@ constexpr Operation kVectorPacked[] = {
     BACKPLANE_PACKED("v_pk_add_i16 clamp", int16_t, SaturateHalf<int16_t>(int32_t{a} + b)),
     BACKPLANE_PACKED("v_pk_sub_u16 clamp", uint16_t, SaturateHalf<uint16_t>(int32_t{a} - b)),
     BACKPLANE_PACKED("v_pk_sub_i16 clamp", int16_t, SaturateHalf<int16_t>(int32_t{a} - b)),
-    PackedLanes<[](uint16_t a, uint16_t b, uint16_t c) { return static_cast<uint16_t>(uint32_t{a} * b + c); }>("v_pk_mad_u16"),
-    PackedLanes<[](uint16_t a, uint16_t b, uint16_t c) { return static_cast<uint16_t>(uint32_t{a} * b + c); }>("v_pk_mad_i16"),
+    PackedLanes<[](uint16_t a, uint16_t b, uint16_t c) { return static_cast<uint16_t>(uint32_t{a} * b + c); }>(
+        "v_pk_mad_u16"),
+    PackedLanes<[](uint16_t a, uint16_t b, uint16_t c) { return static_cast<uint16_t>(uint32_t{a} * b + c); }>(
+        "v_pk_mad_i16"),
     PairOfFloats<[](float a, float b) { return a + b; }>("v_pk_add_f32"),
     PairOfFloats<[](float a, float b) { return a * b; }>("v_pk_mul_f32"),
     PairOfFloats<[](float a, float b, float c) { return std::fma(a, b, c); }>("v_pk_fma_f32"),

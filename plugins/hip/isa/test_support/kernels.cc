@@ -70,7 +70,8 @@ absl::StatusOr<std::string> LinkCodeObject(const std::string& object) {
   char* arguments[] = {lld, shared, const_cast<char*>(in.c_str()), output, const_cast<char*>(out.c_str()), nullptr};
   pid_t child = 0;
   int status = 0;
-  if (posix_spawn(&child, lld, nullptr, nullptr, arguments, environ) != 0 || waitpid(child, &status, 0) != child || status != 0) {
+  if (posix_spawn(&child, lld, nullptr, nullptr, arguments, environ) != 0 || waitpid(child, &status, 0) != child ||
+      status != 0) {
     return TestError(absl::StrCat("the linker ended with status ", status));
   }
   std::ifstream file(out, std::ios::binary);
@@ -86,9 +87,11 @@ absl::StatusOr<std::string> CompileIr(absl::string_view machine, absl::string_vi
   if (!generator.ok()) return generator.status();
   llvm::LLVMContext context;
   llvm::SMDiagnostic error;
-  std::unique_ptr<llvm::Module> module = llvm::parseAssemblyString(llvm::StringRef(ir.data(), ir.size()), error, context);
+  std::unique_ptr<llvm::Module> module =
+      llvm::parseAssemblyString(llvm::StringRef(ir.data(), ir.size()), error, context);
   if (module == nullptr) {
-    return TestError(absl::StrCat("line ", error.getLineNo(), ": ", error.getMessage().str(), ": ", error.getLineContents().str()));
+    return TestError(
+        absl::StrCat("line ", error.getLineNo(), ": ", error.getMessage().str(), ": ", error.getLineContents().str()));
   }
   codegen::SetModuleTarget(*module, target, **generator);
   for (llvm::Function& f : *module) {
@@ -118,7 +121,8 @@ absl::StatusOr<std::string> Assemble(absl::string_view machine, absl::string_vie
                         d.getLineContents().str(), "\n");
       },
       &messages);
-  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(assembly.data(), assembly.size())), llvm::SMLoc());
+  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(assembly.data(), assembly.size())),
+                             llvm::SMLoc());
   llvm::MCContext context(llvm::Triple(triple), info.get(), registers.get(), subtarget.get(), &sources, &options);
   std::unique_ptr<llvm::MCObjectFileInfo> sections(target->createMCObjectFileInfo(context, /*PIC=*/true));
   context.setObjectFileInfo(sections.get());
@@ -145,13 +149,15 @@ std::string KernelAssembly(absl::string_view machine, absl::string_view body, in
                     "\n        .size: 8\n        .value_kind: global_buffer\n");
   }
   return absl::StrCat(
-      ".amdgcn_target \"amdgcn-amd-amdhsa--", machine, "\"\n.amdhsa_code_object_version 5\n.text\n.globl k\n.p2align 8\n",
-      ".type k,@function\nk:\n", body, "\n.Lend:\n.size k, .Lend-k\n.rodata\n.p2align 6\n.amdhsa_kernel k\n",
-      "  .amdhsa_group_segment_fixed_size ", lds_bytes, "\n  .amdhsa_user_sgpr_count ", wave32 ? 15 : 2,
+      ".amdgcn_target \"amdgcn-amd-amdhsa--", machine,
+      "\"\n.amdhsa_code_object_version 5\n.text\n.globl k\n.p2align 8\n", ".type k,@function\nk:\n", body,
+      "\n.Lend:\n.size k, .Lend-k\n.rodata\n.p2align 6\n.amdhsa_kernel k\n", "  .amdhsa_group_segment_fixed_size ",
+      lds_bytes, "\n  .amdhsa_user_sgpr_count ", wave32 ? 15 : 2,
       "\n  .amdhsa_user_sgpr_kernarg_segment_ptr 1\n  .amdhsa_kernarg_size ", 8 * pointers,
       "\n  .amdhsa_system_sgpr_workgroup_id_x 1\n  .amdhsa_next_free_vgpr 64\n  .amdhsa_next_free_sgpr 64\n",
-      wave32 ? "  .amdhsa_wavefront_size32 1\n" : "  .amdhsa_accum_offset 32\n", ".end_amdhsa_kernel\n.amdgpu_metadata\n---\n",
-      "amdhsa.kernels:\n  - .args:\n", arguments, "    .group_segment_fixed_size: ", lds_bytes,
+      wave32 ? "  .amdhsa_wavefront_size32 1\n" : "  .amdhsa_accum_offset 32\n",
+      ".end_amdhsa_kernel\n.amdgpu_metadata\n---\n", "amdhsa.kernels:\n  - .args:\n", arguments,
+      "    .group_segment_fixed_size: ", lds_bytes,
       "\n    .kernarg_segment_align: 8\n    .kernarg_segment_size: ", 8 * pointers,
       "\n    .max_flat_workgroup_size: 1024\n    .name: k\n    .private_segment_fixed_size: 0\n    .sgpr_count: 64\n",
       "    .symbol: k.kd\n    .vgpr_count: 64\n    .wavefront_size: ", wave32 ? 32 : 64,

@@ -1,4 +1,5 @@
-// For tests: code objects from LLVM IR, from assembly, or from a module, made in this process; and launches on host memory.
+// For tests: code objects from LLVM IR, from assembly, or from a module, made in this process; and launches on host
+// memory.
 #ifndef BACKPLANE_PLUGINS_HIP_ISA_TEST_SUPPORT_KERNELS_H_
 #define BACKPLANE_PLUGINS_HIP_ISA_TEST_SUPPORT_KERNELS_H_
 
@@ -54,7 +55,8 @@ class Arguments {
 
 // Loads and runs one kernel.
 absl::StatusOr<Statistics> RunKernel(const std::string& elf, const std::string& kernel, Dim3 blocks, Dim3 threads,
-                                     const Arguments& arguments, const MemoryGuard* guard = nullptr, uint32_t dynamic_lds = 0);
+                                     const Arguments& arguments, const MemoryGuard* guard = nullptr,
+                                     uint32_t dynamic_lds = 0);
 
 }  // namespace backplane::hip::isa
 

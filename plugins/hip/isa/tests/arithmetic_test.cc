@@ -1,5 +1,5 @@
-// Single instructions on special and random values, against the host's arithmetic: those that compilers emit rarely, their
-// modifiers, and the accuracy of the approximations.
+// Single instructions on special and random values, against the host's arithmetic: those that compilers emit rarely,
+// their modifiers, and the accuracy of the approximations.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -77,10 +77,10 @@ class Arithmetic : public testing::TestWithParam<const char*> {
     const std::string load = gfx11 ? "global_load_b64" : "global_load_dwordx2";
     const std::string text = absl::StrCat(
         gfx11 ? "s_load_b128 s[4:7], s[0:1], 0\n" : "s_load_dwordx4 s[4:7], s[0:1], 0\n",
-        "v_and_b32 v0, 0x3ff, v0\nv_mul_u32_u24 v1, 24, v0\ns_waitcnt lgkmcnt(0)\n", load, " v[2:3], v1, s[4:5]\n", load,
-        " v[4:5], v1, s[4:5] offset:8\n", load, " v[6:7], v1, s[4:5] offset:16\ns_waitcnt vmcnt(0)\n",
-        "v_mov_b32 v10, 0\nv_mov_b32 v11, 0\n", body, "\nv_lshlrev_b32 v1, 3, v0\n", gfx11 ? "global_store_b64" : "global_store_dwordx2",
-        " v1, v[10:11], s[6:7]\ns_endpgm\n");
+        "v_and_b32 v0, 0x3ff, v0\nv_mul_u32_u24 v1, 24, v0\ns_waitcnt lgkmcnt(0)\n", load, " v[2:3], v1, s[4:5]\n",
+        load, " v[4:5], v1, s[4:5] offset:8\n", load, " v[6:7], v1, s[4:5] offset:16\ns_waitcnt vmcnt(0)\n",
+        "v_mov_b32 v10, 0\nv_mov_b32 v11, 0\n", body, "\nv_lshlrev_b32 v1, 3, v0\n",
+        gfx11 ? "global_store_b64" : "global_store_dwordx2", " v1, v[10:11], s[6:7]\ns_endpgm\n");
     auto elf = Assemble(GetParam(), KernelAssembly(GetParam(), text, 2, 0));
     EXPECT_TRUE(elf.ok()) << elf.status();
     std::vector<uint64_t> out(in.size());
@@ -97,8 +97,9 @@ class Arithmetic : public testing::TestWithParam<const char*> {
     const std::vector<uint64_t> out = Run(c.text, in);
     for (size_t i = 0; i < in.size(); ++i) {
       const uint64_t e = c.expected(in[i]);
-      EXPECT_TRUE(Agree(c, out[i], e)) << absl::StrCat("0x", absl::Hex(out[i]), " instead of 0x", absl::Hex(e), " for 0x",
-                                                       absl::Hex(in[i].a), ", 0x", absl::Hex(in[i].b), ", 0x", absl::Hex(in[i].c));
+      EXPECT_TRUE(Agree(c, out[i], e)) << absl::StrCat("0x", absl::Hex(out[i]), " instead of 0x", absl::Hex(e),
+                                                       " for 0x", absl::Hex(in[i].a), ", 0x", absl::Hex(in[i].b),
+                                                       ", 0x", absl::Hex(in[i].c));
     }
   }
 
@@ -106,14 +107,17 @@ class Arithmetic : public testing::TestWithParam<const char*> {
   static bool Agree(const Case& c, uint64_t got, uint64_t e) {
     if (got == e) return true;
     switch (c.as) {
-      case As::kBits: return false;
+      case As::kBits:
+        return false;
       case As::kFloat:
         if (std::isnan(F(e))) return std::isnan(F(got)) && (got >> 32) == (e >> 32);
-        return c.ulps > 0 && std::fabs(static_cast<double>(F(got)) - F(e)) <= c.ulps * (std::nextafter(std::fabs(F(e)), INFINITY) - std::fabs(F(e)));
+        return c.ulps > 0 && std::fabs(static_cast<double>(F(got)) - F(e)) <=
+                                 c.ulps * (std::nextafter(std::fabs(F(e)), INFINITY) - std::fabs(F(e)));
       case As::kDouble:
         if (std::isnan(D(e))) return std::isnan(D(got));
         return c.ulps > 0 && std::fabs(D(got) - D(e)) <= c.ulps * 0x1p-52 * std::fabs(D(e));
-      case As::kHalf: return std::isnan(HalfValue(e)) && std::isnan(HalfValue(got & 0xffff));
+      case As::kHalf:
+        return std::isnan(HalfValue(e)) && std::isnan(HalfValue(got & 0xffff));
       case As::kHalves:
         for (int shift : {0, 16}) {
           const uint64_t g = got >> shift & 0xffff, x = e >> shift & 0xffff;
@@ -156,17 +160,26 @@ uint64_t ByteOf(uint64_t v, int n) { return v >> (8 * n) & 255; }
 
 TEST_P(Arithmetic, Integers) {
   const Case cases[] = {
-      {"v_mul_hi_u32 v10, v2, v4", "both", As::kBits, 0, [](const Inputs& i) { return uint64_t{U(i.a)} * U(i.b) >> 32; }},
-      {"v_mul_hi_i32 v10, v2, v4", "both", As::kBits, 0, [](const Inputs& i) { return Low(int64_t{I(i.a)} * I(i.b) >> 32); }},
-      {"v_mad_u64_u32 v[10:11], s[10:11], v2, v4, v[6:7]", "9", As::kBits, 0, [](const Inputs& i) { return uint64_t{U(i.a)} * U(i.b) + i.c; }},
-      {"v_mad_u64_u32 v[10:11], s10, v2, v4, v[6:7]", "11", As::kBits, 0, [](const Inputs& i) { return uint64_t{U(i.a)} * U(i.b) + i.c; }},
-      {"v_mad_i64_i32 v[10:11], s10, v2, v4, v[6:7]", "11", As::kBits, 0, [](const Inputs& i) { return static_cast<uint64_t>(int64_t{I(i.a)} * I(i.b)) + i.c; }},
+      {"v_mul_hi_u32 v10, v2, v4", "both", As::kBits, 0,
+       [](const Inputs& i) { return uint64_t{U(i.a)} * U(i.b) >> 32; }},
+      {"v_mul_hi_i32 v10, v2, v4", "both", As::kBits, 0,
+       [](const Inputs& i) { return Low(int64_t{I(i.a)} * I(i.b) >> 32); }},
+      {"v_mad_u64_u32 v[10:11], s[10:11], v2, v4, v[6:7]", "9", As::kBits, 0,
+       [](const Inputs& i) { return uint64_t{U(i.a)} * U(i.b) + i.c; }},
+      {"v_mad_u64_u32 v[10:11], s10, v2, v4, v[6:7]", "11", As::kBits, 0,
+       [](const Inputs& i) { return uint64_t{U(i.a)} * U(i.b) + i.c; }},
+      {"v_mad_i64_i32 v[10:11], s10, v2, v4, v[6:7]", "11", As::kBits, 0,
+       [](const Inputs& i) { return static_cast<uint64_t>(int64_t{I(i.a)} * I(i.b)) + i.c; }},
       {"v_lshl_add_u64 v[10:11], v[2:3], 3, v[6:7]", "9", As::kBits, 0, [](const Inputs& i) { return i.a * 8 + i.c; }},
       {"v_lshlrev_b64 v[10:11], v2, v[4:5]", "both", As::kBits, 0, [](const Inputs& i) { return i.b << (i.a % 64); }},
-      {"v_ashrrev_i64 v[10:11], v2, v[4:5]", "both", As::kBits, 0, [](const Inputs& i) { return static_cast<uint64_t>(static_cast<int64_t>(i.b) >> (i.a % 64)); }},
-      {"v_add3_u32 v10, v2, v4, v6", "both", As::kBits, 0, [](const Inputs& i) { return Low(static_cast<int64_t>(i.a + i.b + i.c)); }},
-      {"v_lshl_or_b32 v10, v2, v4, v6", "both", As::kBits, 0, [](const Inputs& i) { return uint64_t{U(i.a) << (i.b % 32) | U(i.c)}; }},
-      {"v_xad_u32 v10, v2, v4, v6", "both", As::kBits, 0, [](const Inputs& i) { return uint64_t{(U(i.a) ^ U(i.b)) + U(i.c)}; }},
+      {"v_ashrrev_i64 v[10:11], v2, v[4:5]", "both", As::kBits, 0,
+       [](const Inputs& i) { return static_cast<uint64_t>(static_cast<int64_t>(i.b) >> (i.a % 64)); }},
+      {"v_add3_u32 v10, v2, v4, v6", "both", As::kBits, 0,
+       [](const Inputs& i) { return Low(static_cast<int64_t>(i.a + i.b + i.c)); }},
+      {"v_lshl_or_b32 v10, v2, v4, v6", "both", As::kBits, 0,
+       [](const Inputs& i) { return uint64_t{U(i.a) << (i.b % 32) | U(i.c)}; }},
+      {"v_xad_u32 v10, v2, v4, v6", "both", As::kBits, 0,
+       [](const Inputs& i) { return uint64_t{(U(i.a) ^ U(i.b)) + U(i.c)}; }},
       {"v_med3_i32 v10, v2, v4, v6", "both", As::kBits, 0,
        [](const Inputs& i) {
          int32_t v[3] = {I(i.a), I(i.b), I(i.c)};
@@ -176,33 +189,50 @@ TEST_P(Arithmetic, Integers) {
       {"v_sad_u8 v10, v2, v4, v6", "both", As::kBits, 0,
        [](const Inputs& i) {
          uint32_t sum = U(i.c);
-         for (int n = 0; n < 4; ++n) sum += static_cast<uint32_t>(std::abs(static_cast<int>(ByteOf(i.a, n)) - static_cast<int>(ByteOf(i.b, n))));
+         for (int n = 0; n < 4; ++n)
+           sum += static_cast<uint32_t>(std::abs(static_cast<int>(ByteOf(i.a, n)) - static_cast<int>(ByteOf(i.b, n))));
          return uint64_t{sum};
        }},
       {"v_perm_b32 v10, v2, v4, 0x0c070104", "11", As::kBits, 0,
        [](const Inputs& i) { return ByteOf(i.a, 0) | ByteOf(i.b, 1) << 8 | ByteOf(i.a, 3) << 16; }},
-      {"v_alignbyte_b32 v10, v2, v4, 1", "both", As::kBits, 0, [](const Inputs& i) { return uint64_t{U(i.b) >> 8 | U(i.a) << 24}; }},
-      {"v_alignbit_b32 v10, v2, v4, 5", "both", As::kBits, 0, [](const Inputs& i) { return uint64_t{U(i.b) >> 5 | U(i.a) << 27}; }},
-      {"v_bfi_b32 v10, v2, v4, v6", "both", As::kBits, 0, [](const Inputs& i) { return uint64_t{U((i.a & i.b) | (~i.a & i.c))}; }},
+      {"v_alignbyte_b32 v10, v2, v4, 1", "both", As::kBits, 0,
+       [](const Inputs& i) { return uint64_t{U(i.b) >> 8 | U(i.a) << 24}; }},
+      {"v_alignbit_b32 v10, v2, v4, 5", "both", As::kBits, 0,
+       [](const Inputs& i) { return uint64_t{U(i.b) >> 5 | U(i.a) << 27}; }},
+      {"v_bfi_b32 v10, v2, v4, v6", "both", As::kBits, 0,
+       [](const Inputs& i) { return uint64_t{U((i.a & i.b) | (~i.a & i.c))}; }},
       {"v_bfe_i32 v10, v2, 7, 9", "both", As::kBits, 0, [](const Inputs& i) { return Low(I(i.a << 16) >> 23); }},
-      {"v_bcnt_u32_b32 v10, v2, v4", "both", As::kBits, 0, [](const Inputs& i) { return Low(__builtin_popcount(U(i.a)) + int64_t{U(i.b)}); }},
+      {"v_bcnt_u32_b32 v10, v2, v4", "both", As::kBits, 0,
+       [](const Inputs& i) { return Low(__builtin_popcount(U(i.a)) + int64_t{U(i.b)}); }},
       {"v_mad_i32_i24 v10, v2, v4, v6", "both", As::kBits, 0,
        [](const Inputs& i) { return Low(int64_t{I(i.a << 8) / 256} * (I(i.b << 8) / 256) + U(i.c)); }},
-      {"v_add_co_u32 v10, vcc_lo, v2, v4\nv_add_co_ci_u32 v11, vcc_lo, v3, v5, vcc_lo", "11", As::kBits, 0, [](const Inputs& i) { return i.a + i.b; }},
-      {"v_add_co_u32 v10, vcc, v2, v4\nv_addc_co_u32 v11, vcc, v3, v5, vcc", "9", As::kBits, 0, [](const Inputs& i) { return i.a + i.b; }},
-      {"v_sub_co_u32 v10, vcc, v2, v4\nv_subb_co_u32 v11, vcc, v3, v5, vcc", "9", As::kBits, 0, [](const Inputs& i) { return i.a - i.b; }},
-      {"v_add_nc_u32 v10, v2, v4 clamp", "11", As::kBits, 0, [](const Inputs& i) { return std::min(uint64_t{U(i.a)} + U(i.b), uint64_t{0xffffffff}); }},
+      {"v_add_co_u32 v10, vcc_lo, v2, v4\nv_add_co_ci_u32 v11, vcc_lo, v3, v5, vcc_lo", "11", As::kBits, 0,
+       [](const Inputs& i) { return i.a + i.b; }},
+      {"v_add_co_u32 v10, vcc, v2, v4\nv_addc_co_u32 v11, vcc, v3, v5, vcc", "9", As::kBits, 0,
+       [](const Inputs& i) { return i.a + i.b; }},
+      {"v_sub_co_u32 v10, vcc, v2, v4\nv_subb_co_u32 v11, vcc, v3, v5, vcc", "9", As::kBits, 0,
+       [](const Inputs& i) { return i.a - i.b; }},
+      {"v_add_nc_u32 v10, v2, v4 clamp", "11", As::kBits, 0,
+       [](const Inputs& i) { return std::min(uint64_t{U(i.a)} + U(i.b), uint64_t{0xffffffff}); }},
       {"v_sub_i32 v10, v2, v4 clamp", "9", As::kBits, 0,
-       [](const Inputs& i) { return Low(std::clamp(int64_t{I(i.a)} - I(i.b), int64_t{INT32_MIN}, int64_t{INT32_MAX})); }},
+       [](const Inputs& i) {
+         return Low(std::clamp(int64_t{I(i.a)} - I(i.b), int64_t{INT32_MIN}, int64_t{INT32_MAX}));
+       }},
       // Parts of registers by SDWA.
-      {"v_add_u32_sdwa v10, v2, v4 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:BYTE_2 src1_sel:WORD_1", "9", As::kBits, 0,
-       [](const Inputs& i) { return ByteOf(i.a, 2) + (U(i.b) >> 16); }},
-      {"v_mov_b32 v10, v6\nv_add_u32_sdwa v10, v2, sext(v4) dst_sel:WORD_1 dst_unused:UNUSED_PRESERVE src0_sel:BYTE_0 src1_sel:BYTE_3", "9", As::kBits, 0,
-       [](const Inputs& i) { return (i.c & 0xffff) | ((ByteOf(i.a, 0) + static_cast<uint32_t>(static_cast<int8_t>(ByteOf(i.b, 3)))) & 0xffff) << 16; }},
+      {"v_add_u32_sdwa v10, v2, v4 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:BYTE_2 src1_sel:WORD_1", "9", As::kBits,
+       0, [](const Inputs& i) { return ByteOf(i.a, 2) + (U(i.b) >> 16); }},
+      {"v_mov_b32 v10, v6\nv_add_u32_sdwa v10, v2, sext(v4) dst_sel:WORD_1 dst_unused:UNUSED_PRESERVE src0_sel:BYTE_0 "
+       "src1_sel:BYTE_3",
+       "9", As::kBits, 0,
+       [](const Inputs& i) {
+         return (i.c & 0xffff) |
+                ((ByteOf(i.a, 0) + static_cast<uint32_t>(static_cast<int8_t>(ByteOf(i.b, 3)))) & 0xffff) << 16;
+       }},
       {"v_mov_b32_sdwa v10, v2 dst_sel:BYTE_1 dst_unused:UNUSED_SEXT src0_sel:BYTE_0", "9", As::kBits, 0,
        [](const Inputs& i) { return uint64_t{static_cast<uint32_t>(static_cast<int8_t>(i.a) * 256)}; }},
       // Both halves, and halves chosen by op_sel.
-      {"v_pk_add_u16 v10, v2, v4", "both", As::kBits, 0, [](const Inputs& i) { return ((i.a + i.b) & 0xffff) | (((i.a >> 16) + (i.b >> 16)) & 0xffff) << 16; }},
+      {"v_pk_add_u16 v10, v2, v4", "both", As::kBits, 0,
+       [](const Inputs& i) { return ((i.a + i.b) & 0xffff) | (((i.a >> 16) + (i.b >> 16)) & 0xffff) << 16; }},
       {"v_pk_sub_i16 v10, v2, v4 op_sel:[1,0] op_sel_hi:[0,1]", "both", As::kBits, 0,
        [](const Inputs& i) { return (((i.a >> 16) - i.b) & 0xffff) | ((i.a - (i.b >> 16)) & 0xffff) << 16; }},
       {"v_pk_max_i16 v10, v2, v4", "both", As::kBits, 0,
@@ -213,7 +243,8 @@ TEST_P(Arithmetic, Integers) {
        }},
       {"v_mov_b32 v10, v6\nv_add_nc_u16 v10, v2, v4 op_sel:[1,0,1]", "11", As::kBits, 0,
        [](const Inputs& i) { return (i.c & 0xffff) | (((i.a >> 16) + i.b) & 0xffff) << 16; }},
-      {"v_mov_b32 v10, v6\nv_add_u16 v10, v2, v4", "9", As::kBits, 0, [](const Inputs& i) { return (i.a + i.b) & 0xffff; }},
+      {"v_mov_b32 v10, v6\nv_add_u16 v10, v2, v4", "9", As::kBits, 0,
+       [](const Inputs& i) { return (i.a + i.b) & 0xffff; }},
       {"v_dot4_u32_u8 v10, v2, v4, v6", "both", As::kBits, 0,
        [](const Inputs& i) {
          uint64_t sum = U(i.c);
@@ -223,12 +254,15 @@ TEST_P(Arithmetic, Integers) {
       {"v_dot4_i32_iu8 v10, v2, v4, v6 neg_lo:[1,0,0]", "11", As::kBits, 0,
        [](const Inputs& i) {
          int64_t sum = I(i.c);
-         for (int n = 0; n < 4; ++n) sum += int64_t{static_cast<int8_t>(ByteOf(i.a, n))} * static_cast<int64_t>(ByteOf(i.b, n));
+         for (int n = 0; n < 4; ++n)
+           sum += int64_t{static_cast<int8_t>(ByteOf(i.a, n))} * static_cast<int64_t>(ByteOf(i.b, n));
          return Low(sum);
        }},
-      {"v_dual_mov_b32 v10, v4 :: v_dual_add_nc_u32 v11, v2, v6", "11", As::kBits, 0, [](const Inputs& i) { return U(i.b) | uint64_t{U(i.a + i.c)} << 32; }},
-      {"v_mov_b32 v8, v2\nv_mov_b32 v9, v4\nv_dual_mov_b32 v8, v9 :: v_dual_mov_b32 v9, v8\nv_mov_b32 v10, v8\nv_mov_b32 v11, v9", "11", As::kBits, 0,
-       [](const Inputs& i) { return U(i.b) | uint64_t{U(i.a)} << 32; }},
+      {"v_dual_mov_b32 v10, v4 :: v_dual_add_nc_u32 v11, v2, v6", "11", As::kBits, 0,
+       [](const Inputs& i) { return U(i.b) | uint64_t{U(i.a + i.c)} << 32; }},
+      {"v_mov_b32 v8, v2\nv_mov_b32 v9, v4\nv_dual_mov_b32 v8, v9 :: v_dual_mov_b32 v9, v8\nv_mov_b32 v10, "
+       "v8\nv_mov_b32 v11, v9",
+       "11", As::kBits, 0, [](const Inputs& i) { return U(i.b) | uint64_t{U(i.a)} << 32; }},
   };
   for (const Case& c : cases) Check(c, RandomBits());
 }
@@ -242,14 +276,20 @@ uint64_t ClampBits(float v) { return std::isnan(v) ? Bits(0.0f) : Bits(v > 0 ? s
 
 TEST_P(Arithmetic, Floats) {
   const Case cases[] = {
-      {"v_fma_f32 v10, v2, -v4, |v6|", "both", As::kFloat, 0, [](const Inputs& i) { return Bits(std::fma(F(i.a), -F(i.b), std::fabs(F(i.c)))); }},
-      {"v_add_f32 v10, v2, v4 mul:2", "both", As::kFloat, 0, [](const Inputs& i) { return Bits((F(i.a) + F(i.b)) * 2); }},
-      {"v_mul_f32 v10, v2, v4 clamp", "both", As::kFloat, 0, [](const Inputs& i) { return ClampBits(F(i.a) * F(i.b)); }},
-      {"v_max_f32 v10, v2, v4 clamp div:2", "both", As::kFloat, 0, [](const Inputs& i) { return ClampBits(std::fmax(F(i.a), F(i.b)) / 2); }},
+      {"v_fma_f32 v10, v2, -v4, |v6|", "both", As::kFloat, 0,
+       [](const Inputs& i) { return Bits(std::fma(F(i.a), -F(i.b), std::fabs(F(i.c)))); }},
+      {"v_add_f32 v10, v2, v4 mul:2", "both", As::kFloat, 0,
+       [](const Inputs& i) { return Bits((F(i.a) + F(i.b)) * 2); }},
+      {"v_mul_f32 v10, v2, v4 clamp", "both", As::kFloat, 0,
+       [](const Inputs& i) { return ClampBits(F(i.a) * F(i.b)); }},
+      {"v_max_f32 v10, v2, v4 clamp div:2", "both", As::kFloat, 0,
+       [](const Inputs& i) { return ClampBits(std::fmax(F(i.a), F(i.b)) / 2); }},
       {"v_med3_f32 v10, v2, v4, v6", "both", As::kFloat, 0, MedianBits},
       {"v_min_f32 v10, v2, v4", "both", As::kFloat, 0, [](const Inputs& i) { return Bits(std::fmin(F(i.a), F(i.b))); }},
       {"v_fract_f32 v10, v2", "both", As::kFloat, 0,
-       [](const Inputs& i) { return std::isfinite(F(i.a)) ? Bits(std::min(F(i.a) - std::floor(F(i.a)), 0x1.fffffep-1f)) : Bits(NAN); }},
+       [](const Inputs& i) {
+         return std::isfinite(F(i.a)) ? Bits(std::min(F(i.a) - std::floor(F(i.a)), 0x1.fffffep-1f)) : Bits(NAN);
+       }},
       {"v_rndne_f32 v10, v2", "both", As::kFloat, 0, [](const Inputs& i) { return Bits(std::rint(F(i.a))); }},
       {"v_frexp_mant_f32 v10, v2\nv_frexp_exp_i32_f32 v11, v2", "both", As::kFloat, 0,
        [](const Inputs& i) {
@@ -258,11 +298,16 @@ TEST_P(Arithmetic, Floats) {
          return Bits(m) | uint64_t{std::isfinite(F(i.a)) ? static_cast<uint32_t>(e) : 0u} << 32;
        }},
       {"v_cvt_i32_f32 v10, v2", "both", As::kBits, 0,
-       [](const Inputs& i) { return std::isnan(F(i.a)) ? 0 : Low(static_cast<int64_t>(std::clamp<double>(F(i.a), INT32_MIN, INT32_MAX))); }},
+       [](const Inputs& i) {
+         return std::isnan(F(i.a)) ? 0 : Low(static_cast<int64_t>(std::clamp<double>(F(i.a), INT32_MIN, INT32_MAX)));
+       }},
       {"v_cvt_u32_f32 v10, v2", "both", As::kBits, 0,
-       [](const Inputs& i) { return std::isnan(F(i.a)) ? 0 : Low(static_cast<int64_t>(std::clamp<double>(F(i.a), 0, UINT32_MAX))); }},
+       [](const Inputs& i) {
+         return std::isnan(F(i.a)) ? 0 : Low(static_cast<int64_t>(std::clamp<double>(F(i.a), 0, UINT32_MAX)));
+       }},
       {"v_cvt_f16_f32 v10, v2", "both", As::kHalf, 0, [](const Inputs& i) { return uint64_t{NearestHalf(F(i.a))}; }},
-      {"v_cvt_f16_f32 v8, v2\nv_cvt_f32_f16 v10, v8", "both", As::kFloat, 0, [](const Inputs& i) { return Bits(static_cast<float>(HalfValue(NearestHalf(F(i.a))))); }},
+      {"v_cvt_f16_f32 v8, v2\nv_cvt_f32_f16 v10, v8", "both", As::kFloat, 0,
+       [](const Inputs& i) { return Bits(static_cast<float>(HalfValue(NearestHalf(F(i.a))))); }},
       {"v_cvt_pkrtz_f16_f32 v10, v2, v4", "9", As::kHalves, 0,
        [](const Inputs& i) {
          auto toward_zero = [](float v) -> uint64_t {
@@ -272,54 +317,76 @@ TEST_P(Arithmetic, Floats) {
          };
          return toward_zero(F(i.a)) | toward_zero(F(i.b)) << 16;
        }},
-      {"v_cmp_class_f32 vcc, v2, 4\nv_cndmask_b32 v10, 0, 1, vcc", "9", As::kBits, 0, [](const Inputs& i) { return uint64_t{F(i.a) == -INFINITY}; }},
-      {"v_cmp_class_f32 s10, v2, 3\nv_cndmask_b32 v10, 0, 1, s10", "11", As::kBits, 0, [](const Inputs& i) { return uint64_t{std::isnan(F(i.a))}; }},
-      {"v_cmp_nlt_f32 vcc_lo, v2, v4\nv_cndmask_b32 v10, 0, 1, vcc_lo", "11", As::kBits, 0, [](const Inputs& i) { return uint64_t{!(F(i.a) < F(i.b))}; }},
-      {"v_pk_fma_f32 v[10:11], v[2:3], v[4:5], v[6:7] op_sel:[0,0,0] op_sel_hi:[0,0,0] neg_hi:[1,0,0]", "9", As::kFloat, 0,
-       [](const Inputs& i) { return Bits(std::fma(F(i.a), F(i.b), F(i.c))) | Bits(std::fma(-F(i.a), F(i.b), F(i.c))) << 32; }},
+      {"v_cmp_class_f32 vcc, v2, 4\nv_cndmask_b32 v10, 0, 1, vcc", "9", As::kBits, 0,
+       [](const Inputs& i) { return uint64_t{F(i.a) == -INFINITY}; }},
+      {"v_cmp_class_f32 s10, v2, 3\nv_cndmask_b32 v10, 0, 1, s10", "11", As::kBits, 0,
+       [](const Inputs& i) { return uint64_t{std::isnan(F(i.a))}; }},
+      {"v_cmp_nlt_f32 vcc_lo, v2, v4\nv_cndmask_b32 v10, 0, 1, vcc_lo", "11", As::kBits, 0,
+       [](const Inputs& i) { return uint64_t{!(F(i.a) < F(i.b))}; }},
+      {"v_pk_fma_f32 v[10:11], v[2:3], v[4:5], v[6:7] op_sel:[0,0,0] op_sel_hi:[0,0,0] neg_hi:[1,0,0]", "9", As::kFloat,
+       0,
+       [](const Inputs& i) {
+         return Bits(std::fma(F(i.a), F(i.b), F(i.c))) | Bits(std::fma(-F(i.a), F(i.b), F(i.c))) << 32;
+       }},
       // Approximations, within 1 ulp.
       {"v_rcp_f32 v10, v2", "both", As::kFloat, 1, [](const Inputs& i) { return Bits(1.0f / F(i.a)); }},
-      {"v_sqrt_f32 v10, |v2|", "both", As::kFloat, 1, [](const Inputs& i) { return Bits(std::sqrt(std::fabs(F(i.a)))); }},
-      {"v_rsq_f32 v10, |v2|", "both", As::kFloat, 1, [](const Inputs& i) { return Bits(static_cast<float>(1 / std::sqrt(static_cast<double>(std::fabs(F(i.a)))))); }},
+      {"v_sqrt_f32 v10, |v2|", "both", As::kFloat, 1,
+       [](const Inputs& i) { return Bits(std::sqrt(std::fabs(F(i.a)))); }},
+      {"v_rsq_f32 v10, |v2|", "both", As::kFloat, 1,
+       [](const Inputs& i) { return Bits(static_cast<float>(1 / std::sqrt(static_cast<double>(std::fabs(F(i.a)))))); }},
       {"v_exp_f32 v10, v2", "both", As::kFloat, 1, [](const Inputs& i) { return Bits(std::exp2(F(i.a))); }},
-      {"v_log_f32 v10, |v2|", "both", As::kFloat, 1, [](const Inputs& i) { return Bits(static_cast<float>(std::log2(static_cast<double>(std::fabs(F(i.a)))))); }},
+      {"v_log_f32 v10, |v2|", "both", As::kFloat, 1,
+       [](const Inputs& i) { return Bits(static_cast<float>(std::log2(static_cast<double>(std::fabs(F(i.a)))))); }},
       {"v_sin_f32 v10, 0.5", "both", As::kFloat, 1, [](const Inputs&) { return Bits(0.0f); }},
       {"v_cos_f32 v10, 0.5", "both", As::kFloat, 1, [](const Inputs&) { return Bits(-1.0f); }},
       {"v_mul_f32 v8, 0.15915494, v2\nv_sin_f32 v10, v8", "both", As::kFloat, 1,
        [](const Inputs& i) {
-         const double turns = static_cast<double>(F(i.a) * 0.15915494f);
-         return std::isfinite(turns) ? Bits(static_cast<float>(std::sin(2 * M_PI * (turns - std::floor(turns))))) : Bits(NAN);
+         const double revolutions = static_cast<double>(F(i.a) * 0.15915494f);
+         return std::isfinite(revolutions)
+                    ? Bits(static_cast<float>(std::sin(2 * M_PI * (revolutions - std::floor(revolutions)))))
+                    : Bits(NAN);
        }},
   };
   for (const Case& c : cases) {
-    // The sine near its zeros is compared where the angle is small, so that the argument's own rounding does not matter.
+    // The sine near its zeros is compared where the angle is small, so that the argument's own rounding does not
+    // matter.
     Check(c, RandomFloats(std::string(c.text).find("v_sin_f32 v10, v8") != std::string::npos ? 0.4 : 40));
   }
 }
 
 TEST_P(Arithmetic, HalvesAndMixes) {
   const Case cases[] = {
-      {"v_pk_add_f16 v10, v2, v4", "both", As::kHalves, 0, [](const Inputs& i) { return OnHalves([](double a, double b) { return a + b; }, i.a, i.b); }},
+      {"v_pk_add_f16 v10, v2, v4", "both", As::kHalves, 0,
+       [](const Inputs& i) { return OnHalves([](double a, double b) { return a + b; }, i.a, i.b); }},
       {"v_pk_mul_f16 v10, v2, v4 neg_lo:[1,0] neg_hi:[1,0]", "both", As::kHalves, 0,
        [](const Inputs& i) { return OnHalves([](double a, double b) { return -a * b; }, i.a, i.b); }},
       {"v_pk_fma_f16 v10, v2, v4, v4", "both", As::kHalves, 0,
-       [](const Inputs& i) { return OnHalves([](double a, double b) { return static_cast<double>(static_cast<__float128>(a) * b + b); }, i.a, i.b); }},
+       [](const Inputs& i) {
+         return OnHalves([](double a, double b) { return static_cast<double>(static_cast<__float128>(a) * b + b); },
+                         i.a, i.b);
+       }},
       {"v_fma_mix_f32 v10, v2, v4, v6 op_sel:[1,0,0] op_sel_hi:[1,1,0]", "both", As::kFloat, 0,
        [](const Inputs& i) {
-         return Bits(std::fma(static_cast<float>(HalfValue(i.a >> 16 & 0xffff)), static_cast<float>(HalfValue(i.b & 0xffff)), F(i.c)));
+         return Bits(std::fma(static_cast<float>(HalfValue(i.a >> 16 & 0xffff)),
+                              static_cast<float>(HalfValue(i.b & 0xffff)), F(i.c)));
        }},
       {"v_fma_mixhi_f16 v10, v2, v4, 0 op_sel_hi:[1,1,0]", "both", As::kHalves, 0,
-       [](const Inputs& i) { return static_cast<uint64_t>(NearestHalf(HalfValue(i.a & 0xffff) * HalfValue(i.b & 0xffff))) << 16; }},
+       [](const Inputs& i) {
+         return static_cast<uint64_t>(NearestHalf(HalfValue(i.a & 0xffff) * HalfValue(i.b & 0xffff))) << 16;
+       }},
       {"v_dot2_f32_f16 v10, v2, v4, 0", "both", As::kFloat, 1e6,
        [](const Inputs& i) {
-         return Bits(static_cast<float>(HalfValue(i.a & 0xffff) * HalfValue(i.b & 0xffff) + HalfValue(i.a >> 16 & 0xffff) * HalfValue(i.b >> 16 & 0xffff)));
+         return Bits(static_cast<float>(HalfValue(i.a & 0xffff) * HalfValue(i.b & 0xffff) +
+                                        HalfValue(i.a >> 16 & 0xffff) * HalfValue(i.b >> 16 & 0xffff)));
        }},
   };
   std::mt19937_64 random(9);
   std::vector<Inputs> in(kLanes);
   for (Inputs& i : in) {
     // Numbers around 1, whose sums and products stay in range; c is a float.
-    auto half = [&] { return static_cast<uint64_t>(NearestHalf((static_cast<double>(random() >> 11) * 0x1p-52 - 1) * 4)); };
+    auto half = [&] {
+      return static_cast<uint64_t>(NearestHalf((static_cast<double>(random() >> 11) * 0x1p-52 - 1) * 4));
+    };
     i = {half() | half() << 16, half() | half() << 16, Bits(static_cast<float>(random() % 100) * 0.37f)};
   }
   for (const Case& c : cases) Check(c, in);
@@ -327,24 +394,35 @@ TEST_P(Arithmetic, HalvesAndMixes) {
 
 TEST_P(Arithmetic, Doubles) {
   const Case cases[] = {
-      {"v_fma_f64 v[10:11], v[2:3], -v[4:5], v[6:7]", "both", As::kDouble, 0, [](const Inputs& i) { return Bits(std::fma(D(i.a), -D(i.b), D(i.c))); }},
-      {"v_max_f64 v[10:11], v[2:3], v[4:5]", "both", As::kDouble, 0, [](const Inputs& i) { return Bits(std::fmax(D(i.a), D(i.b))); }},
+      {"v_fma_f64 v[10:11], v[2:3], -v[4:5], v[6:7]", "both", As::kDouble, 0,
+       [](const Inputs& i) { return Bits(std::fma(D(i.a), -D(i.b), D(i.c))); }},
+      {"v_max_f64 v[10:11], v[2:3], v[4:5]", "both", As::kDouble, 0,
+       [](const Inputs& i) { return Bits(std::fmax(D(i.a), D(i.b))); }},
       {"v_mul_f64 v[10:11], v[2:3], 0.5", "both", As::kDouble, 0, [](const Inputs& i) { return Bits(D(i.a) * 0.5); }},
-      {"v_add_f64 v[10:11], v[2:3], 0x40590000", "11", As::kDouble, 0, [](const Inputs& i) { return Bits(D(i.a) + 100); }},
-      {"v_ldexp_f64 v[10:11], v[2:3], -7", "both", As::kDouble, 0, [](const Inputs& i) { return Bits(std::ldexp(D(i.a), -7)); }},
-      {"v_floor_f64 v[10:11], v[2:3]", "both", As::kDouble, 0, [](const Inputs& i) { return Bits(std::floor(D(i.a))); }},
-      {"v_cvt_i32_f64 v10, v[2:3]", "both", As::kBits, 0, [](const Inputs& i) { return Low(static_cast<int64_t>(D(i.a))); }},
-      {"v_cvt_f32_f64 v10, v[2:3]", "both", As::kFloat, 0, [](const Inputs& i) { return Bits(static_cast<float>(D(i.a))); }},
+      {"v_add_f64 v[10:11], v[2:3], 0x40590000", "11", As::kDouble, 0,
+       [](const Inputs& i) { return Bits(D(i.a) + 100); }},
+      {"v_ldexp_f64 v[10:11], v[2:3], -7", "both", As::kDouble, 0,
+       [](const Inputs& i) { return Bits(std::ldexp(D(i.a), -7)); }},
+      {"v_floor_f64 v[10:11], v[2:3]", "both", As::kDouble, 0,
+       [](const Inputs& i) { return Bits(std::floor(D(i.a))); }},
+      {"v_cvt_i32_f64 v10, v[2:3]", "both", As::kBits, 0,
+       [](const Inputs& i) { return Low(static_cast<int64_t>(D(i.a))); }},
+      {"v_cvt_f32_f64 v10, v[2:3]", "both", As::kFloat, 0,
+       [](const Inputs& i) { return Bits(static_cast<float>(D(i.a))); }},
       // The documented error is 2^29 ulp.
       {"v_rcp_f64 v[10:11], v[2:3]", "both", As::kDouble, 0x1p29, [](const Inputs& i) { return Bits(1 / D(i.a)); }},
-      {"v_rsq_f64 v[10:11], |v[2:3]|", "both", As::kDouble, 0x1p29, [](const Inputs& i) { return Bits(1 / std::sqrt(std::fabs(D(i.a)))); }},
+      {"v_rsq_f64 v[10:11], |v[2:3]|", "both", As::kDouble, 0x1p29,
+       [](const Inputs& i) { return Bits(1 / std::sqrt(std::fabs(D(i.a)))); }},
   };
   for (const Case& c : cases) Check(c, RandomDoubles());
 }
 
 // Subnormals that the mode flushes: sources and results of f32, not of f64.
 TEST_P(Arithmetic, FlushesSubnormalsByTheMode) {
-  const std::vector<Inputs> in = {{Bits(1e-40f), Bits(1.0f), 0}, {Bits(-1e-40f), Bits(1.0f), 0}, {Bits(1e-20f), Bits(1e-20f), 0}, {Bits(2.0f), Bits(3.0f), 0}};
+  const std::vector<Inputs> in = {{Bits(1e-40f), Bits(1.0f), 0},
+                                  {Bits(-1e-40f), Bits(1.0f), 0},
+                                  {Bits(1e-20f), Bits(1e-20f), 0},
+                                  {Bits(2.0f), Bits(3.0f), 0}};
   const std::string set = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), ";
   std::vector<uint64_t> out = Run(set + "0\nv_mul_f32 v10, v2, v4", in);
   EXPECT_EQ(out, (std::vector<uint64_t>{Bits(0.0f), Bits(-0.0f), Bits(0.0f), Bits(6.0f)}));
@@ -354,8 +432,8 @@ TEST_P(Arithmetic, FlushesSubnormalsByTheMode) {
   EXPECT_EQ(out, (std::vector<uint64_t>{Bits(0.0f), Bits(-0.0f), Bits(1e-20f * 1e-20f), Bits(6.0f)}));
 }
 
-// Quotients that are rounded correctly, over the whole range of exponents: LLVM's sequence of v_div_scale, v_rcp, v_fma,
-// v_div_fmas and v_div_fixup.
+// Quotients that are rounded correctly, over the whole range of exponents: LLVM's sequence of v_div_scale, v_rcp,
+// v_fma, v_div_fmas and v_div_fixup.
 template <class T>
 void CheckDivision(const char* machine, const char* type) {
   using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
@@ -377,7 +455,9 @@ define amdgpu_kernel void @divide(ptr addrspace(1) %a, ptr addrspace(1) %b, ptr 
   ret void
 }
 )";
-  auto elf = CompileIr(machine, absl::StrReplaceAll(ir, {{"T,", absl::StrCat(type, ",")}, {"fdiv T", absl::StrCat("fdiv ", type)}, {"store T", absl::StrCat("store ", type)}}));
+  auto elf = CompileIr(machine, absl::StrReplaceAll(ir, {{"T,", absl::StrCat(type, ",")},
+                                                         {"fdiv T", absl::StrCat("fdiv ", type)},
+                                                         {"store T", absl::StrCat("store ", type)}}));
   ASSERT_TRUE(elf.ok()) << elf.status();
   constexpr int kCount = 256 * 40;
   std::mt19937_64 random(11);
@@ -403,7 +483,8 @@ define amdgpu_kernel void @divide(ptr addrspace(1) %a, ptr addrspace(1) %b, ptr 
 TEST_P(Arithmetic, DividesFloatsExactly) { CheckDivision<float>(GetParam(), "float"); }
 TEST_P(Arithmetic, DividesDoublesExactly) { CheckDivision<double>(GetParam(), "double"); }
 
-INSTANTIATE_TEST_SUITE_P(Machines, Arithmetic, testing::ValuesIn(kMachines), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Machines, Arithmetic, testing::ValuesIn(kMachines),
+                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace backplane::hip::isa

@@ -1,5 +1,5 @@
-// Fused bodies by the repository's evaluator of bodies: reductions, windows, gathers, loops. One element for each thread,
-// executed on both machines, against the evaluator.
+// Fused bodies by the repository's evaluator of bodies: reductions, windows, gathers, loops. One element for each
+// thread, executed on both machines, against the evaluator.
 #include <cmath>
 #include <memory>
 #include <random>
@@ -72,7 +72,8 @@ ENTRY e {
   t = bf16[18,13] transpose(back), dimensions={1,0}
   w = f32[18,13] convert(t)
   ROOT r = f32[18,13] exponential(w)
-})", 9},
+})",
+     9},
     {"window", R"(HloModule m
 max { a = f16[] parameter(0) b = f16[] parameter(1) ROOT r = f16[] maximum(a, b) }
 add { a = f16[] parameter(0) b = f16[] parameter(1) ROOT r = f16[] add(a, b) }
@@ -117,7 +118,8 @@ ENTRY e {
   w = s64[30,7] convert(p)
   zero = s64[] constant(0)
   ROOT r = s64[30] reduce(w, zero), dimensions={1}, to_apply=add
-})", 1000000},
+})",
+     1000000},
 };
 
 // void name(inputs..., output): the thread's element of the body.
@@ -154,8 +156,8 @@ absl::Status EmitKernel(codegen::ElementEmitter& elements, const Computation& co
   llvm::Value* exists = b.CreateICmpSLT(item, llvm::ConstantInt::get(item->getType(), root->shape().num_elements()));
   scopes.If(exists, [&] {
     if (!loops.empty()) scopes.Bind(loops, item);
-    memory.Store({function->getArg(inputs), root->shape().element_type()},
-                 Linearize(index, root->shape().dimensions()), body.Eval(root, index, {}), {});
+    memory.Store({function->getArg(inputs), root->shape().element_type()}, Linearize(index, root->shape().dimensions()),
+                 body.Eval(root, index, {}), {});
   });
   b.CreateRetVoid();
   return elements.status();
@@ -211,7 +213,10 @@ TEST_P(Bodies, AgreeWithTheEvaluator) {
     auto s = RunKernel(*elf, p.name, {blocks}, {64}, arguments);
     ASSERT_TRUE(s.ok()) << s.status();
     const PrimitiveType t = expected->shape().element_type();
-    const double tolerance = t == PrimitiveType::kF16 ? 0x1p-10 : t == PrimitiveType::kF64 ? 1e-13 : IsFloat(t) ? 1e-5 : 0;
+    const double tolerance = t == PrimitiveType::kF16   ? 0x1p-10
+                             : t == PrimitiveType::kF64 ? 1e-13
+                             : IsFloat(t)               ? 1e-5
+                                                        : 0;
     for (int64_t i = 0; i < got.num_elements(); ++i) {
       const double e = expected->GetAsDouble(i);
       ASSERT_NEAR(got.GetAsDouble(i), e, tolerance * std::max(1.0, std::fabs(e))) << p.name << ", element " << i;

@@ -1,5 +1,5 @@
-// Defects planted into real code, each of which the interpreter names: waits and barriers that are removed, memory that does
-// not exist, code that is unknown. The same code without the defect runs.
+// Defects planted into real code, each of which the interpreter names: waits and barriers that are removed, memory that
+// does not exist, code that is unknown. The same code without the defect runs.
 #include <cstdint>
 #include <set>
 #include <string>
@@ -24,7 +24,9 @@ constexpr uint32_t kUpperHalf = 0xffff0000;
 class Defects : public testing::TestWithParam<const char*> {
  protected:
   bool IsGfx1100() const { return std::string(GetParam()) == "gfx1100"; }
-  Encodings Words() const { return IsGfx1100() ? Encodings{0xbf890000, 0xbfbd0000} : Encodings{0xbf8c0000, 0xbf8a0000}; }
+  Encodings Words() const {
+    return IsGfx1100() ? Encodings{0xbf890000, 0xbfbd0000} : Encodings{0xbf8c0000, 0xbf8a0000};
+  }
   std::string CompileOk(absl::string_view ir) {
     auto elf = CompileIr(GetParam(), ir);
     EXPECT_TRUE(elf.ok()) << elf.status();
@@ -78,14 +80,17 @@ TEST_P(Defects, RemovedWaitsAndBarriersAreSeen) {
     const absl::Status status = RunKernel(bad, "reverse", {1}, {256}, arguments).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << waits << ": " << status;
     EXPECT_THAT(status.message(), HasSubstr("reverse")) << waits;
-    EXPECT_THAT(status.message(), testing::AnyOf(HasSubstr("s_waitcnt is missing or too weak"), HasSubstr("with no barrier between"))) << waits;
+    EXPECT_THAT(status.message(),
+                testing::AnyOf(HasSubstr("s_waitcnt is missing or too weak"), HasSubstr("with no barrier between")))
+        << waits;
   }
   EXPECT_GE(waits, 3);
   std::string bad = good;
   ASSERT_TRUE(ReplaceByNop(bad, Words().barrier, ~0u, 0));
   const absl::Status status = RunKernel(bad, "reverse", {1}, {256}, arguments).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(status.message(), testing::AllOf(HasSubstr("LDS"), HasSubstr("with no barrier between"), HasSubstr("wave"), HasSubstr("lane")));
+  EXPECT_THAT(status.message(), testing::AllOf(HasSubstr("LDS"), HasSubstr("with no barrier between"),
+                                               HasSubstr("wave"), HasSubstr("lane")));
 }
 
 // A wait for all but the last loads guarantees the first ones only.
@@ -96,8 +101,8 @@ TEST_P(Defects, WeakWaitsAreSeen) {
   auto kernel = [&](int wait, int use) {
     return AssembleOk(absl::StrCat(gfx11 ? "s_load_b64 s[4:5], s[0:1], 0\n" : "s_load_dwordx2 s[4:5], s[0:1], 0\n",
                                    "v_mov_b32 v0, 0\ns_waitcnt lgkmcnt(0)\n", load, " v1, v0, s[4:5]\n", load,
-                                   " v2, v0, s[4:5] offset:4\n", load, " v3, v0, s[4:5] offset:8\n", "s_waitcnt vmcnt(", wait,
-                                   ")\n", store, " v0, v", use, ", s[4:5] offset:12\ns_endpgm\n"),
+                                   " v2, v0, s[4:5] offset:4\n", load, " v3, v0, s[4:5] offset:8\n", "s_waitcnt vmcnt(",
+                                   wait, ")\n", store, " v0, v", use, ", s[4:5] offset:12\ns_endpgm\n"),
                       1);
   };
   int32_t data[4] = {11, 22, 33, 0};
@@ -117,12 +122,35 @@ TEST_P(Defects, WeakWaitsAreSeen) {
   }
 }
 
+// Loads of one order complete as they were issued, so a later one may write what an earlier one writes. One of another order
+// may not, and arithmetic may not.
+TEST_P(Defects, LoadsOverwriteLoadsOfTheirOrder) {
+  const bool gfx11 = IsGfx1100();
+  const std::string pointer = gfx11 ? "s_load_b64 s[4:5], s[0:1], 0\n" : "s_load_dwordx2 s[4:5], s[0:1], 0\n";
+  const std::string load = gfx11 ? "global_load_b32" : "global_load_dword", store = gfx11 ? "global_store_b32" : "global_store_dword";
+  const std::string lds = gfx11 ? "ds_load_b32" : "ds_read_b32";
+  int32_t data[3] = {11, 22, 0};
+  auto run = [&](const std::string& second) {
+    data[2] = 0;
+    const std::string elf = AssembleOk(absl::StrCat(pointer, "v_mov_b32 v0, 0\ns_waitcnt lgkmcnt(0)\n", load, " v1, v0, s[4:5]\n", second,
+                                                    "\ns_waitcnt vmcnt(0) lgkmcnt(0)\n", store, " v0, v1, s[4:5] offset:8\ns_endpgm\n"),
+                                       1, 64);
+    return RunKernel(elf, "k", {1}, {1}, Arguments().Add(&data[0])).status();
+  };
+  EXPECT_TRUE(run(load + " v1, v0, s[4:5] offset:4").ok());
+  EXPECT_EQ(data[2], 22);
+  EXPECT_EQ(run(lds + " v1, v0").code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(run("v_mov_b32 v1, 0").code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(run("v_mov_b32 v2, 0").ok());
+}
+
 // Scalar loads complete in any order: only a wait for all of them guarantees one. One is overwritten, too.
 TEST_P(Defects, ScalarLoadsCompleteInAnyOrder) {
   const bool gfx11 = IsGfx1100();
   const std::string load = gfx11 ? "s_load_b64" : "s_load_dwordx2";
   auto run = [&](const std::string& wait, const std::string& use) {
-    const std::string elf = AssembleOk(absl::StrCat(load, " s[4:5], s[0:1], 0\n", load, " s[6:7], s[0:1], 8\n", wait, "\n", use, "\ns_endpgm\n"), 2);
+    const std::string elf = AssembleOk(
+        absl::StrCat(load, " s[4:5], s[0:1], 0\n", load, " s[6:7], s[0:1], 8\n", wait, "\n", use, "\ns_endpgm\n"), 2);
     int32_t data = 0;
     return RunKernel(elf, "k", {1}, {1}, Arguments().Add(&data).Add(&data)).status();
   };
@@ -155,12 +183,14 @@ attributes #0 = { "amdgpu-flat-work-group-size"="256,256" }
   int32_t o = 0;
   const absl::Status status = RunKernel(elf, "half", {1}, {256}, Arguments().Add(&o)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(status.message(), testing::AllOf(HasSubstr("s_barrier"), HasSubstr("never reached by"), HasSubstr("half")));
+  EXPECT_THAT(status.message(),
+              testing::AllOf(HasSubstr("s_barrier"), HasSubstr("never reached by"), HasSubstr("half")));
 }
 
 class OneRange : public MemoryGuard {
  public:
-  OneRange(const void* begin, uint64_t bytes, bool writable) : begin_(reinterpret_cast<uint64_t>(begin)), bytes_(bytes), writable_(writable) {}
+  OneRange(const void* begin, uint64_t bytes, bool writable)
+      : begin_(reinterpret_cast<uint64_t>(begin)), bytes_(bytes), writable_(writable) {}
   bool IsAccessible(uint64_t address, uint64_t bytes, bool write) const override {
     return address >= begin_ && address + bytes <= begin_ + bytes_ && (!write || writable_);
   }
@@ -203,17 +233,21 @@ define amdgpu_kernel void @increment(ptr addrspace(1) %p) {
 
 TEST_P(Defects, AccessesOutsideOfLdsAreSeen) {
   const std::string store = IsGfx1100() ? "ds_store_b32" : "ds_write_b32";
-  const std::string elf = AssembleOk(absl::StrCat("v_and_b32 v0, 0x3ff, v0\nv_lshlrev_b32 v1, 2, v0\n", store, " v1, v0 offset:4\ns_endpgm\n"), 0, 64);
+  const std::string elf = AssembleOk(
+      absl::StrCat("v_and_b32 v0, 0x3ff, v0\nv_lshlrev_b32 v1, 2, v0\n", store, " v1, v0 offset:4\ns_endpgm\n"), 0, 64);
   EXPECT_TRUE(RunKernel(elf, "k", {1}, {15}, Arguments()).ok());
   const absl::Status status = RunKernel(elf, "k", {1}, {16}, Arguments()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
-  EXPECT_THAT(status.message(), testing::AllOf(HasSubstr("LDS of 64 bytes"), HasSubstr("byte 64"), HasSubstr("lane 15")));
+  EXPECT_THAT(status.message(),
+              testing::AllOf(HasSubstr("LDS of 64 bytes"), HasSubstr("byte 64"), HasSubstr("lane 15")));
   EXPECT_TRUE(RunKernel(elf, "k", {1}, {16}, Arguments(), nullptr, /*dynamic_lds=*/4).ok());
 }
 
-// Two waves read what both may read, write neighbouring bytes, and update one word atomically; then one does it plainly.
+// Two waves read what both may read, write neighbouring bytes, and update one word atomically; then one does it
+// plainly.
 TEST_P(Defects, RacesAreOfBytesAndAtomicsAreNone) {
-  const std::string write8 = IsGfx1100() ? "ds_store_b8" : "ds_write_b8", write32 = IsGfx1100() ? "ds_store_b32" : "ds_write_b32";
+  const std::string write8 = IsGfx1100() ? "ds_store_b8" : "ds_write_b8",
+                    write32 = IsGfx1100() ? "ds_store_b32" : "ds_write_b32";
   const std::string id = "v_and_b32 v0, 0x3ff, v0\nv_mov_b32 v2, 0\n";
   auto run = [&](const std::string& body) {
     return RunKernel(AssembleOk(absl::StrCat(id, body, "s_endpgm\n"), 0, 256), "k", {1}, {128}, Arguments()).status();
@@ -225,11 +259,14 @@ TEST_P(Defects, RacesAreOfBytesAndAtomicsAreNone) {
   const std::string shifted = "v_xor_b32 v1, 64, v0\n";
   const std::string wait = "s_waitcnt lgkmcnt(0)\n", barrier = "s_barrier\n";
   EXPECT_TRUE(run(absl::StrCat(shifted, write8, " v0, v0\n", wait, barrier, write8, " v1, v0\n")).ok());
-  EXPECT_EQ(run(absl::StrCat(shifted, write8, " v0, v0\n", barrier, write8, " v1, v0\n")).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(run(absl::StrCat(shifted, write8, " v0, v0\n", barrier, write8, " v1, v0\n")).code(),
+            absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_P(Defects, ProgramCountersOutsideOfTheCodeAreSeen) {
-  absl::Status status = RunKernel(AssembleOk("s_mov_b64 s[4:5], 64\ns_setpc_b64 s[4:5]\ns_endpgm\n", 0), "k", {1}, {1}, Arguments()).status();
+  absl::Status status =
+      RunKernel(AssembleOk("s_mov_b64 s[4:5], 64\ns_setpc_b64 s[4:5]\ns_endpgm\n", 0), "k", {1}, {1}, Arguments())
+          .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(status.message(), HasSubstr("program counter"));
   status = RunKernel(AssembleOk("s_branch 1000\ns_endpgm\n", 0), "k", {1}, {1}, Arguments()).status();
@@ -241,16 +278,20 @@ TEST_P(Defects, ProgramCountersOutsideOfTheCodeAreSeen) {
 }
 
 TEST_P(Defects, UnknownInstructionsAreNamed) {
-  absl::Status status = RunKernel(AssembleOk("s_nop 0\nv_cubeid_f32 v0, v1, v2, v3\ns_endpgm\n", 0), "k", {1}, {1}, Arguments()).status();
+  absl::Status status =
+      RunKernel(AssembleOk("s_nop 0\nv_cubeid_f32 v0, v1, v2, v3\ns_endpgm\n", 0), "k", {1}, {1}, Arguments()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(status.message(), testing::AllOf(HasSubstr("v_cubeid_f32"), HasSubstr("k+0x4")));
-  status = RunKernel(AssembleOk("s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 1\ns_endpgm\n", 0), "k", {1}, {1}, Arguments()).status();
+  status =
+      RunKernel(AssembleOk("s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 1\ns_endpgm\n", 0), "k", {1}, {1}, Arguments())
+          .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(status.message(), HasSubstr("rounding mode"));
 }
 
 TEST_P(Defects, EndlessLoopsEnd) {
-  const absl::Status status = RunKernel(AssembleOk("loop:\ns_branch loop\ns_endpgm\n", 0), "k", {1}, {64}, Arguments()).status();
+  const absl::Status status =
+      RunKernel(AssembleOk("loop:\ns_branch loop\ns_endpgm\n", 0), "k", {1}, {64}, Arguments()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
 }
 

@@ -1,5 +1,5 @@
-// Every elementwise operation on every element type, compiled by the repository's emitters for both machines and executed
-// here, against the evaluator.
+// Every elementwise operation on every element type, compiled by the repository's emitters for both machines and
+// executed here, against the evaluator.
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -96,7 +96,8 @@ void AddCasesOf(std::vector<Case>& cases, const OpInfo& info, PrimitiveType t) {
         Attributes a;
         a.SetEnum(AttrId::kDirection, d);
         if (total) a.SetEnum(AttrId::kComparisonType, ComparisonType::kTotalOrder);
-        AddCase(cases, opcode, {t, t}, PrimitiveType::kInvalid, a, absl::StrCat("_", static_cast<int>(d), total ? "_total" : ""));
+        AddCase(cases, opcode, {t, t}, PrimitiveType::kInvalid, a,
+                absl::StrCat("_", static_cast<int>(d), total ? "_total" : ""));
       }
     }
   } else if (opcode == Opcode::kReducePrecision) {
@@ -124,7 +125,8 @@ std::vector<Case> AllCases() {
 // void symbol(operands..., result): each thread computes one element.
 class KernelEmitter {
  public:
-  KernelEmitter(llvm::Module& module, const IrTarget& target) : module_(module), target_(target), elements_(&module, &target), b_(elements_.b()) {}
+  KernelEmitter(llvm::Module& module, const IrTarget& target)
+      : module_(module), target_(target), elements_(&module, &target), b_(elements_.b()) {}
 
   absl::Status Emit(const Case& c, const std::string& symbol) {
     const auto operands = c.op->operands();
@@ -141,7 +143,8 @@ class KernelEmitter {
     for (size_t i = 0; i < operands.size(); ++i) {
       values.push_back(Load(operands[i]->shape().element_type(), function->getArg(static_cast<unsigned>(i)), index));
     }
-    Store(c.op->shape().element_type(), elements_.Emit(*c.op, values), function->getArg(static_cast<unsigned>(operands.size())), index);
+    Store(c.op->shape().element_type(), elements_.Emit(*c.op, values),
+          function->getArg(static_cast<unsigned>(operands.size())), index);
     b_.CreateRetVoid();
     return elements_.status();
   }
@@ -160,7 +163,8 @@ class KernelEmitter {
       return elements_.FromStorage(t, LoadPart(element, Address(element, base, index, 1, 0)));
     }
     llvm::Type* element = elements_.ComputeType(t);
-    return {LoadPart(element, Address(element, base, index, 2, 0)), LoadPart(element, Address(element, base, index, 2, 1))};
+    return {LoadPart(element, Address(element, base, index, 2, 0)),
+            LoadPart(element, Address(element, base, index, 2, 1))};
   }
   void Store(PrimitiveType t, const Val& v, llvm::Value* base, llvm::Value* index) {
     llvm::Type* element = IsComplex(t) ? elements_.ComputeType(t) : elements_.StorageType(t);
@@ -180,14 +184,19 @@ class KernelEmitter {
 };
 
 double RandomNumber(std::mt19937_64& random, int64_t i) {
-  static constexpr double kSpecials[] = {0.0, -0.0, 1.0, -1.0, 0.5, INFINITY, -INFINITY, NAN, 1e-40, -1e-310, 1e30, 65504.0, 2.0};
+  static constexpr double kSpecials[] = {0.0, -0.0,  1.0,     -1.0, 0.5,     INFINITY, -INFINITY,
+                                         NAN, 1e-40, -1e-310, 1e30, 65504.0, 2.0};
   if (i % 8 == 7) return kSpecials[random() % std::size(kSpecials)];
   const double unit = static_cast<double>(random() >> 11) * 0x1p-53 * 2 - 1;
   switch (random() % 4) {
-    case 0: return unit;
-    case 1: return unit * 10;
-    case 2: return unit * 1000;
-    default: return std::ldexp(unit, static_cast<int>(random() % 40) - 20);
+    case 0:
+      return unit;
+    case 1:
+      return unit * 10;
+    case 2:
+      return unit * 1000;
+    default:
+      return std::ldexp(unit, static_cast<int>(random() % 40) - 20);
   }
 }
 
@@ -240,7 +249,8 @@ std::string FirstDifference(const Case& c, const Literal& got, const Literal& ex
       const std::complex<double> g = got.GetAsComplex(i), e = expected.GetAsComplex(i);
       const double tolerance = (t == PrimitiveType::kC64 ? 2e-5 : 1e-11) * std::max(1.0, std::abs(e));
       const bool finite = std::isfinite(std::abs(e));
-      if (finite ? std::abs(g - e) <= tolerance : Agree(g.real(), e.real(), 2e-5) && Agree(g.imag(), e.imag(), 2e-5)) continue;
+      if (finite ? std::abs(g - e) <= tolerance : Agree(g.real(), e.real(), 2e-5) && Agree(g.imag(), e.imag(), 2e-5))
+        continue;
       return absl::StrCat("element ", i, ": ", g.real(), ", ", g.imag(), " instead of ", e.real(), ", ", e.imag());
     }
     const bool same = IsFloat(t) ? Agree(got.GetAsDouble(i), expected.GetAsDouble(i), Tolerance(c, t))

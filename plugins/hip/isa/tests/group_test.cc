@@ -45,7 +45,8 @@ class Group : public testing::TestWithParam<const char*> {
         "define amdgpu_kernel void @w(ptr addrspace(1) %in, ptr addrspace(1) %out) #0 {\n",
         "%t = call i32 @llvm.amdgcn.workitem.id.x()\n%pi = getelementptr i32, ptr addrspace(1) %in, i32 %t\n",
         "%v = load i32, ptr addrspace(1) %pi\n", body, "\n%po = getelementptr i32, ptr addrspace(1) %out, i32 %t\n",
-        "store i32 %r, ptr addrspace(1) %po\nret void\n}\nattributes #0 = { \"amdgpu-flat-work-group-size\"=\"1,64\" }\n"));
+        "store i32 %r, ptr addrspace(1) %po\nret void\n}\nattributes #0 = { \"amdgpu-flat-work-group-size\"=\"1,64\" "
+        "}\n"));
     std::vector<uint32_t> out(in.size());
     auto s = RunKernel(elf, "w", {1}, {static_cast<uint32_t>(in.size())}, Arguments().Add(in.data()).Add(out.data()));
     EXPECT_TRUE(s.ok()) << s.status();
@@ -133,7 +134,8 @@ attributes #0 = { "amdgpu-flat-work-group-size"="256,256" }
 TEST_P(Group, MultipliesByTilesInLds) {
   const std::string elf = Compile(kTiledProduct);
   std::vector<float> a(64 * 64), b(64 * 64), c(64 * 64, -1);
-  for (int i = 0; i < 64 * 64; ++i) a[i] = static_cast<float>(i * 7 % 13 - 6), b[i] = static_cast<float>(i * 5 % 11 - 5);
+  for (int i = 0; i < 64 * 64; ++i)
+    a[i] = static_cast<float>(i * 7 % 13 - 6), b[i] = static_cast<float>(i * 5 % 11 - 5);
   auto s = RunKernel(elf, "product", {16}, {256}, Arguments().Add(a.data()).Add(b.data()).Add(c.data()));
   ASSERT_TRUE(s.ok()) << s.status();
   for (int i = 0; i < 64; ++i) {
@@ -157,7 +159,8 @@ TEST_P(Group, CountsBankConflicts) {
 @l = internal addrspace(3) global [2048 x i32] undef
 define amdgpu_kernel void @k(ptr addrspace(1) %o) #0 {
   %t = call i32 @llvm.amdgcn.workitem.id.x()
-  %i = mul i32 %t, )", stride, R"(
+  %i = mul i32 %t, )",
+                                                 stride, R"(
   %p = getelementptr i32, ptr addrspace(3) @l, i32 %i
   store volatile i32 %t, ptr addrspace(3) %p
   %v = load volatile i32, ptr addrspace(3) %p
@@ -277,7 +280,8 @@ attributes #0 = { "amdgpu-flat-work-group-size"="128,128" }
 TEST_P(Group, PermutesLanes) {
   const std::vector<uint32_t> in = Values();
   const int n = Lanes();
-  std::vector<uint32_t> out = RunWave("%x = xor i32 %t, 21\n%a = shl i32 %x, 2\n%r = call i32 @llvm.amdgcn.ds.bpermute(i32 %a, i32 %v)", in);
+  std::vector<uint32_t> out =
+      RunWave("%x = xor i32 %t, 21\n%a = shl i32 %x, 2\n%r = call i32 @llvm.amdgcn.ds.bpermute(i32 %a, i32 %v)", in);
   for (int i = 0; i < n; ++i) EXPECT_EQ(out[i], in[i ^ 21]) << i;
   out = RunWave("%x = add i32 %t, 5\n%a = shl i32 %x, 2\n%r = call i32 @llvm.amdgcn.ds.permute(i32 %a, i32 %v)", in);
   for (int i = 0; i < n; ++i) EXPECT_EQ(out[(i + 5) % n], in[i]) << i;
@@ -290,7 +294,8 @@ TEST_P(Group, PermutesLanes) {
   for (int i = 0; i < n; ++i) EXPECT_EQ(out[i], in[13]) << i;
   out = RunWave("%r = call i32 @llvm.amdgcn.writelane.i32(i32 99, i32 7, i32 %v)", in);
   for (int i = 0; i < n; ++i) EXPECT_EQ(out[i], i == 7 ? 99 : in[i]) << i;
-  out = RunWave("%l = call i32 @llvm.amdgcn.mbcnt.lo(i32 -1, i32 0)\n%r = call i32 @llvm.amdgcn.mbcnt.hi(i32 -1, i32 %l)", in);
+  out = RunWave(
+      "%l = call i32 @llvm.amdgcn.mbcnt.lo(i32 -1, i32 0)\n%r = call i32 @llvm.amdgcn.mbcnt.hi(i32 -1, i32 %l)", in);
   for (int i = 0; i < n; ++i) EXPECT_EQ(out[i], static_cast<uint32_t>(i)) << i;
 }
 
@@ -313,8 +318,10 @@ TEST_P(Group, MovesByDpp) {
       {"row mask", 0xb1, 2, true, [](int l) { return l / 16 == 1 ? l ^ 1 : -2; }},
   };
   for (const Dpp& c : cases) {
-    const std::vector<uint32_t> out = RunWave(absl::StrCat("%r = call i32 @llvm.amdgcn.update.dpp.i32(i32 77, i32 %v, i32 ", c.control,
-                                                           ", i32 ", c.row_mask, ", i32 15, i1 ", c.bound_control ? "1" : "0", ")"), in);
+    const std::vector<uint32_t> out =
+        RunWave(absl::StrCat("%r = call i32 @llvm.amdgcn.update.dpp.i32(i32 77, i32 %v, i32 ", c.control, ", i32 ",
+                             c.row_mask, ", i32 15, i1 ", c.bound_control ? "1" : "0", ")"),
+                in);
     for (int i = 0; i < Lanes(); ++i) {
       const int from = c.source(i);
       EXPECT_EQ(out[i], from >= 0 ? in[from] : from == -1 && c.bound_control ? 0u : 77u) << c.name << ", lane " << i;
@@ -322,15 +329,17 @@ TEST_P(Group, MovesByDpp) {
   }
   if (Lanes() == 32) {
     std::vector<uint32_t> out = RunWave("%r = call i32 @llvm.amdgcn.mov.dpp8.i32(i32 %v, i32 342391)", in);
-    constexpr int kSelects[] = {342391 & 7, 342391 >> 3 & 7, 342391 >> 6 & 7, 342391 >> 9 & 7,
+    constexpr int kSelects[] = {342391 & 7,       342391 >> 3 & 7,  342391 >> 6 & 7,  342391 >> 9 & 7,
                                 342391 >> 12 & 7, 342391 >> 15 & 7, 342391 >> 18 & 7, 342391 >> 21 & 7};
     for (int i = 0; i < 32; ++i) EXPECT_EQ(out[i], in[(i & ~7) | kSelects[i & 7]]) << i;
-    out = RunWave("%r = call i32 @llvm.amdgcn.permlanex16.i32(i32 %v, i32 %v, i32 1985229328, i32 -19088744, i1 0, i1 0)", in);
+    out = RunWave(
+        "%r = call i32 @llvm.amdgcn.permlanex16.i32(i32 %v, i32 %v, i32 1985229328, i32 -19088744, i1 0, i1 0)", in);
     for (int i = 0; i < 32; ++i) EXPECT_EQ(out[i], in[i ^ 16]) << i;
     out = RunWave("%r = call i32 @llvm.amdgcn.update.dpp.i32(i32 77, i32 %v, i32 357, i32 15, i32 15, i1 1)", in);
     for (int i = 0; i < 32; ++i) EXPECT_EQ(out[i], in[i ^ 5]) << i;  // row_xmask
   } else {
-    const std::vector<uint32_t> out = RunWave("%r = call i32 @llvm.amdgcn.update.dpp.i32(i32 77, i32 %v, i32 322, i32 10, i32 15, i1 0)", in);
+    const std::vector<uint32_t> out =
+        RunWave("%r = call i32 @llvm.amdgcn.update.dpp.i32(i32 77, i32 %v, i32 322, i32 10, i32 15, i1 0)", in);
     for (int i = 0; i < 64; ++i) EXPECT_EQ(out[i], i / 16 % 2 == 1 ? in[(i & ~15) - 1] : 77u) << i;  // row_bcast:15
   }
 }

@@ -1,6 +1,6 @@
 // Loads, stores, atomics, private memory, calls, tables and arguments.
 #include <cstdint>
-#include <numeric>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -55,7 +55,8 @@ done:
   constexpr int kCount = 1000;
   std::vector<float> a(kCount), b(kCount), o(kCount + 8, -1.0f);
   for (int i = 0; i < kCount; ++i) a[i] = 0.25f * i, b[i] = 3.0f - i;
-  auto s = RunKernel(elf, "add", {11}, {96}, Arguments().Add(a.data()).Add(b.data()).Add(o.data()).Add(int32_t{kCount}));
+  auto s =
+      RunKernel(elf, "add", {11}, {96}, Arguments().Add(a.data()).Add(b.data()).Add(o.data()).Add(int32_t{kCount}));
   ASSERT_TRUE(s.ok()) << s.status();
   for (int i = 0; i < kCount; ++i) ASSERT_EQ(o[i], a[i] + b[i]) << i;
   EXPECT_EQ(o[kCount], -1.0f);
@@ -245,6 +246,37 @@ define amdgpu_kernel void @atomic(ptr addrspace(1) %c, ptr addrspace(1) %f, ptr 
   EXPECT_EQ(c[6], kCount);
   EXPECT_EQ(c[7], kCount);
   EXPECT_EQ(f, 4950.0f);
+}
+
+// Threads of the host execute one code object at once, and its atomics count all of them.
+TEST_P(Memory, ExecutesInManyThreads) {
+  const std::string elf = Compile(R"(
+define amdgpu_kernel void @count(ptr addrspace(1) %c) {
+  %t = call i32 @llvm.amdgcn.workitem.id.x()
+  %a = atomicrmw add ptr addrspace(1) %c, i32 1 syncscope("agent") monotonic
+  ret void
+}
+)");
+  auto code = LoadCodeObject(elf);
+  ASSERT_TRUE(code.ok()) << code.status();
+  int32_t counter = 0;
+  const Arguments arguments = Arguments().Add(&counter);
+  constexpr int kThreads = 4, kBlocks = 50, kBlockThreads = 70;
+  std::vector<absl::Status> results(kThreads);
+  std::vector<std::thread> threads;
+  for (absl::Status& result : results) {
+    threads.emplace_back([&] {
+      Launch launch;
+      launch.kernel = "count";
+      launch.blocks.x = kBlocks;
+      launch.threads.x = kBlockThreads;
+      launch.kernarg = arguments.bytes();
+      result = Execute(**code, launch).status();
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  for (const absl::Status& result : results) EXPECT_TRUE(result.ok()) << result;
+  EXPECT_EQ(counter, kThreads * kBlocks * kBlockThreads);
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, Memory, testing::ValuesIn(kMachines), [](const auto& info) { return info.param; });
