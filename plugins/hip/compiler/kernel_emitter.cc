@@ -248,7 +248,7 @@ absl::Status EmitKernel(codegen::ElementEmitter& elements, const Instruction& in
       EmitScatter(frame, instruction);
       break;
     case KernelPlan::Kind::kDot:
-      EmitDot(frame, instruction);
+      plan.matrix != nullptr ? EmitMatrixDot(frame, instruction) : EmitDot(frame, instruction);
       break;
     case KernelPlan::Kind::kConvolution:
       EmitConvolution(frame, instruction);

@@ -70,6 +70,7 @@ void EmitRows(KernelFrame& frame, const Instruction& fusion);
 void EmitUpdate(KernelFrame& frame, const Instruction& fusion);
 void EmitScatter(KernelFrame& frame, const Instruction& scatter);
 void EmitConvolution(KernelFrame& frame, const Instruction& convolution);
+void EmitMatrixDot(KernelFrame& frame, const Instruction& dot);
 void EmitDot(KernelFrame& frame, const Instruction& dot);
 
 }  // namespace backplane::hip

@@ -278,7 +278,7 @@ absl::StatusOr<KernelPlan> PlanFusion(const Computation& body) {
   return plan;
 }
 
-absl::StatusOr<KernelPlan> PlanOperation(const Instruction& contraction) {
+absl::StatusOr<KernelPlan> PlanOperation(const Instruction& contraction, const GpuTarget& target) {
   KernelPlan plan;
   if (contraction.Is(Opcode::kScatter)) {
     RETURN_IF_ERROR(PlanScatter(contraction, &plan));
@@ -294,7 +294,8 @@ absl::StatusOr<KernelPlan> PlanOperation(const Instruction& contraction) {
   const int64_t tiles = dot.batch_size() * ((dot.m + kTileM - 1) / kTileM) * ((dot.n + kTileN - 1) / kTileN);
   plan.kind = KernelPlan::Kind::kDot;
   plan.blocks = CountBlocks(tiles, 1);
-  plan.note = absl::StrCat("product: ", dot.batch_size(), " x ", dot.m, " x ", dot.n, " x ", dot.k, ", ", tiles,
+  if (dot.lhs_type == dot.rhs_type) plan.matrix = FindMatrixStep(target, dot.lhs_type, dot.sum_type());
+  plan.note = absl::StrCat(plan.matrix != nullptr ? "matrix product: " : "product: ", dot.batch_size(), " x ", dot.m, " x ", dot.n, " x ", dot.k, ", ", tiles,
                            " tiles");
   return plan;
 }

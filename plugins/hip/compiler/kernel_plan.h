@@ -17,6 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/ir/computation.h"
+#include "plugins/hip/compiler/matrix_step.h"
 
 namespace backplane::hip {
 
@@ -33,6 +34,8 @@ struct KernelPlan {
   // kUpdate, kScatter: the operand by result that the result must be a copy of when the kernel starts, or share memory
   // with. Else empty.
   std::vector<int64_t> updated_operands;
+  // kDot: the matrix instruction that computes it; null: multiplications and additions.
+  const MatrixStep* matrix = nullptr;
   // kScatter: threads combine at the same time, by atomic operations where two may meet.
   bool parallel = false;
   std::string note;  // for the compile log: "rows: 4096 of 1024"
@@ -51,7 +54,7 @@ std::vector<KernelResult> ResultsOf(const Computation& body);
 absl::StatusOr<KernelPlan> PlanFusion(const Computation& body);
 
 // The plan for a dot or a convolution (after compiler::LegalizeContractions), or a scatter.
-absl::StatusOr<KernelPlan> PlanOperation(const Instruction& operation);
+absl::StatusOr<KernelPlan> PlanOperation(const Instruction& operation, const GpuTarget& target);
 
 // Whether the reduction is one that a block can share: its elements may be combined in any order, and there are enough.
 bool IsSharedByBlock(const Instruction& reduce);

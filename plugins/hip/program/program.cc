@@ -102,7 +102,7 @@ absl::StatusOr<std::unique_ptr<GpuProgram>> GpuProgram::Build(std::unique_ptr<Mo
                                                               const Image* image, std::vector<std::string>* log) {
   std::unique_ptr<GpuProgram> program(new GpuProgram);
   program->module_ = std::move(module);
-  ProgramKernels kernels;
+  ProgramKernels kernels(target);
   ASSIGN_OR_RETURN(compiler::Schedule schedule,
                    compiler::BuildSchedule(*program->module_, [&](const Instruction* i, int64_t operand, int64_t output) {
                      return kernels.MayWorkInPlace(*i, operand, output);
@@ -115,7 +115,7 @@ absl::StatusOr<std::unique_ptr<GpuProgram>> GpuProgram::Build(std::unique_ptr<Mo
   if (image != nullptr) {
     program->image_ = *image;
   } else if (!program->kernels_.empty()) {
-    ASSIGN_OR_RETURN(program->image_, kernels.Compile(target));
+    ASSIGN_OR_RETURN(program->image_, kernels.Compile());
   }
   return program;
 }

@@ -71,7 +71,7 @@ absl::StatusOr<int> ProgramKernels::Find(const Instruction& instruction) {
     std::string key = KeyOf(instruction);
     if (const auto at = by_key_.find(key); at != by_key_.end()) return at->second;
     ASSIGN_OR_RETURN(KernelPlan plan,
-                     is_body ? PlanFusion(*instruction.called(0)) : PlanOperation(instruction));
+                     is_body ? PlanFusion(*instruction.called(0)) : PlanOperation(instruction, target_));
     const int number = static_cast<int>(kernels_.size());
     // Named by content: a stored program finds its kernels again, in whatever order it asks for them.
     kernels_.push_back({std::move(plan), &instruction, absl::StrCat("k_", absl::Hex(Fnv1a64(key), absl::kZeroPad16))});
@@ -101,13 +101,13 @@ bool ProgramKernels::MayWorkInPlace(const Instruction& instruction, int64_t oper
   return plan.kind == KernelPlan::Kind::kElements && ReadsOnlyOwnElement(body, parameter);
 }
 
-absl::StatusOr<Image> ProgramKernels::Compile(const GpuTarget& target) const {
+absl::StatusOr<Image> ProgramKernels::Compile() const {
   llvm::LLVMContext context;
   llvm::Module module("program", context);
-  RETURN_IF_ERROR(PrepareModule(module, target));
-  codegen::ElementEmitter elements(&module, &target.ir);
+  RETURN_IF_ERROR(PrepareModule(module, target_));
+  codegen::ElementEmitter elements(&module, &target_.ir);
   for (const Kernel& k : kernels_) RETURN_IF_ERROR(EmitKernel(elements, *k.instruction, k.plan, k.name));
-  return Lower(module, target);
+  return Lower(module, target_);
 }
 
 }  // namespace backplane::hip

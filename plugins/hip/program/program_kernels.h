@@ -13,6 +13,9 @@ namespace backplane::hip {
 
 class ProgramKernels {
  public:
+  // The target must outlive the object.
+  explicit ProgramKernels(const GpuTarget& target) : target_(target) {}
+
   struct Kernel {
     KernelPlan plan;
     const Instruction* instruction = nullptr;  // the first of those that it runs
@@ -25,9 +28,10 @@ class ProgramKernels {
   bool MayWorkInPlace(const Instruction& instruction, int64_t operand, int64_t output);
 
   const std::vector<Kernel>& kernels() const { return kernels_; }
-  absl::StatusOr<Image> Compile(const GpuTarget& target) const;
+  absl::StatusOr<Image> Compile() const;
 
  private:
+  const GpuTarget& target_;
   std::vector<Kernel> kernels_;
   absl::flat_hash_map<std::string, int> by_key_;
   absl::flat_hash_map<const Instruction*, absl::StatusOr<int>> by_instruction_;

@@ -1,0 +1,26 @@
+// For tests: compiles programs, runs them without any runtime, and compares the results with the evaluator's.
+#ifndef BACKPLANE_PLUGINS_HIP_PROGRAM_PROGRAM_TESTING_H_
+#define BACKPLANE_PLUGINS_HIP_PROGRAM_PROGRAM_TESTING_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plugins/hip/isa/interpreter.h"
+#include "plugins/hip/program/program.h"
+
+namespace backplane::hip {
+
+struct Compiled {
+  std::unique_ptr<GpuProgram> program;
+  std::vector<std::string> log;
+  isa::Statistics statistics;  // of an AMD target: sums over the kernels that ran
+};
+
+// Compiles the program for the target, "host" or an AMD GPU that the interpreter knows, runs it on random arguments, and
+// compares the results with those that the evaluator gets from the module as it was.
+Compiled CompileAndCompare(const std::string& hlo, const std::string& target, double tolerance);
+
+}  // namespace backplane::hip
+
+#endif  // BACKPLANE_PLUGINS_HIP_PROGRAM_PROGRAM_TESTING_H_
