@@ -80,8 +80,7 @@ absl::Status StreamQueue::Synchronize() {
   return ToStatus(api_.hipStreamSynchronize(stream_), "waiting for the device");
 }
 
-absl::Status StreamQueue::Launch(int function, uint32_t blocks, uint32_t threads,
-                                 absl::Span<void* const> arguments) {
+absl::Status StreamQueue::Launch(int function, uint32_t blocks, uint32_t threads, absl::Span<void* const> arguments) {
   RETURN_IF_ERROR(Fault(FaultSite::kKernel));
   const ScopedDevice current(api_, device_);
   RETURN_IF_ERROR(current.status());
@@ -89,9 +88,9 @@ absl::Status StreamQueue::Launch(int function, uint32_t blocks, uint32_t threads
   size_t bytes = arguments.size() * sizeof(void*);
   void* extra[] = {kLaunchParamBufferPointer, const_cast<void**>(arguments.data()), kLaunchParamBufferSize, &bytes,
                    kLaunchParamEnd};
-  return ToStatus(api_.hipModuleLaunchKernel(kernels_->function(function), blocks, 1, 1, threads, 1, 1, 0, stream_,
-                                             nullptr, extra),
-                  "starting a kernel");
+  return ToStatus(
+      api_.hipModuleLaunchKernel(kernels_->function(function), blocks, 1, 1, threads, 1, 1, 0, stream_, nullptr, extra),
+      "starting a kernel");
 }
 
 absl::Status StreamQueue::CopyWithin(const void* from, void* to, size_t bytes) {
@@ -152,8 +151,8 @@ absl::StatusOr<void*> Devices::Allocate(int32_t device, size_t bytes) {
   {
     MutexLock lock(d.mu);
     if (static_cast<int64_t>(bytes) > d.limit - d.in_use) {
-      return absl::ResourceExhaustedError(absl::StrCat("device ", device, ": no room for ", bytes, " bytes: ",
-                                                       d.in_use, " of ", d.limit, " are in use"));
+      return absl::ResourceExhaustedError(absl::StrCat("device ", device, ": no room for ", bytes, " bytes: ", d.in_use,
+                                                       " of ", d.limit, " are in use"));
     }
     d.in_use += static_cast<int64_t>(bytes);
   }
@@ -191,8 +190,6 @@ absl::Status Devices::CopyWithin(int32_t device, const void* from, void* to, siz
   return queue->Synchronize();
 }
 
-std::optional<int64_t> Devices::Capacity(int32_t device) const {
-  return devices_[static_cast<size_t>(device)]->limit;
-}
+std::optional<int64_t> Devices::Capacity(int32_t device) const { return devices_[static_cast<size_t>(device)]->limit; }
 
 }  // namespace backplane::hip

@@ -78,9 +78,9 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileForGpu(std::unique_ptr<Module
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   log.push_back(absl::StrFormat("buffers, code and steps: %.2f ms", took.count()));
   for (const KernelResources& k : program->image().kernels) {
-    log.push_back(absl::StrCat("kernel ", k.name, ": ", k.threads, " threads, ", k.shared_bytes, " bytes of shared memory, ",
-                               k.vgprs, " vector registers, ", k.sgprs, " scalar registers, ", k.spilled_registers,
-                               " spilled"));
+    log.push_back(absl::StrCat("kernel ", k.name, ": ", k.threads, " threads, ", k.shared_bytes,
+                               " bytes of shared memory, ", k.vgprs, " vector registers, ", k.sgprs,
+                               " scalar registers, ", k.spilled_registers, " spilled"));
   }
   return HipExecutable::Create(std::move(program), target, options, std::move(cost), std::move(fingerprint), registry,
                                std::move(log));

@@ -127,10 +127,9 @@ absl::Status Launch::RunOnDevice() {
   }
   RETURN_IF_ERROR(Fault(FaultSite::kTemporary));
   const int32_t memory = runtime->memories->topology().devices[static_cast<size_t>(device)].memories.front();
-  ASSIGN_OR_RETURN(
-      const std::shared_ptr<Storage> temporary,
-      runtime->memories->Allocate(
-          memory, static_cast<size_t>(program.assignment().temporary_bytes + compiler::kTailPadding)));
+  ASSIGN_OR_RETURN(const std::shared_ptr<Storage> temporary,
+                   runtime->memories->Allocate(
+                       memory, static_cast<size_t>(program.assignment().temporary_bytes + compiler::kTailPadding)));
   ASSIGN_OR_RETURN(const Residence* residence, residences->Find(*runtime, device, *executable));
   EvaluatorHooks hooks;
   hooks.replica_id = request.replica;
@@ -185,8 +184,7 @@ class HipLoaded : public LoadedExecutable {
     launch->executable = executable_;
     launch->residences = residences_;
     launch->runtime = runtime_;
-    launch->member =
-        JoinLaunch(runtime_->launches, request, executable_->signature(), runtime_->collective_time_limit);
+    launch->member = JoinLaunch(runtime_->launches, request, executable_->signature(), runtime_->collective_time_limit);
     absl::Status made = Fault(FaultSite::kLaunch);
     if (made.ok()) made = MakeOutputs(request, *launch);
     if (!made.ok()) {
@@ -203,9 +201,8 @@ class HipLoaded : public LoadedExecutable {
       if (!argument.ready.IsReady() || !argument.ready.status().ok()) inputs.push_back(argument.ready);
     }
     launch->request = std::move(request);
-    Event::All(inputs).OnReady([launch = std::move(launch)](const absl::Status& status) mutable {
-      Start(std::move(launch), status);
-    });
+    Event::All(inputs).OnReady(
+        [launch = std::move(launch)](const absl::Status& status) mutable { Start(std::move(launch), status); });
     return result;
   }
 

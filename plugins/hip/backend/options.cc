@@ -52,11 +52,11 @@ absl::StatusOr<Options> ParseOptions(const NamedValues& given) {
         return absl::InvalidArgumentError(absl::StrCat("create option ", name, ": expected at least 1"));
       options.memory_limit_bytes = *bytes;
     } else if (name != kCollectiveTimeoutOption) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "create option ", name, ": unknown; known: ",
-          absl::StrJoin({kPlatformOption, kLibraryOption, kTargetOption, kCountOption, kMemoryLimitOption,
-                         kCollectiveTimeoutOption},
-                        ", ")));
+      return absl::InvalidArgumentError(
+          absl::StrCat("create option ", name, ": unknown; known: ",
+                       absl::StrJoin({kPlatformOption, kLibraryOption, kTargetOption, kCountOption, kMemoryLimitOption,
+                                      kCollectiveTimeoutOption},
+                                     ", ")));
     }
   }
   ASSIGN_OR_RETURN(options.collective_time_limit, CollectiveTimeLimit(values));

@@ -16,7 +16,10 @@ namespace {
 class ConvolutionEmitter {
  public:
   ConvolutionEmitter(KernelFrame& frame, const Instruction& op)
-      : f_(frame), op_(op), dims_(op.conv_dims()), out_type_(op.shape().element_type()),
+      : f_(frame),
+        op_(op),
+        dims_(op.conv_dims()),
+        out_type_(op.shape().element_type()),
         sum_(codegen::IsNarrowFloat(out_type_) ? PrimitiveType::kF32 : out_type_) {
     const Shape& out = op.shape();
     for (const int64_t n : out.dimensions()) {
@@ -50,8 +53,9 @@ class ConvolutionEmitter {
     if (level > window_.size()) return AddProduct(carried);
     const VarId v = level < window_.size() ? window_[level] : feature_;
     llvm::IntegerType* type = f_.indices.CounterType(f_.vars.extent(v));
-    f_.scopes.Loop(llvm::ConstantInt::get(type, 0), llvm::ConstantInt::get(type, static_cast<uint64_t>(f_.vars.extent(v))),
-                   1, carried, [&](Value* at, LoopScopes::Values& now) {
+    f_.scopes.Loop(llvm::ConstantInt::get(type, 0),
+                   llvm::ConstantInt::get(type, static_cast<uint64_t>(f_.vars.extent(v))), 1, carried,
+                   [&](Value* at, LoopScopes::Values& now) {
                      f_.scopes.Bind({&v, 1}, at);
                      EmitLoops(level + 1, now);
                    });
@@ -80,8 +84,8 @@ class ConvolutionEmitter {
     Index input_index(static_cast<size_t>(input().rank()));
     for (size_t d = 0; d < input_spatial.size(); ++d)
       input_index[static_cast<size_t>(dims_.input_spatial[d])] = input_spatial[d];
-    input_index[static_cast<size_t>(dims_.input_feature)] =
-        Affine::Var(feature_).Plus(f_.vars.FloorDiv(out_feature, out_features / op_.attrs().GetInt(AttrId::kFeatureGroupCount, 1)), features);
+    input_index[static_cast<size_t>(dims_.input_feature)] = Affine::Var(feature_).Plus(
+        f_.vars.FloorDiv(out_feature, out_features / op_.attrs().GetInt(AttrId::kFeatureGroupCount, 1)), features);
     input_index[static_cast<size_t>(dims_.input_batch)] =
         batch.Plus(f_.vars.FloorDiv(out_feature, out_features / op_.attrs().GetInt(AttrId::kBatchGroupCount, 1)),
                    op_.shape().dimensions(dims_.output_batch));
@@ -90,9 +94,11 @@ class ConvolutionEmitter {
 
     const PrimitiveType input_type = input().element_type(), kernel_type = kernel().element_type();
     Val x = f_.elements.Convert(
-        f_.memory.Load({f_.array(0), input_type}, Linearize(input_index, input().dimensions()), guards), input_type, sum_);
+        f_.memory.Load({f_.array(0), input_type}, Linearize(input_index, input().dimensions()), guards), input_type,
+        sum_);
     Val y = f_.elements.Convert(
-        f_.memory.Load({f_.array(1), kernel_type}, Linearize(kernel_index, kernel().dimensions()), {}), kernel_type, sum_);
+        f_.memory.Load({f_.array(1), kernel_type}, Linearize(kernel_index, kernel().dimensions()), {}), kernel_type,
+        sum_);
     x.stored = y.stored = nullptr;
     const bool is_pred = sum_ == PrimitiveType::kPred;
     const Val old = codegen::FromParts(like_, carried)[0];

@@ -2,7 +2,7 @@
 //
 // A block computes kTileM x kTileN elements of the result. In each step its threads copy kTileK columns of the left and
 // as many rows of the right operand to shared memory, in the type of the sums. A thread keeps a square of sums in
-// registers; its rows and columns are spread over the tile, so that neighbouring threads read neighbouring words.
+// registers; its rows and columns lie apart in the tile, so that neighbouring threads read neighbouring words.
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
 #include "plugins/hip/compiler/dot_problem.h"
@@ -65,8 +65,8 @@ class DotEmitter {
     llvm::IntegerType* type = f_.indices.CounterType(steps * kTileK);
     f_.scopes.Loop(llvm::ConstantInt::get(type, 0), llvm::ConstantInt::get(type, static_cast<uint64_t>(steps * kTileK)),
                    kTileK, carried, [&](Value* k, LoopScopes::Values& now) {
-                     CopyTile(lhs_tile_, kTileM, kTileK, {f_.array(0), p_.lhs_type}, row, p_.m, p_.lhs_m_stride, k, p_.k,
-                              p_.lhs_k_stride, BatchOffset(&DotProblem::BatchDim::lhs_stride));
+                     CopyTile(lhs_tile_, kTileM, kTileK, {f_.array(0), p_.lhs_type}, row, p_.m, p_.lhs_m_stride, k,
+                              p_.k, p_.lhs_k_stride, BatchOffset(&DotProblem::BatchDim::lhs_stride));
                      CopyTile(rhs_tile_, kTileK, kTileN, {f_.array(1), p_.rhs_type}, k, p_.k, p_.rhs_k_stride, column,
                               p_.n, p_.rhs_n_stride, BatchOffset(&DotProblem::BatchDim::rhs_stride));
                      f_.EmitBarrier();
@@ -85,15 +85,17 @@ class DotEmitter {
 
   // Fills a tile of `rows` x `columns` in shared memory with the elements from (first_row, first_column) on, zeros
   // beyond the matrix.
-  void CopyTile(Value* tile, int64_t rows, int64_t columns, const ArrayRef& array, Value* first_row, int64_t matrix_rows,
-                int64_t row_stride, Value* first_column, int64_t matrix_columns, int64_t column_stride,
-                const Affine& offset) {
-    const VarId position = f_.vars.Loop(rows * columns), r = f_.vars.Loop(matrix_rows), c = f_.vars.Loop(matrix_columns);
+  void CopyTile(Value* tile, int64_t rows, int64_t columns, const ArrayRef& array, Value* first_row,
+                int64_t matrix_rows, int64_t row_stride, Value* first_column, int64_t matrix_columns,
+                int64_t column_stride, const Affine& offset) {
+    const VarId position = f_.vars.Loop(rows * columns), r = f_.vars.Loop(matrix_rows),
+                c = f_.vars.Loop(matrix_columns);
     // Neighbouring threads read neighbouring memory.
     const bool by_columns = row_stride < column_stride;
     for (int64_t part = 0; part < rows * columns / (kThreadsAcross * kThreadsAcross); ++part) {
       f_.scopes.Block([&] {
-        Value* number = b_.CreateAdd(f_.thread(), b_.getInt32(static_cast<uint32_t>(part * kThreadsAcross * kThreadsAcross)));
+        Value* number =
+            b_.CreateAdd(f_.thread(), b_.getInt32(static_cast<uint32_t>(part * kThreadsAcross * kThreadsAcross)));
         const int64_t inner = by_columns ? rows : columns;
         Value* outer_at = b_.CreateUDiv(number, Number(number, inner));
         Value* inner_at = b_.CreateURem(number, Number(number, inner));
@@ -106,8 +108,7 @@ class DotEmitter {
         // An element that does not exist is replaced by one that does, and its value by zero.
         f_.scopes.Bind({&r, 1}, b_.CreateSelect(exists, row, Number(row, 0)));
         f_.scopes.Bind({&c, 1}, b_.CreateSelect(exists, column, Number(column, 0)));
-        f_.scopes.Bind({&position, 1},
-                       b_.CreateAdd(b_.CreateMul(in_row, Number(in_row, columns)), in_column));
+        f_.scopes.Bind({&position, 1}, b_.CreateAdd(b_.CreateMul(in_row, Number(in_row, columns)), in_column));
         const Affine address = offset.Plus(Affine::Var(r), row_stride).Plus(Affine::Var(c), column_stride);
         Val value = e_.Convert(f_.memory.Load(array, address, {}), array.type, sum_);
         value.stored = nullptr;
@@ -153,9 +154,12 @@ class DotEmitter {
   }
 
   void StoreSum(Value* first_row, Value* first_column, int64_t i, int64_t j, const Val& sum) {
-    Value* row = b_.CreateAdd(first_row, b_.CreateAdd(Extend(row_of_thread_, first_row), Number(first_row, i * kThreadsAcross)));
-    Value* column = b_.CreateAdd(first_column, b_.CreateAdd(Extend(column_of_thread_, first_column), Number(first_column, j * kThreadsAcross)));
-    Value* exists = b_.CreateAnd(b_.CreateICmpSLT(row, Number(row, p_.m)), b_.CreateICmpSLT(column, Number(column, p_.n)));
+    Value* row =
+        b_.CreateAdd(first_row, b_.CreateAdd(Extend(row_of_thread_, first_row), Number(first_row, i * kThreadsAcross)));
+    Value* column = b_.CreateAdd(
+        first_column, b_.CreateAdd(Extend(column_of_thread_, first_column), Number(first_column, j * kThreadsAcross)));
+    Value* exists =
+        b_.CreateAnd(b_.CreateICmpSLT(row, Number(row, p_.m)), b_.CreateICmpSLT(column, Number(column, p_.n)));
     f_.scopes.If(exists, [&] {
       const VarId r = f_.vars.Loop(p_.m), c = f_.vars.Loop(p_.n);
       f_.scopes.Bind({&r, 1}, row);
@@ -185,9 +189,7 @@ int64_t DotProblem::batch_size() const {
   return size;
 }
 
-PrimitiveType DotProblem::sum_type() const {
-  return codegen::IsNarrowFloat(out_type) ? PrimitiveType::kF32 : out_type;
-}
+PrimitiveType DotProblem::sum_type() const { return codegen::IsNarrowFloat(out_type) ? PrimitiveType::kF32 : out_type; }
 
 absl::StatusOr<DotProblem> MakeDotProblem(const Instruction& instruction) {
   const std::optional<compiler::DotCall> call = compiler::AsDotCall(instruction);

@@ -17,8 +17,8 @@ using compiler::MergeVerdict;
 
 namespace {
 
-constexpr size_t kMaxMembers = 96;    // of one kernel: registers and code size grow with it
-constexpr int kMaxInputs = 32;        // arrays that a kernel reads
+constexpr size_t kMaxMembers = 96;     // of one kernel: registers and code size grow with it
+constexpr int kMaxInputs = 32;         // arrays that a kernel reads
 constexpr size_t kMaxMovingReads = 4;  // places at which a kernel computes one value again
 
 bool IsCheap(const Instruction& i) {
@@ -97,7 +97,7 @@ MergeVerdict GpuFusionPolicy::JudgeMerge(const FusionGraph& graph, int producer,
     // One that a thread computes alone is computed for each element that reads it.
     if (!own.has_shared_reduction)
       return IsReadElementwise(graph, producer, target) && !facts.has_reduction ? MergeVerdict::kIfPlannable
-                                                                               : MergeVerdict::kRefuse;
+                                                                                : MergeVerdict::kRefuse;
     return MergeVerdict::kIfPlannable;
   }
   size_t moving = 0;
@@ -112,7 +112,8 @@ MergeVerdict GpuFusionPolicy::JudgeMerge(const FusionGraph& graph, int producer,
     if (reader.role == FusionRole::kIndexing || use.repeats) {
       ++moving;
       const int64_t read = reader.instruction->shape().IsArray() ? reader.instruction->shape().num_elements() : 0;
-      if ((use.repeats || read > instruction.shape().num_elements()) && !IsCheap(instruction) && !facts.has_shared_reduction)
+      if ((use.repeats || read > instruction.shape().num_elements()) && !IsCheap(instruction) &&
+          !facts.has_shared_reduction)
         return MergeVerdict::kRefuse;
     }
   }

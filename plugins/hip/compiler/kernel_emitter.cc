@@ -153,7 +153,8 @@ Vals ReduceRow(KernelFrame& frame, const Instruction& reduce, RowIndex index) {
     const int64_t each = (frame.plan.columns + frame.plan.threads - 1) / frame.plan.threads;
     llvm::IntegerType* type = frame.indices.CounterType(each * frame.plan.threads);
     llvm::IRBuilder<>& b = frame.b;
-    Value* begin = b.CreateMul(b.CreateZExt(frame.thread(), type), llvm::ConstantInt::get(type, static_cast<uint64_t>(each)));
+    Value* begin =
+        b.CreateMul(b.CreateZExt(frame.thread(), type), llvm::ConstantInt::get(type, static_cast<uint64_t>(each)));
     Value* end = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin,
                                          b.CreateAdd(begin, llvm::ConstantInt::get(type, static_cast<uint64_t>(each))),
                                          llvm::ConstantInt::get(type, static_cast<uint64_t>(frame.plan.columns)));
@@ -180,8 +181,7 @@ void EmitElements(KernelFrame& frame, const Instruction& fusion) {
   const std::vector<ResultRef> results = BindArrays(frame, *fusion.called(0));
   // Results of equal dimensions share a loop, and what they compute.
   std::map<std::vector<int64_t>, std::vector<const ResultRef*>> by_dims;
-  for (const ResultRef& r : results)
-    by_dims[{r.shape.dimensions().begin(), r.shape.dimensions().end()}].push_back(&r);
+  for (const ResultRef& r : results) by_dims[{r.shape.dimensions().begin(), r.shape.dimensions().end()}].push_back(&r);
   for (const auto& [dims, group] : by_dims) {
     const Shape& shape = group[0]->shape;
     if (shape.num_elements() == 0) continue;

@@ -51,9 +51,10 @@ void KernelFrame::EmitBarrier() {
 Value* KernelFrame::AddShared(PrimitiveType type, int64_t count) {
   const int64_t bytes = count * std::max(4, ByteWidth(type));  // narrow floats are kept as f32
   auto* array = llvm::ArrayType::get(b.getInt8Ty(), static_cast<uint64_t>(bytes));
-  auto* global = new llvm::GlobalVariable(*elements.module(), array, false, llvm::GlobalValue::InternalLinkage,
-                                          llvm::UndefValue::get(array), absl::StrCat(name_, ".shared", shared_arrays_++),
-                                          nullptr, llvm::GlobalValue::NotThreadLocal, kSharedAddressSpace);
+  auto* global =
+      new llvm::GlobalVariable(*elements.module(), array, false, llvm::GlobalValue::InternalLinkage,
+                               llvm::UndefValue::get(array), absl::StrCat(name_, ".shared", shared_arrays_++), nullptr,
+                               llvm::GlobalValue::NotThreadLocal, kSharedAddressSpace);
   global->setAlignment(llvm::Align(16));
   return global;
 }
@@ -77,13 +78,12 @@ void KernelFrame::Repeat(Value* begin, int64_t count, int64_t step, LoopScopes::
 void KernelFrame::ForEachInGrid(int64_t count, int lanes, const std::function<void(Value*)>& body) {
   const int64_t each = std::max(1, lanes), step = int64_t{plan.blocks} * plan.threads * each;
   llvm::IntegerType* type = indices.CounterType(count + step);
-  Value* first = b.CreateAdd(
-      b.CreateMul(b.CreateZExt(block_, type), llvm::ConstantInt::get(type, uint64_t{plan.threads})),
-      b.CreateZExt(thread_, type));
+  Value* first =
+      b.CreateAdd(b.CreateMul(b.CreateZExt(block_, type), llvm::ConstantInt::get(type, uint64_t{plan.threads})),
+                  b.CreateZExt(thread_, type));
   first = b.CreateMul(first, llvm::ConstantInt::get(type, static_cast<uint64_t>(each)));
   if (count <= step) {
-    scopes.If(b.CreateICmpSLT(first, llvm::ConstantInt::get(type, static_cast<uint64_t>(count))),
-              [&] { body(first); });
+    scopes.If(b.CreateICmpSLT(first, llvm::ConstantInt::get(type, static_cast<uint64_t>(count))), [&] { body(first); });
     return;
   }
   LoopScopes::Values none;

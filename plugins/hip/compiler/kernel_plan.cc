@@ -38,7 +38,9 @@ absl::Status CanEvaluateAll(const Computation& body) {
 // The shape of the rows of a body: the dims that its reductions read, and which of them they reduce.
 struct RowSpace {
   std::vector<int64_t> dims, reduced;  // `reduced` ascending
-  bool IsFull(const Shape& s) const { return std::equal(dims.begin(), dims.end(), s.dimensions().begin(), s.dimensions().end()); }
+  bool IsFull(const Shape& s) const {
+    return std::equal(dims.begin(), dims.end(), s.dimensions().begin(), s.dimensions().end());
+  }
   bool IsRow(const Shape& s) const {
     std::vector<int64_t> kept;
     for (size_t d = 0; d < dims.size(); ++d) {
@@ -84,9 +86,8 @@ class RowCheck {
     walk.Visit(value, index);
     walk.Finish();
     if (walk.too_complex()) return false;
-    return std::all_of(walk.accesses().begin(), walk.accesses().end(), [&](const compiler::Access& a) {
-      return !materialized_.contains(a.array) || a.index == row_;
-    });
+    return std::all_of(walk.accesses().begin(), walk.accesses().end(),
+                       [&](const compiler::Access& a) { return !materialized_.contains(a.array) || a.index == row_; });
   }
 
   const RowSpace& space_;
@@ -180,7 +181,8 @@ bool IsAtomic(const Instruction& scatter) {
 absl::Status PlanScatter(const Instruction& scatter, KernelPlan* plan) {
   RETURN_IF_ERROR(codegen::CheckArrays(scatter));
   for (const Computation* c : scatter.called()) RETURN_IF_ERROR(codegen::CanCall(*c));
-  const int64_t arrays = (scatter.operand_count() - 1) / 2, updates = scatter.operand(arrays + 1)->shape().num_elements();
+  const int64_t arrays = (scatter.operand_count() - 1) / 2,
+                updates = scatter.operand(arrays + 1)->shape().num_elements();
   plan->kind = KernelPlan::Kind::kScatter;
   for (int64_t k = 0; k < arrays; ++k) plan->updated_operands.push_back(k);
   plan->parallel = IsAtomic(scatter) || scatter.attrs().GetBool(AttrId::kUniqueIndices);
@@ -267,7 +269,8 @@ absl::StatusOr<KernelPlan> PlanFusion(const Computation& body) {
   bool equal = true;
   const std::vector<KernelResult> results = ResultsOf(body);
   for (const KernelResult& r : results) {
-    if (!r.shape.IsArray()) return absl::UnimplementedError(absl::StrCat(r.instruction->name(), ": a result is no array"));
+    if (!r.shape.IsArray())
+      return absl::UnimplementedError(absl::StrCat(r.instruction->name(), ": a result is no array"));
     largest = std::max(largest, r.shape.num_elements());
     equal = equal && r.shape.num_elements() == results[0].shape.num_elements();
   }
@@ -295,8 +298,8 @@ absl::StatusOr<KernelPlan> PlanOperation(const Instruction& contraction, const G
   plan.kind = KernelPlan::Kind::kDot;
   plan.blocks = CountBlocks(tiles, 1);
   if (dot.lhs_type == dot.rhs_type) plan.matrix = FindMatrixStep(target, dot.lhs_type, dot.sum_type());
-  plan.note = absl::StrCat(plan.matrix != nullptr ? "matrix product: " : "product: ", dot.batch_size(), " x ", dot.m, " x ", dot.n, " x ", dot.k, ", ", tiles,
-                           " tiles");
+  plan.note = absl::StrCat(plan.matrix != nullptr ? "matrix product: " : "product: ", dot.batch_size(), " x ", dot.m,
+                           " x ", dot.n, " x ", dot.k, ", ", tiles, " tiles");
   return plan;
 }
 

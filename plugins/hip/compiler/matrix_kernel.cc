@@ -106,8 +106,8 @@ class MatrixEmitter {
     }
   }
 
-  // Copies `rows` rows of the matrix from `first_row` on, the elements from `first_k` on of each, as they are in memory.
-  // Zeros stand for what lies beyond the matrix.
+  // Copies `rows` rows of the matrix from `first_row` on, the elements from `first_k` on of each, as they are in
+  // memory. Zeros stand for what lies beyond the matrix.
   void CopySlice(Value* tile, int64_t rows, const ArrayRef& array, Value* first_row, int64_t matrix_rows,
                  int64_t row_stride, Value* first_k, int64_t k_stride, const Affine& offset) {
     const VarId r = f_.vars.Loop(matrix_rows), k = f_.vars.Loop(p_.k);
@@ -178,20 +178,20 @@ class MatrixEmitter {
     } else {
       for (int k = 0; k < 3; ++k) types.push_back(b_.getInt32Ty()), arguments.push_back(b_.getInt32(0));
     }
-    return b_.CreateCall(f_.elements.module()->getOrInsertFunction(
-                             name, llvm::FunctionType::get(vector, types, false)), arguments);
+    return b_.CreateCall(f_.elements.module()->getOrInsertFunction(name, llvm::FunctionType::get(vector, types, false)),
+                         arguments);
   }
 
   void MultiplySlices(LoopScopes::Values& sums) {
     for (int64_t k = 0; k < slice_; k += step_.k) {
       std::vector<Value*> left, right;
       for (int64_t i = 0; i < steps_down(); ++i) {
-        left.push_back(LoadOperand(
-            lhs_tile_, b_.CreateAdd(wave_row_, b_.getInt32(static_cast<uint32_t>(i * kSide))), k));
+        left.push_back(
+            LoadOperand(lhs_tile_, b_.CreateAdd(wave_row_, b_.getInt32(static_cast<uint32_t>(i * kSide))), k));
       }
       for (int64_t j = 0; j < steps_across(); ++j) {
-        right.push_back(LoadOperand(
-            rhs_tile_, b_.CreateAdd(wave_column_, b_.getInt32(static_cast<uint32_t>(j * kSide))), k));
+        right.push_back(
+            LoadOperand(rhs_tile_, b_.CreateAdd(wave_column_, b_.getInt32(static_cast<uint32_t>(j * kSide))), k));
       }
       for (int64_t i = 0; i < steps_down(); ++i) {
         for (int64_t j = 0; j < steps_across(); ++j) {
@@ -213,8 +213,8 @@ class MatrixEmitter {
       Value* in_row = b_.CreateAdd(b_.CreateAdd(wave_row_, b_.getInt32(static_cast<uint32_t>(i * kSide))), in_step);
       Value* row = b_.CreateAdd(tile_row, Like(in_row, tile_row));
       Value* column = b_.CreateAdd(tile_column, Like(in_column, tile_column));
-      Value* exists = b_.CreateAnd(b_.CreateICmpSLT(row, Number(row, p_.m)),
-                                   b_.CreateICmpSLT(column, Number(column, p_.n)));
+      Value* exists =
+          b_.CreateAnd(b_.CreateICmpSLT(row, Number(row, p_.m)), b_.CreateICmpSLT(column, Number(column, p_.n)));
       f_.scopes.If(exists, [&] {
         const VarId m = f_.vars.Loop(p_.m), n = f_.vars.Loop(p_.n);
         f_.scopes.Bind({&m, 1}, row);

@@ -2,7 +2,8 @@
 // lanes keep in registers.
 //
 // How the matrices lie in the registers of a wave (AMD's ISA manuals of CDNA3 and RDNA3):
-//   MFMA  64 lanes. Lane l holds elements k * (l / 16) / 4 ... of row l % 16 of the left operand, and of column l % 16 of
+//   MFMA  64 lanes. Lane l holds elements k * (l / 16) / 4 ... of row l % 16 of the left operand, and of column l % 16
+//   of
 //         the right one: k / 4 of them. Sum r of lane l is that of row 4 * (l / 16) + r, column l % 16.
 //   WMMA  32 lanes. Lane l holds all k elements of row l % 16, and of column l % 16. Sum r of lane l is that of row
 //         2 * r + l / 16, column l % 16.

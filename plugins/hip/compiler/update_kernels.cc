@@ -83,8 +83,8 @@ class ScatterEmitter {
       const PrimitiveType type = op_.operand(0)->shape().element_type();
       Value* pointer = f_.b.CreateGEP(f_.elements.StorageType(type), Result(0).base, f_.indices.Uniform(address_));
       f_.b.CreateAtomicRMW(AtomicOperation(*codegen::AnalyzeCombiner(combiner).op, type), pointer,
-                           f_.elements.ToStorage(type, updates[0]), llvm::MaybeAlign(),
-                           llvm::AtomicOrdering::Monotonic, f_.elements.context().getOrInsertSyncScopeID(kDeviceScope));
+                           f_.elements.ToStorage(type, updates[0]), llvm::MaybeAlign(), llvm::AtomicOrdering::Monotonic,
+                           f_.elements.context().getOrInsertSyncScopeID(kDeviceScope));
       return;
     }
     Vals arguments;
@@ -109,8 +109,7 @@ void EmitUpdate(KernelFrame& frame, const Instruction& fusion) {
   const Computation& body = *fusion.called(0);
   const Instruction& update = *body.root();
   for (const Instruction* p : body.parameters()) {
-    frame.body.SetArray(
-        p, 0, {frame.array(static_cast<size_t>(p->parameter_number())), p->shape().element_type()});
+    frame.body.SetArray(p, 0, {frame.array(static_cast<size_t>(p->parameter_number())), p->shape().element_type()});
   }
   const ArrayRef result{frame.array(static_cast<size_t>(fusion.operand_count())), update.shape().element_type()};
   const Shape& shape = update.operand(1)->shape();

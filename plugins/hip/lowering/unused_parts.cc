@@ -39,7 +39,9 @@ BP_UNUSED_MACHINE(Xtensa)
 #undef BP_UNUSED
 #undef BP_UNUSED_MACHINE
 
-// LLVM's library for parallel loops has a thread-local variable with a constant initial value. Its users refer weakly to a
-// function that initializes it, which does not exist; the loader would take one of a library that the host has opened.
-extern "C" __attribute__((visibility("hidden"))) void InitializeThreadIndex() __asm__("_ZTHN4llvm8parallel11threadIndexE");
+// LLVM's library for parallel loops has a thread-local variable with a constant initial value. Its users refer weakly
+// to a function that initializes it, which does not exist; the loader would take one of a library that the host has
+// opened.
+extern "C" __attribute__((visibility("hidden"))) void InitializeThreadIndex() __asm__(
+    "_ZTHN4llvm8parallel11threadIndexE");
 extern "C" void InitializeThreadIndex() {}

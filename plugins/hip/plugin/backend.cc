@@ -30,8 +30,8 @@ class HipBackend : public Backend {
     RETURN_IF_ERROR(FindGpuTarget(target).status());
     std::vector<DeviceNames> names;
     for (int d = 0; d < devices->count(); ++d) names.push_back({devices->name(d), devices->architecture(d)});
-    return std::make_unique<HipClient>(std::make_shared<Runtime>(MakeTopology(target, names), std::move(devices),
-                                                                 options.collective_time_limit));
+    return std::make_unique<HipClient>(
+        std::make_shared<Runtime>(MakeTopology(target, names), std::move(devices), options.collective_time_limit));
   }
 
   // Without hardware: the name, or the option, says for which GPU.

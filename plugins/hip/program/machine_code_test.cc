@@ -25,7 +25,9 @@ ENTRY e {
   x = @[2,70,45] parameter(0)
   y = @[2,45,130] parameter(1)
   ROOT r = @[2,70,130] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}
-})", {{"@", type}}), GetParam(), std::string(type) == "f32" ? 1e-4 : 0.05);
+})",
+                                                                    {{"@", type}}),
+                                                GetParam(), std::string(type) == "f32" ? 1e-4 : 0.05);
     // WMMA has no f32 operands.
     if (std::string(type) == "f32" && std::string(GetParam()) == "gfx1100") continue;
     EXPECT_GT(CountMatrixSteps(compiled), 0) << type;
@@ -39,7 +41,8 @@ ENTRY e {
   y = bf16[17,33] parameter(1)
   d = bf16[70,17] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={1}
   ROOT t = bf16[17,70] transpose(d), dimensions={1,0}
-})", GetParam(), 0.05);
+})",
+                    GetParam(), 0.05);
 }
 
 TEST_P(MachineCode, MultipliesBytes) {
@@ -48,8 +51,11 @@ ENTRY e {
   x = s8[40,100] parameter(0)
   y = s8[100,24] parameter(1)
   ROOT r = s32[40,24] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-})", GetParam(), 0);
-  if (std::string(GetParam()) == "gfx942") EXPECT_GT(CountMatrixSteps(compiled), 0);
+})",
+                                              GetParam(), 0);
+  if (std::string(GetParam()) == "gfx942") {
+    EXPECT_GT(CountMatrixSteps(compiled), 0);
+  }
 }
 
 TEST_P(MachineCode, ComputesLayers) {
@@ -73,7 +79,8 @@ ENTRY e {
   s = f32[24] reduce(p, zero), dimensions={1}, to_apply=add
   sb = f32[24,96] broadcast(s), dimensions={0}
   ROOT r = f32[24,96] divide(p, sb)
-})", GetParam(), 1e-4);
+})",
+                    GetParam(), 1e-4);
 }
 
 TEST_P(MachineCode, UpdatesScattersAndLoops) {
@@ -100,7 +107,8 @@ ENTRY e {
   s = (s32[], f32[4,6]) tuple(i, y)
   w = (s32[], f32[4,6]) while(s), condition=more, body=step
   ROOT r = f32[4,6] get-tuple-element(w), index=1
-})", GetParam(), 1e-5);
+})",
+                    GetParam(), 1e-5);
 }
 
 }  // namespace

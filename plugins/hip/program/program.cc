@@ -85,8 +85,7 @@ class GpuStepFactory : public compiler::StepFactory<std::unique_ptr<Step>> {
     std::vector<SlotId> slots;
     for (const Instruction* o : i.operands()) slots.push_back(assignment_.slot(o));
     for (const SlotId s : assignment_.instruction_slots.at(&i)) slots.push_back(s);
-    steps->push_back(
-        std::make_unique<KernelStep>(number, kernel.plan.blocks, kernel.plan.threads, std::move(slots)));
+    steps->push_back(std::make_unique<KernelStep>(number, kernel.plan.blocks, kernel.plan.threads, std::move(slots)));
     if (log_ != nullptr) log_->push_back(absl::StrCat(i.name(), ": kernel ", kernel.name, ": ", kernel.plan.note));
   }
 
@@ -103,10 +102,11 @@ absl::StatusOr<std::unique_ptr<GpuProgram>> GpuProgram::Build(std::unique_ptr<Mo
   std::unique_ptr<GpuProgram> program(new GpuProgram);
   program->module_ = std::move(module);
   ProgramKernels kernels(target);
-  ASSIGN_OR_RETURN(compiler::Schedule schedule,
-                   compiler::BuildSchedule(*program->module_, [&](const Instruction* i, int64_t operand, int64_t output) {
-                     return kernels.MayWorkInPlace(*i, operand, output);
-                   }));
+  ASSIGN_OR_RETURN(
+      compiler::Schedule schedule,
+      compiler::BuildSchedule(*program->module_, [&](const Instruction* i, int64_t operand, int64_t output) {
+        return kernels.MayWorkInPlace(*i, operand, output);
+      }));
   GpuStepFactory factory(schedule.assignment, kernels, log);
   ASSIGN_OR_RETURN(program->steps_, compiler::MakeSteps<std::unique_ptr<Step>>(schedule.entry, factory));
   program->assignment_ = std::move(schedule.assignment);

@@ -84,7 +84,8 @@ absl::StatusOr<int> ProgramKernels::Find(const Instruction& instruction) {
 
 bool ProgramKernels::MayWorkInPlace(const Instruction& instruction, int64_t operand, int64_t output) {
   if (instruction.Is(Opcode::kScatter)) {
-    const auto count = std::count(instruction.operands().begin(), instruction.operands().end(), instruction.operand(operand));
+    const auto count =
+        std::count(instruction.operands().begin(), instruction.operands().end(), instruction.operand(operand));
     return operand == output && count == 1 && Find(instruction).ok();
   }
   if (!instruction.Is(Opcode::kFusion) || compiler::AsDotCall(instruction)) return false;

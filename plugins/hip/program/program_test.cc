@@ -49,7 +49,8 @@ ENTRY e {
   a = f32[1000] add(x, y)
   b = f32[1000] tanh(a)
   ROOT r = f32[1000] multiply(b, x)
-})", 1);
+})",
+        1);
 }
 
 TEST(GpuProgram, ComputesMoreElementsThanThreads) {
@@ -57,7 +58,8 @@ TEST(GpuProgram, ComputesMoreElementsThanThreads) {
 ENTRY e {
   x = f32[5000003] parameter(0)
   ROOT r = f32[5000003] negate(x)
-})", 1);
+})",
+        1);
 }
 
 TEST(GpuProgram, MovesElements) {
@@ -73,7 +75,8 @@ ENTRY e {
   both = bf16[24,20] concatenate(x, taken), dimensions={0}
   t = bf16[20,24] transpose(both), dimensions={1,0}
   ROOT u = bf16[160,3] reshape(t)
-})", 1);
+})",
+        1);
 }
 
 TEST(GpuProgram, SoftmaxIsOneKernel) {
@@ -91,7 +94,8 @@ ENTRY e {
   s = f32[64] reduce(p, zero), dimensions={1}, to_apply=add
   sb = f32[64,100] broadcast(s), dimensions={0}
   ROOT r = f32[64,100] divide(p, sb)
-})", 1);
+})",
+                                  1);
   EXPECT_NE(absl::StrJoin(compiled.log, "\n").find("rows: 64 of 100, 2 reductions"), std::string::npos);
 }
 
@@ -104,7 +108,8 @@ ENTRY e {
   y = f32[300,50] multiply(x, x)
   s = f32[] reduce(y, start), dimensions={0,1}, to_apply=add
   ROOT r = f32[] sqrt(s)
-})", 1);
+})",
+        1);
 }
 
 TEST(GpuProgram, ReducesColumnsAndManyValues) {
@@ -132,7 +137,8 @@ ENTRY e {
   v = f32[33] get-tuple-element(both), index=0
   k = s32[33] get-tuple-element(both), index=1
   ROOT r = (f32[77], f32[33], s32[33]) tuple(columns, v, k)
-})", 2);
+})",
+        2);
 }
 
 TEST(GpuProgram, MultipliesMatricesOfAllTypes) {
@@ -142,7 +148,9 @@ ENTRY e {
   x = @[3,70,45] parameter(0)
   y = @[3,45,65] parameter(1)
   ROOT r = @[3,70,65] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}
-})", {{"@", type}}), 1, 0, 0.02);
+})",
+                              {{"@", type}}),
+          1, 0, 0.02);
   }
 }
 
@@ -153,7 +161,8 @@ ENTRY e {
   y = f32[130,45] parameter(1)
   d = f32[70,130] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={1}
   ROOT t = f32[130,70] transpose(d), dimensions={1,0}
-})", 1, 0, 1e-4);
+})",
+        1, 0, 1e-4);
 }
 
 TEST(GpuProgram, Convolves) {
@@ -162,7 +171,8 @@ ENTRY e {
   x = f32[2,9,11,6] parameter(0)
   k = f32[3,2,3,8] parameter(1)
   ROOT r = f32[2,5,12,8] convolution(x, k), window={size=3x2 stride=2x1 pad=1_1x1_1 lhs_dilate=1x1 rhs_dilate=1x1}, dim_labels=b01f_01io->b01f, feature_group_count=2
-})", 1, 0, 1e-4);
+})",
+        1, 0, 1e-4);
 }
 
 TEST(GpuProgram, RunsLoopsAndBranches) {
@@ -187,7 +197,8 @@ ENTRY e {
   w = (s32[], f32[100]) while(s), condition=more, body=step
   y = f32[100] get-tuple-element(w), index=1
   ROOT r = f32[100] conditional(c, y, y), true_computation=yes, false_computation=no
-})", 5);
+})",
+        5);
 }
 
 TEST(GpuProgram, UpdatesInPlace) {
@@ -211,7 +222,8 @@ ENTRY e {
   s = (s32[], f32[10,8]) tuple(i, x)
   w = (s32[], f32[10,8]) while(s), condition=more, body=step
   ROOT r = f32[10,8] get-tuple-element(w), index=1
-})", 3);
+})",
+                                  3);
   EXPECT_NE(absl::StrJoin(compiled.log, "\n").find("update: 6 elements"), std::string::npos);
 }
 
@@ -225,7 +237,9 @@ ENTRY e {
   i = s32[9,1] parameter(1)
   u = @[9,6] parameter(2)
   ROOT r = @[4,6] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=combine
-})", {{"@", type}, {"OP", combine}}), 1, 0, 0.02);
+})",
+                                {{"@", type}, {"OP", combine}}),
+            1, 0, 0.02);
     }
   }
 }
@@ -237,7 +251,8 @@ ENTRY e {
   x = f32[50] parameter(0)
   y = f32[50] sort(x), dimensions={0}, to_apply=less
   ROOT r = f32[50] negate(y)
-})", 1, 1);
+})",
+        1, 1);
 }
 
 }  // namespace

@@ -25,7 +25,9 @@ class MemoryQueue : public Queue {
     std::memcpy(to, from, bytes);
     return absl::OkStatus();
   }
-  absl::Status CopyIn(const void* host, void* address, size_t bytes) override { return CopyWithin(host, address, bytes); }
+  absl::Status CopyIn(const void* host, void* address, size_t bytes) override {
+    return CopyWithin(host, address, bytes);
+  }
   absl::Status CopyOut(const void* address, void* host, size_t bytes) override {
     return CopyWithin(address, host, bytes);
   }
@@ -96,7 +98,8 @@ class MachineQueue : public MemoryQueue {
     launch.kernel = names_[static_cast<size_t>(function)];
     launch.blocks.x = blocks;
     launch.threads.x = threads;
-    launch.kernarg = absl::MakeSpan(reinterpret_cast<const uint8_t*>(arguments.data()), arguments.size() * sizeof(void*));
+    launch.kernarg =
+        absl::MakeSpan(reinterpret_cast<const uint8_t*>(arguments.data()), arguments.size() * sizeof(void*));
     absl::StatusOr<isa::Statistics> done = isa::Execute(*code_, launch);
     if (!done.ok()) return done.status();
     statistics_->instructions += done->instructions;

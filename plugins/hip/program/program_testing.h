@@ -17,8 +17,8 @@ struct Compiled {
   isa::Statistics statistics;  // of an AMD target: sums over the kernels that ran
 };
 
-// Compiles the program for the target, "host" or an AMD GPU that the interpreter knows, runs it on random arguments, and
-// compares the results with those that the evaluator gets from the module as it was.
+// Compiles the program for the target, "host" or an AMD GPU that the interpreter knows, runs it on random arguments,
+// and compares the results with those that the evaluator gets from the module as it was.
 Compiled CompileAndCompare(const std::string& hlo, const std::string& target, double tolerance);
 
 }  // namespace backplane::hip

@@ -78,7 +78,8 @@ absl::StatusOr<Literal> HostStep::Read(const Shape& shape, const std::vector<Slo
 absl::Status HostStep::Write(const Literal& value, const std::vector<SlotId>& slots, size_t* at,
                              const RunState& state) const {
   if (value.shape().IsTuple()) {
-    for (int64_t k = 0; k < value.shape().tuple_size(); ++k) RETURN_IF_ERROR(Write(value.elements()[static_cast<size_t>(k)], slots, at, state));
+    for (int64_t k = 0; k < value.shape().tuple_size(); ++k)
+      RETURN_IF_ERROR(Write(value.elements()[static_cast<size_t>(k)], slots, at, state));
     return absl::OkStatus();
   }
   const SlotId slot = slots[(*at)++];

@@ -67,7 +67,8 @@ std::vector<std::string> Candidates(Platform platform, const std::string& librar
       return {"libcuda.so.1", "libcuda.so"};
     case Platform::kEmulated:
       // By name alone at last: the library that another copy of this code has opened, or one of the search path.
-      return {absl::StrCat(OwnFolder(), "libhipemu.so"), absl::StrCat(OwnFolder(), "plugins/libhipemu.so"), "libhipemu.so"};
+      return {absl::StrCat(OwnFolder(), "libhipemu.so"), absl::StrCat(OwnFolder(), "plugins/libhipemu.so"),
+              "libhipemu.so"};
   }
   return {};
 }

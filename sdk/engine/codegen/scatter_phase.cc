@@ -20,7 +20,8 @@ class ScatterLoops {
         updates_(op_.operand(arrays_ + 1)->shape()),
         lane_dim_(kind.lanes > 0 ? updates_.rank() - 1 : -1) {
     MakeVariables();
-    address_ = Linearize(compiler::ScatterTarget(op_, update_index_, f_.vars, guards_), op_.operand(0)->shape().dimensions());
+    address_ =
+        Linearize(compiler::ScatterTarget(op_, update_index_, f_.vars, guards_), op_.operand(0)->shape().dimensions());
   }
 
   void Emit() {

@@ -10,10 +10,8 @@ Result Nothing() {
 }
 }  // namespace
 
-#define FAKE_FUNCTION(name, result, parameters)                                    \
-  extern "C" __attribute__((visibility("default"), weak)) result name parameters { \
-    return Nothing<result>();                                                      \
-  }
+#define FAKE_FUNCTION(name, result, parameters) \
+  extern "C" __attribute__((visibility("default"), weak)) result name parameters { return Nothing<result>(); }
 BACKPLANE_HIP_REQUIRED(FAKE_FUNCTION)
 #undef FAKE_FUNCTION
 
