@@ -68,16 +68,18 @@ absl::StatusOr<std::unique_ptr<StreamQueue>> StreamQueue::Open(const HipApi& api
 }
 
 StreamQueue::~StreamQueue() {
-  (void)Synchronize();
-  pool_->Return(stream_);
+  // A stream that could not be waited for is not used again.
+  if ((void)Synchronize(); idle_) pool_->Return(stream_);
 }
 
 absl::Status StreamQueue::Synchronize() {
   if (idle_) return absl::OkStatus();
-  idle_ = true;
   const ScopedDevice current(api_, device_);
   RETURN_IF_ERROR(current.status());
-  return ToStatus(api_.hipStreamSynchronize(stream_), "waiting for the device");
+  // Also after a failure of the device nothing of the stream runs any more.
+  const hipError_t error = api_.hipStreamSynchronize(stream_);
+  idle_ = true;
+  return ToStatus(error, "waiting for the device");
 }
 
 absl::Status StreamQueue::Launch(int function, uint32_t blocks, uint32_t threads, absl::Span<void* const> arguments) {

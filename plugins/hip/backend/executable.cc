@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/fnv.h"
 #include "core/import/option_names.h"
 #include "core/types/status_macros.h"
 #include "plugins/hip/compiler/pipeline.h"
@@ -59,6 +60,7 @@ absl::StatusOr<std::string> HipExecutable::Serialize() const {
   writer.AddCost(cost_);
   RETURN_IF_ERROR(writer.AddModule(program_->module()));
   writer.AddBytes(program_->image().bytes);
+  writer.AddPlain(Fnv1a64(program_->image().bytes));
   return std::move(writer).Take();
 }
 
@@ -95,7 +97,11 @@ absl::StatusOr<std::shared_ptr<Executable>> DeserializeForGpu(absl::string_view 
   ASSIGN_OR_RETURN(NamedValues cost, reader.ReadCost());
   ASSIGN_OR_RETURN(std::unique_ptr<Module> module, reader.ReadModule("program", options));
   ASSIGN_OR_RETURN(absl::string_view code, reader.ReadBytes("kernels"));
+  uint64_t hash = 0;
+  RETURN_IF_ERROR(reader.ReadPlain("hash of the kernels", &hash));
   RETURN_IF_ERROR(reader.CheckAtEnd());
+  // The runtime follows the offsets in an image without knowing its size.
+  if (hash != Fnv1a64(code)) return absl::InvalidArgumentError("stored executable: its kernels are damaged");
   const Image image{std::string(code), {}};
   std::vector<std::string> log = {"loaded from serialized form"};
   ASSIGN_OR_RETURN(std::unique_ptr<GpuProgram> program, GpuProgram::Build(std::move(module), gpu, &image, &log));

@@ -127,9 +127,11 @@ absl::Status Launch::RunOnDevice() {
   }
   RETURN_IF_ERROR(Fault(FaultSite::kTemporary));
   const int32_t memory = runtime->memories->topology().devices[static_cast<size_t>(device)].memories.front();
-  ASSIGN_OR_RETURN(const std::shared_ptr<Storage> temporary,
-                   runtime->memories->Allocate(
-                       memory, static_cast<size_t>(program.assignment().temporary_bytes + compiler::kTailPadding)));
+  std::shared_ptr<Storage> temporary;
+  if (const int64_t bytes = program.assignment().temporary_bytes; bytes > 0) {
+    ASSIGN_OR_RETURN(temporary,
+                     runtime->memories->Allocate(memory, static_cast<size_t>(bytes + compiler::kTailPadding)));
+  }
   ASSIGN_OR_RETURN(const Residence* residence, residences->Find(*runtime, device, *executable));
   EvaluatorHooks hooks;
   hooks.replica_id = request.replica;
@@ -149,7 +151,7 @@ absl::Status Launch::RunOnDevice() {
     const size_t bytes = static_cast<size_t>(outputs[k].shape.byte_size());
     if (bytes > 0) RETURN_IF_ERROR(queue->CopyWithin(from, results[k], bytes));
   }
-  absl::Status status = program.Run(*queue, arguments, results, residence->constants(), temporary->data(), hooks);
+  absl::Status status = program.Run(*queue, arguments, results, residence->constants(), temporary == nullptr ? nullptr : temporary->data(), hooks);
   const absl::Status ended = queue->Synchronize();
   RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(ended);

@@ -130,6 +130,14 @@ bool GpuFusionPolicy::CanPlan(const Computation& kernel) const {
   return !shares || plan->kind == KernelPlan::Kind::kRows;
 }
 
+bool GpuFusionPolicy::NeedsFusion(const FusionGraph& graph, int group) const {
+  // An alias of an array needs no kernel.
+  const std::vector<int>& members = graph.group(group).members;
+  return std::any_of(members.begin(), members.end(), [&](int m) {
+    return !graph.instruction(m).Is(Opcode::kReshape) && !graph.instruction(m).Is(Opcode::kBitcast);
+  });
+}
+
 compiler::FusionLabel GpuFusionPolicy::Describe(const FusionGraph& graph, int group,
                                                 absl::Span<const int> results) const {
   std::string name;

@@ -23,6 +23,7 @@ class GpuFusionPolicy : public compiler::FusionPolicy {
                                     bool further_result) const override;
   bool CanPlan(const Computation& kernel) const override;
   void BeforeMerge(const compiler::FusionGraph& graph, int from, int into) override;
+  bool NeedsFusion(const compiler::FusionGraph& graph, int group) const override;
   compiler::FusionLabel Describe(const compiler::FusionGraph& graph, int group,
                                  absl::Span<const int> results) const override;
 

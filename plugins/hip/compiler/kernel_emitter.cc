@@ -52,28 +52,47 @@ void StoreResult(KernelFrame& frame, const ResultRef& result, const Index& index
 
 // ---- Rows.
 
-// Combines the accumulators of all threads. Neighbours are combined first, so that the smaller index stands on the
-// left.
-Vals CombineThreads(KernelFrame& frame, const Instruction& reduce, const Vals& mine) {
-  llvm::IRBuilder<>& b = frame.b;
-  std::vector<Value*> shared;
-  std::vector<PrimitiveType> types;
-  for (size_t k = 0; k < mine.size(); ++k) {
-    types.push_back(reduce.operand(static_cast<int64_t>(k))->shape().element_type());
-    shared.push_back(frame.AddShared(types.back(), frame.plan.threads));
+// The memory in which the threads of a block exchange accumulators: for each operand of a reduction room for one value
+// of each thread. All reductions of a kernel use it, one after another.
+using SharedAccumulators = std::vector<Value*>;
+
+SharedAccumulators AddSharedAccumulators(KernelFrame& frame) {
+  std::vector<PrimitiveType> widest;
+  for (const Instruction* reduce : frame.plan.reduces) {
+    for (size_t k = 0; k < static_cast<size_t>(reduce->operand_count() / 2); ++k) {
+      const PrimitiveType type = reduce->operand(static_cast<int64_t>(k))->shape().element_type();
+      if (k == widest.size()) {
+        widest.push_back(type);
+      } else if (ByteWidth(type) > ByteWidth(widest[k])) {
+        widest[k] = type;
+      }
+    }
   }
+  SharedAccumulators shared;
+  for (const PrimitiveType type : widest) shared.push_back(frame.AddShared(type, frame.plan.threads));
+  return shared;
+}
+
+// Combines the accumulators of the first `count` threads. Neighbours are combined first, so that the smaller index
+// stands on the left.
+Vals CombineThreads(KernelFrame& frame, const Instruction& reduce, const SharedAccumulators& shared, int64_t count,
+                    const Vals& mine) {
+  llvm::IRBuilder<>& b = frame.b;
+  std::vector<PrimitiveType> types;
+  for (size_t k = 0; k < mine.size(); ++k)
+    types.push_back(reduce.operand(static_cast<int64_t>(k))->shape().element_type());
   const VarId own = frame.vars.Loop(frame.plan.threads), other = frame.vars.Loop(frame.plan.threads);
-  auto load = [&](VarId at) {
+  auto load = [&](const Affine& at) {
     Vals r;
-    for (size_t k = 0; k < shared.size(); ++k) {
-      Val v = frame.memory.LoadComputed(shared[k], Affine::Var(at), types[k]);
+    for (size_t k = 0; k < types.size(); ++k) {
+      Val v = frame.memory.LoadComputed(shared[k], at, types[k]);
       v.stored = nullptr;
       r.push_back(v);
     }
     return r;
   };
   auto store = [&](const Vals& values) {
-    for (size_t k = 0; k < shared.size(); ++k)
+    for (size_t k = 0; k < types.size(); ++k)
       frame.memory.StoreComputed(shared[k], Affine::Var(own), types[k], values[k]);
   };
   frame.scopes.Block([&] {
@@ -86,24 +105,20 @@ Vals CombineThreads(KernelFrame& frame, const Instruction& reduce, const Vals& m
       distance, [&](LoopScopes::Values& now) { return b.CreateICmpSLT(now[0], b.getInt32(frame.plan.threads)); },
       [&](LoopScopes::Values& now) -> Value* {
         Value* mask = b.CreateSub(b.CreateShl(now[0], b.getInt32(1)), b.getInt32(1));
-        Value* combines = b.CreateICmpEQ(b.CreateAnd(frame.thread(), mask), b.getInt32(0));
         Value* partner = b.CreateAdd(frame.thread(), now[0]);
+        Value* combines = b.CreateAnd(b.CreateICmpEQ(b.CreateAnd(frame.thread(), mask), b.getInt32(0)),
+                                      b.CreateICmpSLT(partner, b.getInt32(static_cast<uint32_t>(count))));
         frame.scopes.If(combines, [&] {
           frame.scopes.Bind({&own, 1}, frame.thread());
           frame.scopes.Bind({&other, 1}, partner);
-          store(frame.body.combiners().Combine(reduce, load(own), load(other)));
+          store(frame.body.combiners().Combine(reduce, load(Affine::Var(own)), load(Affine::Var(other))));
         });
         frame.EmitBarrier();
         now[0] = b.CreateShl(now[0], b.getInt32(1));
         return nullptr;
       });
-  Vals result;
-  for (size_t k = 0; k < shared.size(); ++k) {
-    Val v = frame.memory.LoadComputed(shared[k], Affine::Const(0), types[k]);
-    v.stored = nullptr;
-    result.push_back(v);
-  }
-  frame.EmitBarrier();  // the memory is written again in the next row
+  const Vals result = load(Affine::Const(0));
+  frame.EmitBarrier();  // the memory is written again
   return result;
 }
 
@@ -133,45 +148,62 @@ bool NeedsOrder(KernelFrame& frame, const Instruction& reduce) {
   return !c.op && !c.reorderable;
 }
 
-Vals ReduceRow(KernelFrame& frame, const Instruction& reduce, RowIndex index) {
+Vals ReduceRow(KernelFrame& frame, const Instruction& reduce, RowIndex index, const SharedAccumulators& shared) {
   AddColumns(frame, reduce, index);
   codegen::CombinerEmitter& combiners = frame.body.combiners();
-  const bool identities = combiners.HasIdentities(reduce);
-  const Vals initial = frame.body.InitialValues(reduce, identities);
-  LoopScopes::Values parts = codegen::PartsOf(initial);
-  auto combine = [&](Value* at, LoopScopes::Values& now) {
+  auto inputs_at = [&](Value* at) {
     frame.scopes.Bind(index.column, at);
     Vals inputs;
-    for (int64_t k = 0; k < reduce.operand_count() / 2; ++k)
-      inputs.push_back(frame.body.Eval(reduce.operand(k), index.full_index, {}));
-    now = codegen::PartsOf(combiners.Combine(reduce, codegen::FromParts(initial, now), inputs));
+    for (int64_t k = 0; k < reduce.operand_count() / 2; ++k) {
+      Val v = frame.body.Eval(reduce.operand(k), index.full_index, {});
+      v.stored = nullptr;
+      inputs.push_back(v);
+    }
+    return inputs;
   };
   if (!NeedsOrder(frame, reduce)) {
-    frame.ForEachInBlock(frame.plan.columns, parts, combine);
-  } else {
-    // Each thread combines neighbours, in their order.
-    const int64_t each = (frame.plan.columns + frame.plan.threads - 1) / frame.plan.threads;
-    llvm::IntegerType* type = frame.indices.CounterType(each * frame.plan.threads);
-    llvm::IRBuilder<>& b = frame.b;
-    Value* begin =
-        b.CreateMul(b.CreateZExt(frame.thread(), type), llvm::ConstantInt::get(type, static_cast<uint64_t>(each)));
-    Value* end = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin,
-                                         b.CreateAdd(begin, llvm::ConstantInt::get(type, static_cast<uint64_t>(each))),
-                                         llvm::ConstantInt::get(type, static_cast<uint64_t>(frame.plan.columns)));
-    parts.push_back(begin);
-    frame.scopes.Repeat(
-        parts, [&](LoopScopes::Values& now) { return b.CreateICmpSLT(now.back(), end); },
-        [&](LoopScopes::Values& now) -> Value* {
-          Value* at = now.back();
-          now.pop_back();
-          combine(at, now);
-          now.push_back(b.CreateAdd(at, llvm::ConstantInt::get(type, 1)));
-          return nullptr;
-        });
-    parts.pop_back();
+    const bool identities = combiners.HasIdentities(reduce);
+    const Vals initial = frame.body.InitialValues(reduce, identities);
+    LoopScopes::Values parts = codegen::PartsOf(initial);
+    frame.ForEachInBlock(frame.plan.columns, parts, [&](Value* at, LoopScopes::Values& now) {
+      const Vals inputs = inputs_at(at);
+      now = codegen::PartsOf(combiners.Combine(reduce, codegen::FromParts(initial, now), inputs));
+    });
+    Vals all =
+        CombineThreads(frame, reduce, shared, frame.plan.threads, codegen::FromParts(initial, parts));
+    if (identities) all = combiners.Combine(reduce, frame.body.InitialValues(reduce, false), all);
+    return combiners.Rounded(reduce, std::move(all));
   }
-  Vals all = CombineThreads(frame, reduce, codegen::FromParts(initial, parts));
-  if (identities) all = combiners.Combine(reduce, frame.body.InitialValues(reduce, false), all);
+  // Each thread combines neighbours, in their order, from its first element on: the initial value stands before all
+  // elements and nowhere else. Threads without elements take no part.
+  llvm::IRBuilder<>& b = frame.b;
+  const int64_t each = (frame.plan.columns + frame.plan.threads - 1) / frame.plan.threads;
+  llvm::IntegerType* type = frame.indices.CounterType(each * frame.plan.threads);
+  auto number = [&](int64_t n) { return llvm::ConstantInt::get(type, static_cast<uint64_t>(n)); };
+  auto smaller = [&](Value* x, Value* y) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, y); };
+  Value* begin = smaller(b.CreateMul(b.CreateZExt(frame.thread(), type), number(each)), number(frame.plan.columns - 1));
+  Value* end = smaller(b.CreateAdd(begin, number(each)), number(frame.plan.columns));
+  LoopScopes::Values parts;
+  Vals like;
+  frame.scopes.Block([&] {
+    like = inputs_at(begin);
+    parts = codegen::PartsOf(like);
+  });
+  parts.push_back(b.CreateAdd(begin, number(1)));
+  frame.scopes.Repeat(
+      parts, [&](LoopScopes::Values& now) { return b.CreateICmpSLT(now.back(), end); },
+      [&](LoopScopes::Values& now) -> Value* {
+        Value* at = now.back();
+        now.pop_back();
+        const Vals inputs = inputs_at(at);
+        now = codegen::PartsOf(combiners.Combine(reduce, codegen::FromParts(like, now), inputs));
+        now.push_back(b.CreateAdd(at, number(1)));
+        return nullptr;
+      });
+  parts.pop_back();
+  const int64_t threads = (frame.plan.columns + each - 1) / each;  // with elements
+  Vals all = CombineThreads(frame, reduce, shared, threads, codegen::FromParts(like, parts));
+  all = combiners.Combine(reduce, frame.body.InitialValues(reduce, false), all);
   return combiners.Rounded(reduce, std::move(all));
 }
 
@@ -188,7 +220,12 @@ void EmitElements(KernelFrame& frame, const Instruction& fusion) {
     const std::vector<VarId> loops = MakeLoops(frame, shape);
     frame.ForEachInGrid(shape.num_elements(), frame.plan.lanes, [&](Value* at) {
       if (!loops.empty()) frame.scopes.Bind(loops, at, frame.plan.lanes);
-      for (const ResultRef* r : group) StoreResult(frame, *r, IndexOf(loops));
+      // First all values, then the stores: a result may have the memory of an operand that the others read.
+      Vals values;
+      for (const ResultRef* r : group)
+        values.push_back(frame.body.Eval(r->instruction, IndexOf(loops), {}, r->element));
+      for (size_t k = 0; k < group.size(); ++k)
+        frame.memory.Store(group[k]->array, Linearize(IndexOf(loops), dims), values[k], {});
     });
   }
 }
@@ -203,10 +240,11 @@ void EmitRows(KernelFrame& frame, const Instruction& fusion) {
     index.row.push_back(frame.vars.Loop(space.dimensions(d)));
     index.row_index.push_back(Affine::Var(index.row.back()));
   }
+  const SharedAccumulators shared = AddSharedAccumulators(frame);
   frame.ForEachBlock(frame.plan.rows, [&](Value* row) {
     if (!index.row.empty()) frame.scopes.Bind(index.row, row);
     for (const Instruction* reduce : frame.plan.reduces) {
-      const Vals values = ReduceRow(frame, *reduce, index);
+      const Vals values = ReduceRow(frame, *reduce, index, shared);
       for (size_t k = 0; k < values.size(); ++k) frame.body.SetValue(reduce, static_cast<int>(k), values[k]);
     }
     AddColumns(frame, first, index);
@@ -231,6 +269,8 @@ void EmitRows(KernelFrame& frame, const Instruction& fusion) {
 
 absl::Status EmitKernel(codegen::ElementEmitter& elements, const Instruction& instruction, const KernelPlan& plan,
                         absl::string_view name) {
+  if (elements.module()->getFunction(llvm::StringRef(name.data(), name.size())) != nullptr)
+    return absl::InternalError(absl::StrCat(instruction.name(), ": there is a kernel ", name, " already"));
   size_t arrays = static_cast<size_t>(instruction.operand_count());
   ForEachLeaf(instruction.shape(), [&](const Shape&, const std::vector<int64_t>&) { ++arrays; });
   KernelFrame frame(elements, plan, name, arrays);

@@ -1,6 +1,7 @@
 #include "plugins/hip/compiler/kernel_plan.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,8 @@ using compiler::Index;
 
 constexpr int64_t kMinSharedElements = 32;  // below this one thread combines a row
 constexpr int64_t kMaxBlocks = 16384;       // beyond them a block computes several parts of the work
+constexpr int64_t kMaxSharedBytes = 32768;  // of a block
+constexpr size_t kMaxArrays = 256;          // of a kernel: the space for its arguments is limited
 constexpr int kVectorBytes = 16;            // the widest load of a thread
 
 uint32_t CountBlocks(int64_t work, int64_t per_block) {
@@ -123,6 +126,19 @@ bool PlanRows(const Computation& body, KernelPlan* plan) {
   plan->threads = 64;
   while (plan->threads < 256 && plan->threads * 4 <= plan->columns) plan->threads *= 2;
   if (plan->rows == 1 && plan->columns >= 8192) plan->threads = 1024;
+  // What the threads exchange must fit into the shared memory of every GPU.
+  std::vector<int64_t> widths;
+  for (const Instruction* reduce : plan->reduces) {
+    const size_t count = static_cast<size_t>(reduce->operand_count() / 2);
+    widths.resize(std::max(widths.size(), count), 4);
+    for (size_t k = 0; k < count; ++k) {
+      widths[k] =
+          std::max<int64_t>(widths[k], ByteWidth(reduce->operand(static_cast<int64_t>(k))->shape().element_type()));
+    }
+  }
+  const int64_t bytes = std::accumulate(widths.begin(), widths.end(), int64_t{0});
+  while (plan->threads > 64 && plan->threads * bytes > kMaxSharedBytes) plan->threads /= 2;
+  if (plan->threads * bytes > kMaxSharedBytes) return false;
   plan->blocks = CountBlocks(plan->rows, 1);
   plan->note = absl::StrCat("rows: ", plan->rows, " of ", plan->columns, ", ", plan->reduces.size(), " reductions");
   return true;
@@ -263,11 +279,15 @@ bool IsSharedByBlock(const Instruction& reduce) {
 
 absl::StatusOr<KernelPlan> PlanFusion(const Computation& body) {
   RETURN_IF_ERROR(CanEvaluateAll(body));
+  const std::vector<KernelResult> results = ResultsOf(body);
+  if (body.parameters().size() + results.size() > kMaxArrays) {
+    return absl::UnimplementedError(absl::StrCat(body.name(), ": ", body.parameters().size() + results.size(),
+                                                 " arrays; a kernel takes at most ", kMaxArrays));
+  }
   KernelPlan plan;
   if (PlanRows(body, &plan) || PlanUpdate(body, &plan)) return plan;
   int64_t largest = 0;
   bool equal = true;
-  const std::vector<KernelResult> results = ResultsOf(body);
   for (const KernelResult& r : results) {
     if (!r.shape.IsArray())
       return absl::UnimplementedError(absl::StrCat(r.instruction->name(), ": a result is no array"));

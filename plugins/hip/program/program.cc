@@ -113,6 +113,8 @@ absl::StatusOr<std::unique_ptr<GpuProgram>> GpuProgram::Build(std::unique_ptr<Mo
   program->communicates_ = factory.communicates();
   for (const ProgramKernels::Kernel& k : kernels.kernels()) program->kernels_.push_back(k.name);
   if (image != nullptr) {
+    if (image->bytes.empty() != program->kernels_.empty())
+      return absl::InvalidArgumentError("stored executable: its kernels are not those of its program");
     program->image_ = *image;
   } else if (!program->kernels_.empty()) {
     ASSIGN_OR_RETURN(program->image_, kernels.Compile());

@@ -244,6 +244,173 @@ ENTRY e {
   }
 }
 
+// The host's program may bring fusions along whose results share memory with what they read.
+TEST(GpuProgram, ReadsAllBeforeItStoresInPlace) {
+  Check(R"(HloModule m
+fa {
+  q = s32[1024] parameter(0)
+  ROOT z = s32[1024] negate(q)
+}
+fc {
+  p = s32[1024] parameter(0)
+  a = s32[1024] parameter(1)
+  one = s32[] constant(1)
+  b = s32[1024] broadcast(one), dimensions={}
+  r0 = s32[1024] add(a, b)
+  r1 = s32[1024] multiply(p, a)
+  ROOT t = (s32[1024], s32[1024]) tuple(r0, r1)
+}
+fd {
+  p = s32[1024] parameter(0)
+  a = s32[1024] parameter(1)
+  x = s32[1024] reverse(p), dimensions={0}
+  y = s32[1024] reverse(a), dimensions={0}
+  ROOT r1 = s32[1024] multiply(x, y)
+}
+ENTRY e {
+  x = s32[1024] parameter(0)
+  y = s32[1024] parameter(1)
+  p = s32[1024] fusion(x), kind=kLoop, calls=fa
+  f = (s32[1024], s32[1024]) fusion(p, y), kind=kLoop, calls=fc
+  f0 = s32[1024] get-tuple-element(f), index=0
+  f1 = s32[1024] get-tuple-element(f), index=1
+  ROOT r = s32[1024] fusion(f0, f1), kind=kLoop, calls=fd
+})", 3);
+}
+
+TEST(GpuProgram, ChoosesByIndexAlsoAgainstTheInitialValue) {
+  Check(R"(HloModule m
+sel {
+  av = s32[] parameter(0)
+  ai = s32[] parameter(1)
+  bv = s32[] parameter(2)
+  bi = s32[] parameter(3)
+  g = pred[] compare(av, bv), direction=GT
+  v = s32[] select(g, av, bv)
+  i = s32[] select(g, ai, bi)
+  ROOT t = (s32[], s32[]) tuple(v, i)
+}
+ENTRY e {
+  n = s32[128] iota(), iota_dimension=0
+  five = s32[] constant(5)
+  fb = s32[128] broadcast(five), dimensions={}
+  eq = pred[128] compare(n, fb), direction=EQ
+  z = s32[] constant(0)
+  m = s32[] constant(-1)
+  x = s32[] parameter(0)
+  least = s32[] minimum(x, z)
+  zb = s32[128] broadcast(least), dimensions={}
+  mb = s32[128] broadcast(m), dimensions={}
+  v = s32[128] select(eq, zb, mb)
+  ROOT r = (s32[], s32[]) reduce(v, n, z, m), dimensions={0}, to_apply=sel
+})", 1);
+}
+
+TEST(GpuProgram, ReducersWithConversionsKeepTheirMeaning) {
+  Check(R"(HloModule m
+add {
+  a = s8[] parameter(0)
+  b = s8[] parameter(1)
+  fa = f32[] convert(a)
+  fb = f32[] convert(b)
+  s = f32[] add(fa, fb)
+  ROOT r = s8[] convert(s)
+}
+ENTRY e {
+  x = s8[64] parameter(0)
+  n = s8[] constant(90)
+  nb = s8[64] broadcast(n), dimensions={}
+  y = s8[64] add(x, nb)
+  one = s8[] constant(1)
+  ROOT r = s8[] reduce(y, one), dimensions={0}, to_apply=add
+})", 1);
+}
+
+TEST(GpuProgram, SharesMemoryAmongReductions) {
+  Check(R"(HloModule m
+add {
+  a = f64[] parameter(0)
+  b = f64[] parameter(1)
+  ROOT r = f64[] add(a, b)
+}
+ENTRY e {
+  x = f64[16384] parameter(0)
+  zero = f64[] constant(0)
+  c0 = f64[] constant(1)
+  b0 = f64[16384] broadcast(c0), dimensions={}
+  m0 = f64[16384] add(x, b0)
+  q0 = f64[16384] multiply(m0, m0)
+  r0 = f64[] reduce(q0, zero), dimensions={0}, to_apply=add
+  c1 = f64[] constant(2)
+  b1 = f64[16384] broadcast(c1), dimensions={}
+  m1 = f64[16384] add(x, b1)
+  q1 = f64[16384] multiply(m1, m1)
+  r1 = f64[] reduce(q1, zero), dimensions={0}, to_apply=add
+  s1 = f64[] add(r0, r1)
+  c2 = f64[] constant(3)
+  b2 = f64[16384] broadcast(c2), dimensions={}
+  m2 = f64[16384] add(x, b2)
+  q2 = f64[16384] multiply(m2, m2)
+  r2 = f64[] reduce(q2, zero), dimensions={0}, to_apply=add
+  s2 = f64[] add(s1, r2)
+  c3 = f64[] constant(4)
+  b3 = f64[16384] broadcast(c3), dimensions={}
+  m3 = f64[16384] add(x, b3)
+  q3 = f64[16384] multiply(m3, m3)
+  r3 = f64[] reduce(q3, zero), dimensions={0}, to_apply=add
+  s3 = f64[] add(s2, r3)
+  c4 = f64[] constant(5)
+  b4 = f64[16384] broadcast(c4), dimensions={}
+  m4 = f64[16384] add(x, b4)
+  q4 = f64[16384] multiply(m4, m4)
+  r4 = f64[] reduce(q4, zero), dimensions={0}, to_apply=add
+  s4 = f64[] add(s3, r4)
+  c5 = f64[] constant(6)
+  b5 = f64[16384] broadcast(c5), dimensions={}
+  m5 = f64[16384] add(x, b5)
+  q5 = f64[16384] multiply(m5, m5)
+  r5 = f64[] reduce(q5, zero), dimensions={0}, to_apply=add
+  s5 = f64[] add(s4, r5)
+  c6 = f64[] constant(7)
+  b6 = f64[16384] broadcast(c6), dimensions={}
+  m6 = f64[16384] add(x, b6)
+  q6 = f64[16384] multiply(m6, m6)
+  r6 = f64[] reduce(q6, zero), dimensions={0}, to_apply=add
+  s6 = f64[] add(s5, r6)
+  c7 = f64[] constant(8)
+  b7 = f64[16384] broadcast(c7), dimensions={}
+  m7 = f64[16384] add(x, b7)
+  q7 = f64[16384] multiply(m7, m7)
+  r7 = f64[] reduce(q7, zero), dimensions={0}, to_apply=add
+  s7 = f64[] add(s6, r7)
+  c8 = f64[] constant(9)
+  b8 = f64[16384] broadcast(c8), dimensions={}
+  m8 = f64[16384] add(x, b8)
+  q8 = f64[16384] multiply(m8, m8)
+  r8 = f64[] reduce(q8, zero), dimensions={0}, to_apply=add
+  s8 = f64[] add(s7, r8)
+  c9 = f64[] constant(10)
+  b9 = f64[16384] broadcast(c9), dimensions={}
+  m9 = f64[16384] add(x, b9)
+  q9 = f64[16384] multiply(m9, m9)
+  r9 = f64[] reduce(q9, zero), dimensions={0}, to_apply=add
+  s9 = f64[] add(s8, r9)
+  c10 = f64[] constant(11)
+  b10 = f64[16384] broadcast(c10), dimensions={}
+  m10 = f64[16384] add(x, b10)
+  q10 = f64[16384] multiply(m10, m10)
+  r10 = f64[] reduce(q10, zero), dimensions={0}, to_apply=add
+  s10 = f64[] add(s9, r10)
+  c11 = f64[] constant(12)
+  b11 = f64[16384] broadcast(c11), dimensions={}
+  m11 = f64[16384] add(x, b11)
+  q11 = f64[16384] multiply(m11, m11)
+  r11 = f64[] reduce(q11, zero), dimensions={0}, to_apply=add
+  s11 = f64[] add(s10, r11)
+  ROOT r = f64[] negate(s11)
+})", 1, 0, 1e-9);
+}
+
 TEST(GpuProgram, EvaluatesTheRestOnTheHost) {
   Check(R"(HloModule m
 less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = pred[] compare(a, b), direction=LT }

@@ -153,7 +153,7 @@ Val BodyEvaluator::Compute(const Instruction* op, const Index& index, const Guar
       return EvalBitcast(op, index, guards);
     case Opcode::kWhile:
     case Opcode::kConditional:
-      return EvalControl(op, guards, element);
+      return EvalControl(op, index, guards, element);
     case Opcode::kParameter:
       e_.Fail(absl::InternalError(absl::StrCat(op->name(), ": parameter without a buffer")));
       return {llvm::PoisonValue::get(e_.ComputeType(op->shape().element_type()))};
@@ -253,7 +253,7 @@ Val BodyEvaluator::EvalBitcast(const Instruction* op, const Index& index, const 
 }
 
 // A loop or branch over single elements, as an instruction of the fusion.
-Val BodyEvaluator::EvalControl(const Instruction* op, const Guards& guards, int element) {
+Val BodyEvaluator::EvalControl(const Instruction* op, const Index& index, const Guards& guards, int element) {
   std::vector<Vals> operands;
   for (const Instruction* x : op->operands()) {
     Vals leaves;
@@ -268,8 +268,11 @@ Val BodyEvaluator::EvalControl(const Instruction* op, const Guards& guards, int 
   }
   const Vals results = op->Is(Opcode::kWhile) ? caller_.While(*op, operands[0], true, nullptr)
                                               : caller_.Conditional(*op, operands, true, nullptr);
-  // All results are there at once: the others are not computed again.
-  for (size_t k = 0; k < results.size(); ++k) values_[{op, static_cast<int>(k)}] = results[k];
+  // All results are there at once: in this scope the others are not computed again.
+  for (size_t k = 0; k < results.size(); ++k) {
+    elements_.Set(scopes_.level(), ElementKey{op, static_cast<int>(k), index, RelevantGuards(guards, index)},
+                  results[k]);
+  }
   return results[static_cast<size_t>(element)];
 }
 

@@ -106,7 +106,7 @@ class BodyEvaluator {
   Val Compute(const Instruction* op, const Index& index, const Guards& guards, int element);
   Val EvalMoved(const Instruction* op, const Index& index, const Guards& guards);
   Val EvalBitcast(const Instruction* op, const Index& index, const Guards& guards);
-  Val EvalControl(const Instruction* op, const Guards& guards, int element);
+  Val EvalControl(const Instruction* op, const Index& index, const Guards& guards, int element);
   Val EvalWindow(const Instruction* op, const Index& index, const Guards& guards, int element);
   Val EvalReduce(const Instruction* op, const Index& index, const Guards& guards, int element);
   Val EvalPartials(const Instruction* op, const Index& index, const PartialResults& partials, int element);

@@ -208,8 +208,11 @@ Combiner AnalyzeCombiner(const Computation& c) {
   if (c.parameters().size() == 2) {
     const Instruction *p0 = c.parameter(0), *p1 = c.parameter(1);
     const Instruction* body = root;
-    // Narrow types are sometimes combined in f32 between two conversions; the kernel accumulates in f32 anyway.
-    if (body->Is(Opcode::kConvert) && body->operand(0)->shape().element_type() == PrimitiveType::kF32)
+    // Narrow floats are sometimes combined in f32 between two conversions; the kernel accumulates in f32 anyway. Of other
+    // types the conversions have a meaning: integers saturate, and large ones are rounded.
+    const PrimitiveType type = root->shape().element_type();
+    if (body->Is(Opcode::kConvert) && IsNarrowFloat(type) && p0->shape().element_type() == type &&
+        p1->shape().element_type() == type && body->operand(0)->shape().element_type() == PrimitiveType::kF32)
       body = body->operand(0);
     auto strip = [&](const Instruction* x) { return x->Is(Opcode::kConvert) && body != root ? x->operand(0) : x; };
     if (body->operand_count() == 2 && IsCommutativeReduction(body->opcode())) {
