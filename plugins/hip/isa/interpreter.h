@@ -71,6 +71,8 @@ struct Statistics {
   int64_t lds_bank_conflicts = 0;
   int64_t global_load_bytes = 0, global_store_bytes = 0;
   std::map<std::string, int64_t> by_mnemonic;  // "v_wmma_f32_16x16x16_f16"
+
+  void Add(const Statistics& other);
 };
 
 class CodeObject {
@@ -93,12 +95,15 @@ struct Launch {
   uint32_t dynamic_lds = 0;            // bytes behind the static ones
   absl::Span<const uint8_t> kernarg;   // the explicit arguments; hidden ones are filled in by the interpreter
   const MemoryGuard* guard = nullptr;  // null: all memory is accessible
+  // The work groups to run, numbered with x fastest; no count: all from the first one on. Threads of the host can so
+  // divide a grid, whose kernel sees all of it.
+  uint64_t first_block = 0, block_count = 0;
   // Instructions of waves, after which the launch is given up with DeadlineExceeded; 0: no limit. A program that waits
   // for a work group behind its own would never end.
   int64_t max_instructions = 0;
 };
 
-// Runs all work groups of the launch, one after another, and within a group one wave after another, each until it
+// Runs the work groups of the launch one after another, and within a group one wave after another, each until it
 // reaches a barrier or has run for some thousand instructions. Registers and LDS hold arbitrary values before a program
 // writes them. Several threads may execute one code object at once; global atomics are atomic among them.
 absl::StatusOr<Statistics> Execute(const CodeObject& code, const Launch& launch);

@@ -14,7 +14,9 @@ void LdsState::Reset(uint32_t bytes) {
 
 namespace {
 
-uint8_t WaveOf(uint64_t shadow, LdsAccess access) { return static_cast<uint8_t>(shadow >> (8 * static_cast<int>(access))); }
+uint8_t WaveOf(uint64_t shadow, LdsAccess access) {
+  return static_cast<uint8_t>(shadow >> (8 * static_cast<int>(access)));
+}
 bool IsOther(uint64_t shadow, LdsAccess access, uint8_t me) {
   const uint8_t wave = WaveOf(shadow, access);
   return wave != 0 && wave != me;

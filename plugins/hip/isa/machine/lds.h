@@ -31,8 +31,8 @@ class LdsState {
   absl::Status Repeat(uint32_t wave, uint32_t access);
 
  private:
-  // The waves that accessed a byte: 8 bits for each kind of access, and the phase in the upper half. Waves are numbered from
-  // 1 on; kSeveral are at least two.
+  // The waves that accessed a byte: 8 bits for each kind of access, and the phase in the upper half. Waves are numbered
+  // from 1 on; kSeveral are at least two.
   using Shadow = uint64_t;
   struct Range {
     uint32_t address, bytes;

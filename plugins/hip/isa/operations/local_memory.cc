@@ -11,8 +11,8 @@
 namespace backplane::hip::isa {
 namespace {
 
-// Lanes are served in groups whose data fill the 32 banks once. A group takes a pass for each different word of the bank
-// that has most of them.
+// Lanes are served in groups whose data fill the 32 banks once. A group takes a pass for each different word of the
+// bank that has most of them.
 void CountBankConflicts(Wave& wave, const LanePointers& p, uint32_t bytes) {
   constexpr uint32_t kBanks = 32;
   const uint8_t* base = wave.group->lds.data();

@@ -122,19 +122,21 @@ TEST_P(Defects, WeakWaitsAreSeen) {
   }
 }
 
-// Loads of one order complete as they were issued, so a later one may write what an earlier one writes. One of another order
-// may not, and arithmetic may not.
+// Loads of one order complete as they were issued, so a later one may write what an earlier one writes. One of another
+// order may not, and arithmetic may not.
 TEST_P(Defects, LoadsOverwriteLoadsOfTheirOrder) {
   const bool gfx11 = IsGfx1100();
   const std::string pointer = gfx11 ? "s_load_b64 s[4:5], s[0:1], 0\n" : "s_load_dwordx2 s[4:5], s[0:1], 0\n";
-  const std::string load = gfx11 ? "global_load_b32" : "global_load_dword", store = gfx11 ? "global_store_b32" : "global_store_dword";
+  const std::string load = gfx11 ? "global_load_b32" : "global_load_dword",
+                    store = gfx11 ? "global_store_b32" : "global_store_dword";
   const std::string lds = gfx11 ? "ds_load_b32" : "ds_read_b32";
   int32_t data[3] = {11, 22, 0};
   auto run = [&](const std::string& second) {
     data[2] = 0;
-    const std::string elf = AssembleOk(absl::StrCat(pointer, "v_mov_b32 v0, 0\ns_waitcnt lgkmcnt(0)\n", load, " v1, v0, s[4:5]\n", second,
-                                                    "\ns_waitcnt vmcnt(0) lgkmcnt(0)\n", store, " v0, v1, s[4:5] offset:8\ns_endpgm\n"),
-                                       1, 64);
+    const std::string elf =
+        AssembleOk(absl::StrCat(pointer, "v_mov_b32 v0, 0\ns_waitcnt lgkmcnt(0)\n", load, " v1, v0, s[4:5]\n", second,
+                                "\ns_waitcnt vmcnt(0) lgkmcnt(0)\n", store, " v0, v1, s[4:5] offset:8\ns_endpgm\n"),
+                   1, 64);
     return RunKernel(elf, "k", {1}, {1}, Arguments().Add(&data[0])).status();
   };
   EXPECT_TRUE(run(load + " v1, v0, s[4:5] offset:4").ok());
