@@ -6,12 +6,10 @@
 // does not know is an error that names the instruction, never a guess.
 //
 // The interpreter judges what a GPU would not tell:
-//   - a register that is read or overwritten while a load into it is outstanding: s_waitcnt is missing or too weak
-//   (both
-//     machines read the data of a store when they issue it, so a store holds no registers);
+//   - a register that is read or overwritten while a load into it is outstanding: s_waitcnt is missing or too weak.
+//     Both machines read the data of a store when they issue it, so a store holds no registers;
 //   - a byte of LDS that two waves access between two barriers, at least one of them writing, unless both do so by
-//   atomic
-//     operations (an access that a wave has not waited for at a barrier goes on behind it);
+//     atomic operations. An access that a wave has not waited for at a barrier goes on behind it;
 //   - a barrier that some waves of a work group never reach, because they have ended;
 //   - lanes of WMMA factors that have to be equal and are not;
 //   - an access to memory that MemoryGuard does not know, or outside of the LDS of the work group;
