@@ -6,12 +6,10 @@
 // does not know is an error that names the instruction, never a guess.
 //
 // The interpreter judges what a GPU would not tell:
-//   - a register that is read or overwritten while a load into it is outstanding (s_waitcnt is missing or too weak).
-//   Both
-//     machines read the data of a store when they issue it, so a store holds no registers;
-//   - a byte of LDS that two waves access between two barriers, at least one of them writing, unless both do so
-//   atomically.
-//     An access that a wave has not waited for at a barrier goes on behind it;
+//   - a register that is read or overwritten while a load into it is outstanding: s_waitcnt is missing or too weak.
+//     Both machines read the data of a store when they issue it, so a store holds no registers;
+//   - a byte of LDS that two waves access between two barriers, at least one of them writing, unless both do so by
+//     atomic operations. An access that a wave has not waited for at a barrier goes on behind it;
 //   - a barrier that some waves of a work group never reach, because they have ended;
 //   - lanes of WMMA factors that have to be equal and are not;
 //   - an access to memory that MemoryGuard does not know, or outside of the LDS of the work group;
@@ -71,6 +69,8 @@ struct Statistics {
   int64_t lds_bank_conflicts = 0;
   int64_t global_load_bytes = 0, global_store_bytes = 0;
   std::map<std::string, int64_t> by_mnemonic;  // "v_wmma_f32_16x16x16_f16"
+
+  void Add(const Statistics& other);
 };
 
 class CodeObject {
@@ -93,12 +93,15 @@ struct Launch {
   uint32_t dynamic_lds = 0;            // bytes behind the static ones
   absl::Span<const uint8_t> kernarg;   // the explicit arguments; hidden ones are filled in by the interpreter
   const MemoryGuard* guard = nullptr;  // null: all memory is accessible
+  // The work groups to run, numbered with x fastest; no count: all from the first one on. Threads of the host can so
+  // divide a grid, whose kernel sees all of it.
+  uint64_t first_block = 0, block_count = 0;
   // Instructions of waves, after which the launch is given up with DeadlineExceeded; 0: no limit. A program that waits
   // for a work group behind its own would never end.
   int64_t max_instructions = 0;
 };
 
-// Runs all work groups of the launch, one after another, and within a group one wave after another, each until it
+// Runs the work groups of the launch one after another, and within a group one wave after another, each until it
 // reaches a barrier or has run for some thousand instructions. Registers and LDS hold arbitrary values before a program
 // writes them. Several threads may execute one code object at once; global atomics are atomic among them.
 absl::StatusOr<Statistics> Execute(const CodeObject& code, const Launch& launch);

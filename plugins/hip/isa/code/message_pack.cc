@@ -1,6 +1,7 @@
 #include "plugins/hip/isa/code/message_pack.h"
 
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -101,8 +102,8 @@ class PackedReader {
       PackedValue key;
       if (absl::Status s = Read(key, depth + 1); !s.ok()) return s;
       if (key.kind != PackedValue::Kind::kString) return Bad("has a key that is no string");
-      auto& field = v.fields.emplace_back(std::move(key.text), PackedValue());
-      if (absl::Status s = Read(field.second, depth + 1); !s.ok()) return s;
+      v.keys.push_back(std::move(key.text));
+      if (absl::Status s = Read(v.items.emplace_back(), depth + 1); !s.ok()) return s;
     }
     return absl::OkStatus();
   }
@@ -113,8 +114,8 @@ class PackedReader {
 }  // namespace
 
 const PackedValue* PackedValue::Find(absl::string_view name) const {
-  for (const auto& [key, value] : fields) {
-    if (key == name) return &value;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (keys[i] == name) return &items[i];
   }
   return nullptr;
 }

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -17,8 +16,8 @@ struct PackedValue {
   enum class Kind : uint8_t { kNil, kBool, kInteger, kString, kArray, kMap } kind = Kind::kNil;
   int64_t integer = 0;  // also of a bool; unsigned numbers beyond its range are errors
   std::string text;
-  std::vector<PackedValue> items;                           // of an array
-  std::vector<std::pair<std::string, PackedValue>> fields;  // of a map, whose keys are strings
+  std::vector<PackedValue> items;  // of an array; the values of a map
+  std::vector<std::string> keys;   // of a map
 
   // Null if this is no map or has no such field.
   const PackedValue* Find(absl::string_view name) const;

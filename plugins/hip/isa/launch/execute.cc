@@ -78,6 +78,16 @@ void AddCounts(const LaunchState& state, Statistics& s) {
 
 }  // namespace
 
+void Statistics::Add(const Statistics& other) {
+  for (auto sum :
+       {&Statistics::instructions, &Statistics::valu, &Statistics::salu, &Statistics::matrix, &Statistics::global_loads,
+        &Statistics::global_stores, &Statistics::lds_accesses, &Statistics::barriers, &Statistics::lds_bank_conflicts,
+        &Statistics::global_load_bytes, &Statistics::global_store_bytes}) {
+    this->*sum += other.*sum;
+  }
+  for (const auto& [mnemonic, n] : other.by_mnemonic) by_mnemonic[mnemonic] += n;
+}
+
 absl::StatusOr<Statistics> Execute(const CodeObject& object, const Launch& launch) {
   // LoadCodeObject makes no other code objects.
   const auto& code = static_cast<const LoadedCode&>(object);
@@ -105,12 +115,16 @@ absl::StatusOr<Statistics> Execute(const CodeObject& object, const Launch& launc
   state.instructions_left = launch.max_instructions == 0 ? ~0ull : static_cast<uint64_t>(launch.max_instructions);
   auto group = GroupRunner::Create(&state, static_cast<size_t>(kernel - kernels.begin()), launch);
   if (!group.ok()) return group.status();
-  for (uint32_t z = 0; z < launch.blocks.z; ++z) {
-    for (uint32_t y = 0; y < launch.blocks.y; ++y) {
-      for (uint32_t x = 0; x < launch.blocks.x; ++x) {
-        if (absl::Status s = (*group)->Run(x, y, z); !s.ok()) return s;
-      }
-    }
+  const Dim3& b = launch.blocks;
+  const uint64_t all = uint64_t{b.x} * b.y * b.z;
+  const uint64_t count = launch.block_count == 0 ? all - std::min(all, launch.first_block) : launch.block_count;
+  if (launch.first_block > all || count > all - launch.first_block) {
+    return absl::InvalidArgumentError(absl::StrCat("isa: ", launch.kernel, ": ", count, " work groups from ",
+                                                   launch.first_block, " on, of a grid of ", all));
+  }
+  for (uint64_t n = launch.first_block; n < launch.first_block + count; ++n) {
+    const uint32_t x = static_cast<uint32_t>(n % b.x), y = static_cast<uint32_t>(n / b.x % b.y);
+    if (absl::Status s = (*group)->Run(x, y, static_cast<uint32_t>(n / b.x / b.y)); !s.ok()) return s;
   }
   Statistics statistics = std::move(state.statistics);
   AddCounts(state, statistics);

@@ -32,7 +32,7 @@ class GroupRunner {
   const Launch& launch_;
   const Function* entry_ = nullptr;
   GroupState group_;
-  uint32_t threads_ = 0, lanes_ = 64, vgprs_ = 0, agprs_ = 0, scratch_bytes_ = 0, lds_bytes_ = 0;
+  uint32_t threads_ = 0, lanes_ = 64, scratch_bytes_ = 0, lds_bytes_ = 0;
   std::vector<Wave> waves_;
   std::vector<uint32_t> registers_;
   std::vector<uint64_t> scratch_;

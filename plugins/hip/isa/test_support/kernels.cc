@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -38,8 +39,7 @@ namespace {
 struct TemporaryFolder {
   std::string path;
   TemporaryFolder() {
-    const char* base = std::getenv("TMPDIR");
-    std::string pattern = absl::StrCat(base == nullptr ? "/tmp" : base, "/isa_XXXXXX");
+    std::string pattern = absl::StrCat(std::filesystem::temp_directory_path().string(), "/isa_XXXXXX");
     if (mkdtemp(pattern.data()) != nullptr) path = pattern;
   }
   ~TemporaryFolder() {

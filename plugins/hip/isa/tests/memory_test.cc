@@ -248,7 +248,7 @@ define amdgpu_kernel void @atomic(ptr addrspace(1) %c, ptr addrspace(1) %f, ptr 
   EXPECT_EQ(f, 4950.0f);
 }
 
-// Threads of the host execute one code object at once, and its atomics count all of them.
+// Threads of the host divide one grid, and its atomics count all of it.
 TEST_P(Memory, ExecutesInManyThreads) {
   const std::string elf = Compile(R"(
 define amdgpu_kernel void @count(ptr addrspace(1) %c) {
@@ -262,21 +262,38 @@ define amdgpu_kernel void @count(ptr addrspace(1) %c) {
   int32_t counter = 0;
   const Arguments arguments = Arguments().Add(&counter);
   constexpr int kThreads = 4, kBlocks = 50, kBlockThreads = 70;
-  std::vector<absl::Status> results(kThreads);
+  Launch launch;
+  launch.kernel = "count";
+  launch.blocks.x = kThreads;
+  launch.blocks.y = kBlocks;
+  launch.threads.x = kBlockThreads;
+  launch.kernarg = arguments.bytes();
+  std::vector<absl::StatusOr<Statistics>> results(kThreads);
   std::vector<std::thread> threads;
-  for (absl::Status& result : results) {
-    threads.emplace_back([&] {
-      Launch launch;
-      launch.kernel = "count";
-      launch.blocks.x = kBlocks;
-      launch.threads.x = kBlockThreads;
-      launch.kernarg = arguments.bytes();
-      result = Execute(**code, launch).status();
+  for (int n = 0; n < kThreads; ++n) {
+    threads.emplace_back([&, n] {
+      Launch part = launch;
+      part.first_block = static_cast<uint64_t>(n) * kBlocks;
+      part.block_count = kBlocks;
+      results[n] = Execute(**code, part);
     });
   }
   for (std::thread& t : threads) t.join();
-  for (const absl::Status& result : results) EXPECT_TRUE(result.ok()) << result;
+  Statistics sum;
+  for (const auto& result : results) {
+    ASSERT_TRUE(result.ok()) << result.status();
+    sum.Add(*result);
+  }
   EXPECT_EQ(counter, kThreads * kBlocks * kBlockThreads);
+  counter = 0;
+  auto whole = Execute(**code, launch);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ(counter, kThreads * kBlocks * kBlockThreads);
+  EXPECT_EQ(sum.instructions, whole->instructions);
+  EXPECT_EQ(sum.by_mnemonic, whole->by_mnemonic);
+  launch.first_block = 1;
+  launch.block_count = kThreads * kBlocks;
+  EXPECT_EQ(Execute(**code, launch).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, Memory, testing::ValuesIn(kMachines), [](const auto& info) { return info.param; });
