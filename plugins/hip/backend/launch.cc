@@ -151,7 +151,8 @@ absl::Status Launch::RunOnDevice() {
     const size_t bytes = static_cast<size_t>(outputs[k].shape.byte_size());
     if (bytes > 0) RETURN_IF_ERROR(queue->CopyWithin(from, results[k], bytes));
   }
-  absl::Status status = program.Run(*queue, arguments, results, residence->constants(), temporary == nullptr ? nullptr : temporary->data(), hooks);
+  absl::Status status = program.Run(*queue, arguments, results, residence->constants(),
+                                    temporary == nullptr ? nullptr : temporary->data(), hooks);
   const absl::Status ended = queue->Synchronize();
   RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(ended);

@@ -169,8 +169,7 @@ Vals ReduceRow(KernelFrame& frame, const Instruction& reduce, RowIndex index, co
       const Vals inputs = inputs_at(at);
       now = codegen::PartsOf(combiners.Combine(reduce, codegen::FromParts(initial, now), inputs));
     });
-    Vals all =
-        CombineThreads(frame, reduce, shared, frame.plan.threads, codegen::FromParts(initial, parts));
+    Vals all = CombineThreads(frame, reduce, shared, frame.plan.threads, codegen::FromParts(initial, parts));
     if (identities) all = combiners.Combine(reduce, frame.body.InitialValues(reduce, false), all);
     return combiners.Rounded(reduce, std::move(all));
   }

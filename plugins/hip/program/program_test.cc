@@ -275,7 +275,8 @@ ENTRY e {
   f0 = s32[1024] get-tuple-element(f), index=0
   f1 = s32[1024] get-tuple-element(f), index=1
   ROOT r = s32[1024] fusion(f0, f1), kind=kLoop, calls=fd
-})", 3);
+})",
+        3);
 }
 
 TEST(GpuProgram, ChoosesByIndexAlsoAgainstTheInitialValue) {
@@ -303,7 +304,8 @@ ENTRY e {
   mb = s32[128] broadcast(m), dimensions={}
   v = s32[128] select(eq, zb, mb)
   ROOT r = (s32[], s32[]) reduce(v, n, z, m), dimensions={0}, to_apply=sel
-})", 1);
+})",
+        1);
 }
 
 TEST(GpuProgram, ReducersWithConversionsKeepTheirMeaning) {
@@ -323,7 +325,8 @@ ENTRY e {
   y = s8[64] add(x, nb)
   one = s8[] constant(1)
   ROOT r = s8[] reduce(y, one), dimensions={0}, to_apply=add
-})", 1);
+})",
+        1);
 }
 
 TEST(GpuProgram, SharesMemoryAmongReductions) {
@@ -408,7 +411,8 @@ ENTRY e {
   r11 = f64[] reduce(q11, zero), dimensions={0}, to_apply=add
   s11 = f64[] add(s10, r11)
   ROOT r = f64[] negate(s11)
-})", 1, 0, 1e-9);
+})",
+        1, 0, 1e-9);
 }
 
 TEST(GpuProgram, EvaluatesTheRestOnTheHost) {

@@ -208,8 +208,8 @@ Combiner AnalyzeCombiner(const Computation& c) {
   if (c.parameters().size() == 2) {
     const Instruction *p0 = c.parameter(0), *p1 = c.parameter(1);
     const Instruction* body = root;
-    // Narrow floats are sometimes combined in f32 between two conversions; the kernel accumulates in f32 anyway. Of other
-    // types the conversions have a meaning: integers saturate, and large ones are rounded.
+    // Narrow floats are sometimes combined in f32 between two conversions; the kernel accumulates in f32 anyway. Of
+    // other types the conversions have a meaning: integers saturate, and large ones are rounded.
     const PrimitiveType type = root->shape().element_type();
     if (body->Is(Opcode::kConvert) && IsNarrowFloat(type) && p0->shape().element_type() == type &&
         p1->shape().element_type() == type && body->operand(0)->shape().element_type() == PrimitiveType::kF32)
