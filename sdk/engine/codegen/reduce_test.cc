@@ -39,6 +39,37 @@ TEST(Reduce, AllForms) {
   }
 }
 
+// Only between narrow floats and f32 are the conversions of a reducer without meaning: integers saturate, and large ones
+// are rounded.
+TEST(Reduce, ReducersWithConversions) {
+  for (const char* type : {"s8", "u8", "s32", "bf16"}) {
+    RunOptions o;
+    o.low = 90;
+    o.high = 100;
+    o.int_low = 90;
+    o.int_high = 100;
+    o.tolerance = type == std::string("bf16") ? 0.02 : 0;
+    EXPECT_EQ(Difference(absl::StrReplaceAll(R"(HloModule m
+      add {
+        a = @[] parameter(0)
+        b = @[] parameter(1)
+        fa = f32[] convert(a)
+        fb = f32[] convert(b)
+        s = f32[] add(fa, fb)
+        ROOT r = @[] convert(s)
+      }
+      ENTRY e {
+        x = @[64] parameter(0)
+        one = @[] constant(1)
+        ROOT r = @[] reduce(x, one), dimensions={0}, to_apply=add
+      })",
+                                             {{"@", type}}),
+                         o),
+              "")
+        << type;
+  }
+}
+
 TEST(Reduce, NoElementsByWayOfAReshape) {
   EXPECT_EQ(Difference(R"(HloModule m
     two {
