@@ -194,10 +194,13 @@ void ExecuteIntegerDot(Wave& wave, const Instruction& i) {
   WriteRow(wave, i, i.Result(), Type::k32, row, wave.exec());
 }
 template <int kBits, DotSigns kSigns>
-constexpr Operation IntegerDot(absl::string_view mnemonic) {
-  Operation o = Custom(mnemonic, Category::kVector, ExecuteIntegerDot<kBits, kSigns>, 1, Type::k32, Type::k32,
-                       Type::k32, Type::k32);
+constexpr Operation IntegerDot(absl::string_view mnemonic, bool accumulates = false) {
+  Operation o = accumulates ? Custom(mnemonic, Category::kVector, ExecuteIntegerDot<kBits, kSigns>, 1, Type::k32,
+                                     Type::k32, Type::k32)
+                            : Custom(mnemonic, Category::kVector, ExecuteIntegerDot<kBits, kSigns>, 1, Type::k32,
+                                     Type::k32, Type::k32, Type::k32);
   o.packed = true;
+  o.accumulates = accumulates;
   o.handles_clamp = true;
   return o;
 }
@@ -285,6 +288,10 @@ constexpr Operation kVectorPacked[] = {
     FloatDot<true>("v_dot2_f32_bf16", false),
     FloatDot<false>("v_dot2acc_f32_f16", true),
     FloatDot<false>("v_dual_dot2acc_f32_f16", true),
+    FloatDot<false>("v_dot2c_f32_f16", true),
+    IntegerDot<16, DotSigns::kSigned>("v_dot2c_i32_i16", true),
+    IntegerDot<8, DotSigns::kSigned>("v_dot4c_i32_i8", true),
+    IntegerDot<4, DotSigns::kSigned>("v_dot8c_i32_i4", true),
     IntegerDot<16, DotSigns::kSigned>("v_dot2_i32_i16"),
     IntegerDot<16, DotSigns::kUnsigned>("v_dot2_u32_u16"),
     IntegerDot<8, DotSigns::kSigned>("v_dot4_i32_i8"),

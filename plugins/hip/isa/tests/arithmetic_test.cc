@@ -251,6 +251,13 @@ TEST_P(Arithmetic, Integers) {
          for (int n = 0; n < 4; ++n) sum += ByteOf(i.a, n) * ByteOf(i.b, n);
          return sum & 0xffffffff;
        }},
+      {"v_mov_b32 v10, v6\nv_dot4c_i32_i8 v10, v2, v4", "9", As::kBits, 0,
+       [](const Inputs& i) {
+         int64_t sum = I(i.c);
+         for (int n = 0; n < 4; ++n)
+           sum += int64_t{static_cast<int8_t>(ByteOf(i.a, n))} * static_cast<int8_t>(ByteOf(i.b, n));
+         return Low(sum);
+       }},
       {"v_dot4_i32_iu8 v10, v2, v4, v6 neg_lo:[1,0,0]", "11", As::kBits, 0,
        [](const Inputs& i) {
          int64_t sum = I(i.c);
