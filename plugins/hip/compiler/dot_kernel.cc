@@ -4,8 +4,10 @@
 // as many rows of the right operand to shared memory, in the type of the sums. A thread keeps a square of sums in
 // registers; its rows and columns lie apart in the tile, so that neighbouring threads read neighbouring words.
 #include "absl/strings/str_cat.h"
+#include "core/types/integer_division.h"
 #include "core/types/status_macros.h"
 #include "plugins/hip/compiler/dot_problem.h"
+#include "plugins/hip/compiler/dot_tiles.h"
 #include "plugins/hip/compiler/kernel_frame.h"
 #include "sdk/codegen/body/carried_values.h"
 #include "sdk/compiler/dot_strides.h"
@@ -22,12 +24,10 @@ namespace {
 constexpr int64_t kThreadsAcross = 16;  // 16 x 16 threads
 constexpr int64_t kRowsOfThread = kTileM / kThreadsAcross, kColumnsOfThread = kTileN / kThreadsAcross;
 
-int64_t CountTiles(int64_t size, int64_t tile) { return (size + tile - 1) / tile; }
-
 class DotEmitter {
  public:
   DotEmitter(KernelFrame& frame, DotProblem problem)
-      : f_(frame), e_(frame.elements), b_(frame.b), p_(std::move(problem)), sum_(p_.sum_type()) {}
+      : f_(frame), e_(frame.elements), b_(frame.b), p_(std::move(problem)), sum_(p_.sum_type()), tiles_(frame, p_) {}
 
   void Emit() {
     lhs_tile_ = f_.AddShared(sum_, kTileM * kTileK);
@@ -35,40 +35,21 @@ class DotEmitter {
     zero_ = e_.Constant(Literal::Scalar(sum_, 0), 0);
     row_of_thread_ = b_.CreateLShr(f_.thread(), b_.getInt32(4));
     column_of_thread_ = b_.CreateAnd(f_.thread(), b_.getInt32(kThreadsAcross - 1));
-    const int64_t across = CountTiles(p_.n, kTileN), down = CountTiles(p_.m, kTileM);
-    const VarId tile_column = f_.vars.Loop(across), tile_row = f_.vars.Loop(down);
-    std::vector<VarId> all;
-    for (const DotProblem::BatchDim& d : p_.batch) {
-      batch_.push_back(f_.vars.Loop(d.size));
-      all.push_back(batch_.back());
-    }
-    all.push_back(tile_row), all.push_back(tile_column);
-    f_.ForEachBlock(p_.batch_size() * down * across, [&](Value* tile) {
-      f_.scopes.Bind(all, tile);
-      EmitTile(Affine::Var(tile_row).Times(kTileM), Affine::Var(tile_column).Times(kTileN));
-    });
+    tiles_.ForEach([this](Value* row, Value* column) { EmitTile(row, column); });
   }
 
  private:
-  Affine BatchOffset(int64_t DotProblem::BatchDim::*stride) const {
-    Affine sum;
-    for (size_t d = 0; d < batch_.size(); ++d) sum.Add(Affine::Var(batch_[d]), p_.batch[d].*stride);
-    return sum;
-  }
-
-  void EmitTile(const Affine& first_row, const Affine& first_column) {
-    Value* row = f_.indices.Uniform(first_row);
-    Value* column = f_.indices.Uniform(first_column);
+  void EmitTile(Value* row, Value* column) {
     Vals sums(static_cast<size_t>(kRowsOfThread * kColumnsOfThread), zero_);
     LoopScopes::Values carried = codegen::PartsOf(sums);
-    const int64_t steps = CountTiles(p_.k, kTileK);
+    const int64_t steps = CeilDiv(p_.k, kTileK);
     llvm::IntegerType* type = f_.indices.CounterType(steps * kTileK);
     f_.scopes.Loop(llvm::ConstantInt::get(type, 0), llvm::ConstantInt::get(type, static_cast<uint64_t>(steps * kTileK)),
                    kTileK, carried, [&](Value* k, LoopScopes::Values& now) {
                      CopyTile(lhs_tile_, kTileM, kTileK, {f_.array(0), p_.lhs_type}, row, p_.m, p_.lhs_m_stride, k,
-                              p_.k, p_.lhs_k_stride, BatchOffset(&DotProblem::BatchDim::lhs_stride));
+                              p_.k, p_.lhs_k_stride, tiles_.BatchOffset(&DotProblem::BatchDim::lhs_stride));
                      CopyTile(rhs_tile_, kTileK, kTileN, {f_.array(1), p_.rhs_type}, k, p_.k, p_.rhs_k_stride, column,
-                              p_.n, p_.rhs_n_stride, BatchOffset(&DotProblem::BatchDim::rhs_stride));
+                              p_.n, p_.rhs_n_stride, tiles_.BatchOffset(&DotProblem::BatchDim::rhs_stride));
                      f_.EmitBarrier();
                      MultiplyTiles(sums, now);
                      f_.EmitBarrier();
@@ -164,7 +145,7 @@ class DotEmitter {
       const VarId r = f_.vars.Loop(p_.m), c = f_.vars.Loop(p_.n);
       f_.scopes.Bind({&r, 1}, row);
       f_.scopes.Bind({&c, 1}, column);
-      const Affine address = BatchOffset(&DotProblem::BatchDim::out_stride)
+      const Affine address = tiles_.BatchOffset(&DotProblem::BatchDim::out_stride)
                                  .Plus(Affine::Var(r), p_.out_m_stride)
                                  .Plus(Affine::Var(c), p_.out_n_stride);
       f_.memory.Store({f_.array(2), p_.out_type}, address, e_.Convert(sum, sum_, p_.out_type), {});
@@ -176,8 +157,8 @@ class DotEmitter {
   llvm::IRBuilder<>& b_;
   const DotProblem p_;
   const PrimitiveType sum_;
+  DotTiles tiles_;
   Val zero_;
-  std::vector<VarId> batch_;
   Value *lhs_tile_ = nullptr, *rhs_tile_ = nullptr, *row_of_thread_ = nullptr, *column_of_thread_ = nullptr;
 };
 

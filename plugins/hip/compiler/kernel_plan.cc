@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "core/types/integer_division.h"
 #include "core/types/status_macros.h"
 #include "plugins/hip/compiler/dot_problem.h"
 #include "sdk/codegen/body/can_evaluate.h"
@@ -24,7 +25,7 @@ constexpr size_t kMaxArrays = 256;          // of a kernel: the space for its ar
 constexpr int kVectorBytes = 16;            // the widest load of a thread
 
 uint32_t CountBlocks(int64_t work, int64_t per_block) {
-  return static_cast<uint32_t>(std::clamp<int64_t>((work + per_block - 1) / per_block, 1, kMaxBlocks));
+  return static_cast<uint32_t>(std::clamp<int64_t>(CeilDiv(work, per_block), 1, kMaxBlocks));
 }
 
 absl::Status CanEvaluateAll(const Computation& body) {
@@ -314,7 +315,7 @@ absl::StatusOr<KernelPlan> PlanOperation(const Instruction& contraction, const G
     return plan;
   }
   ASSIGN_OR_RETURN(const DotProblem dot, MakeDotProblem(contraction));
-  const int64_t tiles = dot.batch_size() * ((dot.m + kTileM - 1) / kTileM) * ((dot.n + kTileN - 1) / kTileN);
+  const int64_t tiles = dot.batch_size() * CeilDiv(dot.m, kTileM) * CeilDiv(dot.n, kTileN);
   plan.kind = KernelPlan::Kind::kDot;
   plan.blocks = CountBlocks(tiles, 1);
   if (dot.lhs_type == dot.rhs_type) plan.matrix = FindMatrixStep(target, dot.lhs_type, dot.sum_type());

@@ -6,7 +6,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "core/types/integer_division.h"
 #include "plugins/hip/compiler/dot_problem.h"
+#include "plugins/hip/compiler/dot_tiles.h"
 #include "plugins/hip/compiler/kernel_frame.h"
 #include "plugins/hip/compiler/matrix_step.h"
 
@@ -23,8 +25,6 @@ constexpr int64_t kSide = 16;          // of the matrix that one step computes
 constexpr int64_t kSliceBytes = 64;    // of a row in shared memory: what is loaded at a time
 constexpr int64_t kPaddingBytes = 16;  // behind each row: lanes that read the same part of several rows use other banks
 
-int64_t CountTiles(int64_t size, int64_t tile) { return (size + tile - 1) / tile; }
-
 class MatrixEmitter {
  public:
   MatrixEmitter(KernelFrame& frame, DotProblem problem)
@@ -37,7 +37,8 @@ class MatrixEmitter {
         pitch_(slice_ + kPaddingBytes / width_),
         waves_(frame.plan.threads / step_.wave_size()),
         wave_rows_(kTileM * 2 / waves_),
-        element_(frame.elements.StorageType(step_.operand)) {}
+        element_(frame.elements.StorageType(step_.operand)),
+        tiles_(frame, p_) {}
 
   void Emit() {
     lhs_tile_ = AddTile(kTileM);
@@ -47,19 +48,7 @@ class MatrixEmitter {
     // Two columns of waves, waves_ / 2 rows of them.
     wave_row_ = b_.CreateMul(b_.CreateLShr(wave, b_.getInt32(1)), b_.getInt32(static_cast<uint32_t>(wave_rows_)));
     wave_column_ = b_.CreateMul(b_.CreateAnd(wave, b_.getInt32(1)), b_.getInt32(kTileN / 2));
-    const int64_t across = CountTiles(p_.n, kTileN), down = CountTiles(p_.m, kTileM);
-    const VarId tile_column = f_.vars.Loop(across), tile_row = f_.vars.Loop(down);
-    std::vector<VarId> all;
-    for (const DotProblem::BatchDim& d : p_.batch) {
-      batch_.push_back(f_.vars.Loop(d.size));
-      all.push_back(batch_.back());
-    }
-    all.push_back(tile_row), all.push_back(tile_column);
-    f_.ForEachBlock(p_.batch_size() * down * across, [&](Value* tile) {
-      f_.scopes.Bind(all, tile);
-      EmitTile(f_.indices.Uniform(Affine::Var(tile_row).Times(kTileM)),
-               f_.indices.Uniform(Affine::Var(tile_column).Times(kTileN)));
-    });
+    tiles_.ForEach([this](Value* row, Value* column) { EmitTile(row, column); });
   }
 
  private:
@@ -76,26 +65,20 @@ class MatrixEmitter {
     return llvm::FixedVectorType::get(sum, static_cast<unsigned>(step_.sum_elements()));
   }
 
-  Affine BatchOffset(int64_t DotProblem::BatchDim::*stride) const {
-    Affine sum;
-    for (size_t d = 0; d < batch_.size(); ++d) sum.Add(Affine::Var(batch_[d]), p_.batch[d].*stride);
-    return sum;
-  }
-
   Value* Like(Value* v, Value* like) { return b_.CreateZExtOrTrunc(v, like->getType()); }
   Value* Number(Value* like, int64_t n) { return llvm::ConstantInt::get(like->getType(), static_cast<uint64_t>(n)); }
 
   void EmitTile(Value* row, Value* column) {
     LoopScopes::Values sums(static_cast<size_t>(steps_down() * steps_across()),
                             llvm::Constant::getNullValue(SumVector()));
-    const int64_t end = CountTiles(p_.k, slice_) * slice_;
+    const int64_t end = CeilDiv(p_.k, slice_) * slice_;
     llvm::IntegerType* type = f_.indices.CounterType(end + slice_);
     f_.scopes.Loop(llvm::ConstantInt::get(type, 0), llvm::ConstantInt::get(type, static_cast<uint64_t>(end)), slice_,
                    sums, [&](Value* k, LoopScopes::Values& now) {
                      CopySlice(lhs_tile_, kTileM, {f_.array(0), p_.lhs_type}, row, p_.m, p_.lhs_m_stride, k,
-                               p_.lhs_k_stride, BatchOffset(&DotProblem::BatchDim::lhs_stride));
+                               p_.lhs_k_stride, tiles_.BatchOffset(&DotProblem::BatchDim::lhs_stride));
                      CopySlice(rhs_tile_, kTileN, {f_.array(1), p_.rhs_type}, column, p_.n, p_.rhs_n_stride, k,
-                               p_.rhs_k_stride, BatchOffset(&DotProblem::BatchDim::rhs_stride));
+                               p_.rhs_k_stride, tiles_.BatchOffset(&DotProblem::BatchDim::rhs_stride));
                      f_.EmitBarrier();
                      MultiplySlices(now);
                      f_.EmitBarrier();
@@ -219,7 +202,7 @@ class MatrixEmitter {
         const VarId m = f_.vars.Loop(p_.m), n = f_.vars.Loop(p_.n);
         f_.scopes.Bind({&m, 1}, row);
         f_.scopes.Bind({&n, 1}, column);
-        const Affine address = BatchOffset(&DotProblem::BatchDim::out_stride)
+        const Affine address = tiles_.BatchOffset(&DotProblem::BatchDim::out_stride)
                                    .Plus(Affine::Var(m), p_.out_m_stride)
                                    .Plus(Affine::Var(n), p_.out_n_stride);
         const Val sum{b_.CreateExtractElement(sums, static_cast<uint64_t>(r))};
@@ -238,7 +221,7 @@ class MatrixEmitter {
   const int64_t waves_;      // of a block
   const int64_t wave_rows_;  // of the tile that one wave computes
   llvm::Type* const element_;
-  std::vector<VarId> batch_;
+  DotTiles tiles_;
   Value *lhs_tile_ = nullptr, *rhs_tile_ = nullptr, *lane_ = nullptr, *wave_row_ = nullptr, *wave_column_ = nullptr;
 };
 

@@ -48,7 +48,7 @@ hipError_t FromCuda(CUresult result) {
     CUresult cuda;
     hipError_t hip;
   } kOthers[] = {
-      {34, hipErrorInsufficientDriver},       // a stub in the place of the driver
+      {34, hipErrorInsufficientDriver},       // libcuda is only the library for linking
       {46, hipErrorNoDevice},                 // the device is in use or in a bad state
       {102, hipErrorNotSupported},            // no licence for the device
       {220, hipErrorECCNotCorrectable},       // NVLink
