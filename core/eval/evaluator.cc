@@ -52,9 +52,9 @@ class StepEnv : public EvalEnv {
     std::vector<Literal> copies;
     copies.reserve(args.size());
     for (const Literal* a : args) copies.push_back(*a);
-    return CallMoved(i, std::move(copies));
+    return CallWithOwnedArguments(i, std::move(copies));
   }
-  absl::StatusOr<Literal> CallMoved(int i, std::vector<Literal> args) override {
+  absl::StatusOr<Literal> CallWithOwnedArguments(int i, std::vector<Literal> args) override {
     return machine_.Run(*step_.called[static_cast<size_t>(i)].computation, std::move(args));
   }
   std::optional<Opcode> CalledBinaryOp(int i) override { return step_.called[static_cast<size_t>(i)].binary; }

@@ -315,7 +315,7 @@ bool Has(absl::Span<const absl::string_view> sorted, absl::string_view name) {
 }
 
 // The kind that the value ought to have and has not, or nothing.
-absl::string_view MissedKind(absl::string_view name, absl::string_view value) {
+absl::string_view FindKindMismatch(absl::string_view name, absl::string_view value) {
   using Int = std::numeric_limits<int32_t>;
   using LongInt = std::numeric_limits<int64_t>;
   if (Has(kBools, name)) return IsBool(value) ? "" : "bool";
@@ -333,7 +333,7 @@ absl::Status CheckOptionNames(const StringMap& overrides) {
       return absl::InvalidArgumentError(
           absl::StrCat("No such compile option: '", name, "'; only XLA's are known, whose names begin with xla_"));
     }
-    if (const absl::string_view kind = MissedKind(name, value); !kind.empty()) {
+    if (const absl::string_view kind = FindKindMismatch(name, value); !kind.empty()) {
       return absl::InvalidArgumentError(
           absl::StrCat("compile option ", name, ": '", value, "' is not a valid ", kind, " value."));
     }

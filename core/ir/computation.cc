@@ -133,7 +133,7 @@ absl::Status Computation::Remove(Instruction* instruction) {
   if (instruction->parent_ != this) {
     return absl::InvalidArgumentError(absl::StrCat(instruction->name(), ": is not of computation ", name_));
   }
-  instruction->LeaveAll();
+  instruction->DropAllReferences();
   instructions_.erase(instruction->position_);
   return absl::OkStatus();
 }
@@ -150,18 +150,18 @@ absl::Status Computation::RemoveParameter(int64_t number) {
   for (size_t i = static_cast<size_t>(number); i < parameters_.size(); ++i) {
     parameters_[i]->attrs_.Set(AttrId::kParameterNumber, static_cast<int64_t>(i));
   }
-  p->LeaveAll();
+  p->DropAllReferences();
   instructions_.erase(p->position_);
   return absl::OkStatus();
 }
 
 int64_t Computation::RemoveDead() {
-  const uint64_t walk = ++walks_;
+  const uint64_t walk = ++traversals_;
   std::vector<Instruction*> work;
   size_t live = 0;
   auto mark = [&](Instruction* i) {
-    if (i->mark_ == walk) return;
-    i->mark_ = walk;
+    if (i->last_traversal_ == walk) return;
+    i->last_traversal_ = walk;
     ++live;
     work.push_back(i);
   };
@@ -178,18 +178,18 @@ int64_t Computation::RemoveDead() {
   const size_t before = instructions_.size();
   if (live == before) return 0;
   for (const auto& i : instructions_) {
-    if (i->mark_ != walk) i->LeaveAll();
+    if (i->last_traversal_ != walk) i->DropAllReferences();
   }
-  instructions_.remove_if([&](const auto& i) { return i->mark_ != walk; });
+  instructions_.remove_if([&](const auto& i) { return i->last_traversal_ != walk; });
   return static_cast<int64_t>(before - live);
 }
 
 void Computation::SortTopologically() {
-  const uint64_t walk = ++walks_;
+  const uint64_t walk = ++traversals_;
   std::vector<std::pair<Instruction*, size_t>> stack;  // instruction, next input to visit
   auto enter = [&](Instruction* i) {
-    if (i->mark_ == walk) return;
-    i->mark_ = walk;
+    if (i->last_traversal_ == walk) return;
+    i->last_traversal_ = walk;
     stack.emplace_back(i, 0);
   };
   for (Instruction* start : Snapshot()) {

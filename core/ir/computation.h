@@ -81,7 +81,7 @@ class Computation {
   Instruction* root_ = nullptr;
   bool is_fusion_ = false;
   std::string execution_thread_;
-  uint64_t walks_ = 0;  // number of traversals so far; instructions store the last one that visited them
+  uint64_t traversals_ = 0;  // number of traversals so far; instructions store the last one that visited them
 };
 
 }  // namespace backplane

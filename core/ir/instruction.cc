@@ -40,11 +40,11 @@ void Instruction::SetOperands(absl::Span<Instruction* const> operands) {
   uses_.resize(operands.size());
   for (size_t k = 0; k < operands.size(); ++k) {
     uses_[k].user = this;
-    EnterUsers(static_cast<int64_t>(k));
+    AddUse(static_cast<int64_t>(k));
   }
 }
 
-void Instruction::EnterUsers(int64_t i) {
+void Instruction::AddUse(int64_t i) {
   Instruction* value = operands_[i];
   Use& use = uses_[i];
   // Finds another operand of this instruction that uses the value: the value's last use, or a search of the shorter of
@@ -77,7 +77,7 @@ void Instruction::EnterUsers(int64_t i) {
   ++value->user_count_;
 }
 
-void Instruction::LeaveUsers(int64_t i) {
+void Instruction::RemoveUse(int64_t i) {
   Instruction* value = operands_[i];
   Use& use = uses_[i];
   const bool alone = use.ring_next == static_cast<int32_t>(i);
@@ -103,8 +103,8 @@ void Instruction::LeaveUsers(int64_t i) {
   backward = before;
 }
 
-void Instruction::LeaveAll() {
-  for (int64_t k = 0; k < operand_count(); ++k) LeaveUsers(k);
+void Instruction::DropAllReferences() {
+  for (int64_t k = 0; k < operand_count(); ++k) RemoveUse(k);
   auto forget = [this](std::vector<Instruction*>& list) {
     list.erase(std::remove(list.begin(), list.end(), this), list.end());
   };
@@ -114,9 +114,9 @@ void Instruction::LeaveAll() {
 
 void Instruction::ReplaceOperand(int64_t i, Instruction* with) {
   if (operands_[i] == with) return;
-  LeaveUsers(i);
+  RemoveUse(i);
   operands_[i] = with;
-  EnterUsers(i);
+  AddUse(i);
 }
 
 void Instruction::ReplaceAllUsesWith(Instruction* with) {

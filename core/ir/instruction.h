@@ -114,10 +114,10 @@ class Instruction {
   friend class Computation;
   Instruction() = default;
   void SetOperands(absl::Span<Instruction* const> operands);  // call once
-  void EnterUsers(int64_t i);                                 // adds the use by operand i to the users of its value
-  void LeaveUsers(int64_t i);
+  void AddUse(int64_t i);                                     // adds the use by operand i to the users of its value
+  void RemoveUse(int64_t i);
   // Removes the instruction from the user lists of its operands and from all control dependencies.
-  void LeaveAll();
+  void DropAllReferences();
   Opcode opcode_{};
   int64_t id_ = 0;
   std::string name_;
@@ -137,7 +137,7 @@ class Instruction {
   std::shared_ptr<const StringMap> annotations_;
   std::vector<Instruction*> control_predecessors_;
   std::vector<Instruction*> control_successors_;  // one entry per control dependency
-  uint64_t mark_ = 0;                             // last traversal of the parent that visited this instruction
+  uint64_t last_traversal_ = 0;                   // last traversal of the parent that visited this instruction
   Computation* parent_ = nullptr;
   std::list<std::unique_ptr<Instruction>>::iterator position_;  // position in the parent's list
 };

@@ -10,7 +10,7 @@ namespace backplane {
 namespace {
 
 // Computations and instructions have separate namespaces. One map holds both; this prefix marks computations.
-constexpr char kComputationMark = '\1';
+constexpr char kComputationPrefix = '\1';
 
 // "add.12" -> "add"
 absl::string_view WithoutSuffix(absl::string_view name) {
@@ -69,7 +69,7 @@ std::string Module::UniqueName(absl::string_view wished) {
 Computation* Module::AddComputation(std::string wished_name) {
   std::unique_ptr<Computation> c(new Computation());
   c->module_ = this;
-  c->name_ = UniqueName(absl::StrCat(std::string(1, kComputationMark), wished_name)).substr(1);
+  c->name_ = UniqueName(absl::StrCat(std::string(1, kComputationPrefix), wished_name)).substr(1);
   computations_.push_back(std::move(c));
   return computations_.back().get();
 }

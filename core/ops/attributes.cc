@@ -68,7 +68,7 @@ bool BeforeId(const std::pair<AttrId, AttrValue>& entry, AttrId id) { return ent
 absl::string_view AttrName(AttrId id) { return kAttrs[static_cast<size_t>(id)].name; }
 AttrKind KindOf(AttrId id) { return kAttrs[static_cast<size_t>(id)].kind; }
 
-bool HoldsKindOf(AttrId id, const AttrValue& value) {
+bool HasTypeOfAttribute(AttrId id, const AttrValue& value) {
   // The kinds up to Ffi stand in the order of the variant's alternatives; the enumerations share the last one.
   const size_t kind = static_cast<size_t>(KindOf(id));
   return value.index() == std::min(kind, std::variant_size_v<AttrValue> - 1);

@@ -60,7 +60,7 @@ using AttrValue = std::variant<bool, int64_t, double, std::string, Ints, Primiti
 absl::string_view AttrName(AttrId id);
 AttrKind KindOf(AttrId id);
 // Whether `value` has the C++ type that the attribute's kind requires.
-bool HoldsKindOf(AttrId id, const AttrValue& value);
+bool HasTypeOfAttribute(AttrId id, const AttrValue& value);
 // Convert an enumerated value to its HLO text ("LT", "FFT", "rng_three_fry", ...) and back.
 absl::string_view EnumText(AttrKind kind, int value);
 std::optional<int> EnumFromText(AttrKind kind, absl::string_view text);
@@ -69,7 +69,7 @@ class Attributes {
  public:
   const AttrValue* Find(AttrId id) const;
   bool Has(AttrId id) const { return Find(id) != nullptr; }
-  void Set(AttrId id, AttrValue value);  // requires HoldsKindOf(id, value)
+  void Set(AttrId id, AttrValue value);  // requires HasTypeOfAttribute(id, value)
   void SetEnum(AttrId id, auto e) { Set(id, AttrValue(EnumValue{static_cast<int32_t>(e)})); }
   void Erase(AttrId id);
 

@@ -19,11 +19,11 @@ Z<P> Multiply(Z<P> a, Z<P> b) {
 
 // c64 is computed in c128 where a formula's roundings would add up.
 template <typename F>
-Z<float> Precise(F f, Z<float> a) {
+Z<float> ComputeInDouble(F f, Z<float> a) {
   return Z<float>(f(Z<double>(a)));
 }
 template <typename F>
-Z<double> Precise(F f, Z<double> a) {
+Z<double> ComputeInDouble(F f, Z<double> a) {
   return f(a);
 }
 // A type with more bits and a wider range, in which no formula here overflows or loses its last place.
@@ -57,7 +57,7 @@ Z<P> Divide(Z<P> x, Z<P> y) {
   }
   return r;
 }
-#define BACKPLANE_PRECISE(f) Precise([](Z<double> z) { return f; }, a)
+#define BACKPLANE_PRECISE(f) ComputeInDouble([](Z<double> z) { return f; }, a)
 
 // The root with a third of the angle.
 template <typename P>

@@ -69,19 +69,19 @@ struct PowerOp {
 };
 // Shift amounts are unsigned: a shift by the type's width or more shifts all bits out.
 template <typename T>
-bool IsBig(T b) {
+bool ShiftsOutAllBits(T b) {
   return static_cast<std::make_unsigned_t<T>>(b) >= sizeof(T) * 8;
 }
 struct ShiftLeftOp {
   template <typename T>
   static T Of(T a, T b) {
-    return IsBig(b) ? T(0) : static_cast<T>(W(a) << b);
+    return ShiftsOutAllBits(b) ? T(0) : static_cast<T>(W(a) << b);
   }
 };
 struct ShiftRightLogicalOp {
   template <typename T>
   static T Of(T a, T b) {
-    return IsBig(b) ? T(0) : static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) >> b);
+    return ShiftsOutAllBits(b) ? T(0) : static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) >> b);
   }
 };
 struct ShiftRightArithmeticOp {
@@ -89,7 +89,7 @@ struct ShiftRightArithmeticOp {
   static T Of(T a, T b) {
     using S = std::make_signed_t<T>;
     const S s = static_cast<S>(a);
-    return IsBig(b) ? static_cast<T>(s < 0 ? -1 : 0) : static_cast<T>(s >> b);
+    return ShiftsOutAllBits(b) ? static_cast<T>(s < 0 ? -1 : 0) : static_cast<T>(s >> b);
   }
 };
 struct ClampOp {

@@ -52,7 +52,7 @@ absl::Status CheckAttributes(const OpContext& op, const OpInfo& info) {
     if (std::find(info.attributes.begin(), info.attributes.end(), id) == info.attributes.end()) {
       return Fail(op, Label(op, "attributes"), "does not take attribute ", AttrName(id));
     }
-    if (!HoldsKindOf(id, value))
+    if (!HasTypeOfAttribute(id, value))
       return Fail(op, Label(op, "attributes"), "attribute ", AttrName(id), " has a value of another kind");
   }
   return absl::OkStatus();

@@ -72,7 +72,7 @@ class EvalEnv {
   // Runs the i-th called computation.
   virtual absl::StatusOr<Literal> Call(int i, absl::Span<const Literal* const> args) = 0;
   // Like Call, but takes ownership of the arguments, so that the callee may change them in place.
-  virtual absl::StatusOr<Literal> CallMoved(int i, std::vector<Literal> args) {
+  virtual absl::StatusOr<Literal> CallWithOwnedArguments(int i, std::vector<Literal> args) {
     std::vector<const Literal*> pointers;
     for (const Literal& a : args) pointers.push_back(&a);
     return Call(i, pointers);

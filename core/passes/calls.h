@@ -10,7 +10,7 @@
 namespace backplane {
 
 // Whether the call has the frontend attribute inlineable="false".
-bool StaysCall(const Instruction& i);
+bool IsMarkedNotInlineable(const Instruction& i);
 
 // Like InlineCalls, but inlines calls marked as not inlineable too. For passes that need the program in one
 // computation.

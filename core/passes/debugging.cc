@@ -52,7 +52,7 @@ const PassDebugging& PassDebugging::OfProcess() {
   return *debugging;
 }
 
-absl::StatusOr<bool> PassDebugging::Disables(const Pass& pass) const {
+absl::StatusOr<bool> PassDebugging::IsDisabled(const Pass& pass) const {
   if (std::find(disabled.begin(), disabled.end(), pass.name()) == disabled.end()) return false;
   if (pass.IsRequired()) {
     return absl::InvalidArgumentError(

@@ -27,7 +27,7 @@ struct PassDebugging {
   static const PassDebugging& OfProcess();
 
   // Whether the pass is disabled. Returns InvalidArgument if the pass is required.
-  absl::StatusOr<bool> Disables(const Pass& pass) const;
+  absl::StatusOr<bool> IsDisabled(const Pass& pass) const;
 };
 
 // Writes the module of one step of a compilation to FOLDER/NUMBER.MODULE.PASS.WHEN.hlo. The numbers count all dumps of

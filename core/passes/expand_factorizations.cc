@@ -360,7 +360,7 @@ constexpr char kSorted[] = R"(
 )";
 constexpr char kUnsorted[] = "  ROOT r = (T[%m,%m], T[%m]) tuple(v, w)\n";
 
-absl::Status WrongCall(const Instruction* i, absl::string_view what) {
+absl::Status InvalidCallError(const Instruction* i, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(i->name(), ": custom call '", i->custom_call_target(), "': ", what));
 }
 
@@ -477,7 +477,7 @@ absl::Status ReadEighOptions(const Instruction* i, bool* lower, bool* sort, int6
   if (fields.size() != 4 || !absl::SimpleAtoi(fields[0], &low) || !absl::SimpleAtoi(fields[1], &sorted) ||
       !absl::SimpleAtoi(fields[2], sweeps) || !absl::SimpleAtod(fields[3], tolerance) || *sweeps < 0 ||
       !(*tolerance >= 0)) {
-    return WrongCall(i, "the options are not \"lower,sort,max_iter,tol\"");
+    return InvalidCallError(i, "the options are not \"lower,sort,max_iter,tol\"");
   }
   *lower = low != 0;
   *sort = sorted != 0;
@@ -499,7 +499,7 @@ absl::StatusOr<Method> ChooseMethod(const Instruction* i, PrimitiveType type) {
     int64_t sweeps = 0;
     double tolerance = 0;
     RETURN_IF_ERROR(ReadEighOptions(i, &lower, &sort, &sweeps, &tolerance));
-    if (m != n) return WrongCall(i, absl::StrCat("the matrix is ", m, " by ", n));
+    if (m != n) return InvalidCallError(i, absl::StrCat("the matrix is ", m, " by ", n));
     if (type == PrimitiveType::kF64) tolerance = std::min(tolerance, 1e-12);  // callers pass the tolerance for f32
     const int64_t even = std::max<int64_t>(2, n + n % 2);
     method.text = kEigh;
@@ -524,7 +524,7 @@ absl::StatusOr<Method> ChooseMethod(const Instruction* i, PrimitiveType type) {
     method.operand_ranks = {2, 1};
     k = taus.rank() == 0 ? 0 : taus.dimensions(taus.rank() - 1);
     if (m < n || k > n) {
-      return WrongCall(i, absl::StrCat(k, " reflectors for a product of ", m, " by ", n));
+      return InvalidCallError(i, absl::StrCat(k, " reflectors for a product of ", m, " by ", n));
     }
     if (k == 0) method.text = kIdentityMatrix;
     set("last", k - 1);
@@ -552,21 +552,23 @@ absl::StatusOr<Instruction*> ExpandFactorization(Computation* c, Instruction* i)
   const std::string& target = i->custom_call_target();
   const bool product = target == "ProductOfElementaryHouseholderReflectors";
   if (target != "Qr" && target != "Eigh" && !product) return nullptr;
-  if (i->operand_count() != (product ? 2 : 1)) return WrongCall(i, absl::StrCat(i->operand_count(), " operands"));
+  if (i->operand_count() != (product ? 2 : 1))
+    return InvalidCallError(i, absl::StrCat(i->operand_count(), " operands"));
   const Shape& a = i->operand(0)->shape();
-  if (!a.IsArray() || a.rank() < 2) return WrongCall(i, absl::StrCat("the operand is ", a.ToString()));
+  if (!a.IsArray() || a.rank() < 2) return InvalidCallError(i, absl::StrCat("the operand is ", a.ToString()));
   const PrimitiveType type = a.element_type();
   const bool wide = type == PrimitiveType::kF32 || type == PrimitiveType::kF64;
   if (!wide && type != PrimitiveType::kF16 && type != PrimitiveType::kBF16) return nullptr;
   const Shape expected = ExpectedResult(i);
   if (!(i->shape() == expected)) {
-    return WrongCall(i, absl::StrCat("the result is ", i->shape().ToString(), ", expected ", expected.ToString()));
+    return InvalidCallError(i,
+                            absl::StrCat("the result is ", i->shape().ToString(), ", expected ", expected.ToString()));
   }
   if (product) {
     const Shape& taus = i->operand(1)->shape();
     if (!taus.IsArray() || taus.element_type() != type || taus.rank() != a.rank() - 1 ||
         !std::equal(taus.dimensions().begin(), taus.dimensions().end() - 1, a.dimensions().begin())) {
-      return WrongCall(i, absl::StrCat("the reflectors' factors are ", taus.ToString(), " for ", a.ToString()));
+      return InvalidCallError(i, absl::StrCat("the reflectors' factors are ", taus.ToString(), " for ", a.ToString()));
     }
   }
   const PrimitiveType compute = wide ? type : PrimitiveType::kF32;

@@ -15,11 +15,11 @@ namespace {
 
 // Saturates at the largest int64_t: a window may have any size.
 int64_t CountElements(const DimVector& dims) {
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   int64_t n = 1;
   for (int64_t d : dims) {
     if (d == 0) return 0;
-    n = n > kMost / d ? kMost : n * d;
+    n = n > kMax / d ? kMax : n * d;
   }
   return n;
 }

@@ -5,7 +5,7 @@
 namespace backplane {
 namespace {
 
-bool Foldable(const Instruction* i, int64_t max_elements) {
+bool CanEvaluateAtCompileTime(const Instruction* i, int64_t max_elements) {
   switch (i->opcode()) {
     case Opcode::kConstant:
     case Opcode::kParameter:
@@ -58,7 +58,7 @@ absl::StatusOr<bool> FoldConstants::Run(Module* module) {
         here = true;
         continue;
       }
-      if (!Foldable(i, max_elements_)) continue;
+      if (!CanEvaluateAtCompileTime(i, max_elements_)) continue;
       std::vector<const Literal*> operands;
       for (const Instruction* o : i->operands()) operands.push_back(&o->literal());
       absl::StatusOr<Literal> value = EvaluateInstruction(*i, operands);

@@ -340,8 +340,8 @@ absl::StatusOr<bool> HoistLoopInvariants::Run(Module* module) {
       if (!CanRewrite(loop) || ordered.contains(loop)) continue;
       if (LoopInvariants(loop->called(1), min_elements_).ChooseValues().empty()) continue;
       if (ComputeTripCount(*loop).value_or(2) < 2) continue;  // a single iteration repeats nothing
-      called.Own(loop, 0);
-      Computation* body = called.Own(loop, 1);
+      called.CloneIfShared(loop, 0);
+      Computation* body = called.CloneIfShared(loop, 1);
       const std::vector<Instruction*> carried = LoopInvariants(body, min_elements_).ChooseValues();
       hoisted_ += static_cast<int64_t>(carried.size());
       if (absl::Status s = AddToState(loop, carried); !s.ok()) return s;

@@ -16,7 +16,7 @@ absl::StatusOr<bool> InlineWhere(Module* module, bool all) {
   // Callees are visited first, so an inlined computation contains no calls any more.
   for (Computation* c : module->PostOrder()) {
     auto goes = [&](const Instruction* i) {
-      return i->Is(Opcode::kCall) && (all || !StaysCall(*i) || !running.contains(c));
+      return i->Is(Opcode::kCall) && (all || !IsMarkedNotInlineable(*i) || !running.contains(c));
     };
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
@@ -39,7 +39,7 @@ absl::StatusOr<bool> InlineWhere(Module* module, bool all) {
 
 }  // namespace
 
-bool StaysCall(const Instruction& i) {
+bool IsMarkedNotInlineable(const Instruction& i) {
   if (!i.Is(Opcode::kCall)) return false;
   auto says = i.frontend_attributes().find("inlineable");
   return says != i.frontend_attributes().end() && says->second == "false";

@@ -46,7 +46,7 @@ absl::Status VerifySingleCallers(const Module& module) {
 
 absl::StatusOr<bool> RunPass(Pass& pass, Module* module, bool verify, const PassDebugging& debugging) {
   verify = verify || debugging.verify;
-  ASSIGN_OR_RETURN(const bool disabled, debugging.Disables(pass));
+  ASSIGN_OR_RETURN(const bool disabled, debugging.IsDisabled(pass));
   if (disabled) return false;
   if (verify && pass.NeedsSingleCallers()) {
     if (absl::Status s = VerifySingleCallers(*module); !s.ok()) return Wrong("before", pass, s);

@@ -101,7 +101,7 @@ class ArrayPrograms {
   }
 
   Value Scalar(Builder& b, PrimitiveType t, double value) { return *b.Constant(Literal::Scalar(t, value)); }
-  Value Everywhere(Builder& b, const Shape& shape, double value) {
+  Value BroadcastConstant(Builder& b, const Shape& shape, double value) {
     return *b.BroadcastInDim(Scalar(b, shape.element_type(), value), shape.dimensions(), {});
   }
 
@@ -134,7 +134,7 @@ class ArrayPrograms {
         return b.Concatenate({x, other, x}, d);
       }
       case 2:
-        return b.Concatenate({Everywhere(b, x->shape(), 1), x}, d);
+        return b.Concatenate({BroadcastConstant(b, x->shape(), 1), x}, d);
       default: {
         auto left = part(0, middle), right = part(again, size);
         if (!left.ok() || !right.ok()) return left.status();
@@ -227,9 +227,9 @@ class ArrayPrograms {
     absl::StatusOr<Value> p = Condition(b, x->shape(), pool);
     if (p.ok() && OneIn(3)) p = b.Unary(Opcode::kNot, *p);
     if (!p.ok()) return p.status();
-    const Value other = Everywhere(b, x->shape(), static_cast<double>(Below(2)));
+    const Value other = BroadcastConstant(b, x->shape(), static_cast<double>(Below(2)));
     if (OneIn(4) && x->shape().element_type() == P::kPred)
-      return b.Select(*p, Everywhere(b, x->shape(), 1), Everywhere(b, x->shape(), 0));
+      return b.Select(*p, BroadcastConstant(b, x->shape(), 1), BroadcastConstant(b, x->shape(), 0));
     absl::StatusOr<Value> first = OneIn(2) ? b.Select(*p, x, other) : b.Select(*p, other, x);
     if (!first.ok() || OneIn(2)) return first;
     return OneIn(2) ? b.Select(*p, *first, other) : b.Select(*p, x, *first);
@@ -239,7 +239,7 @@ class ArrayPrograms {
     static constexpr ComparisonDirection kAll[] = {ComparisonDirection::kEq, ComparisonDirection::kNe,
                                                    ComparisonDirection::kLt, ComparisonDirection::kGe,
                                                    ComparisonDirection::kGt, ComparisonDirection::kLe};
-    const Value other = OneIn(3) ? x : Everywhere(b, x->shape(), static_cast<double>(Below(2)));
+    const Value other = OneIn(3) ? x : BroadcastConstant(b, x->shape(), static_cast<double>(Below(2)));
     absl::StatusOr<Value> c = b.Compare(x, other, kAll[Below(6)]);
     return c.ok() && OneIn(2) ? b.Unary(Opcode::kNot, *c) : c;
   }
@@ -259,7 +259,7 @@ class ArrayPrograms {
     if (OneIn(4)) return b.Binary(op, x, x);
     if (OneIn(4)) return b.Binary(op, x, Pick(pool));
     static constexpr double kValues[] = {0, 1, -0.0, 2, 4};
-    const Value k = Everywhere(b, x->shape(), kValues[Below(5)]);
+    const Value k = BroadcastConstant(b, x->shape(), kValues[Below(5)]);
     return OneIn(3) ? b.Binary(op, k, x) : b.Binary(op, x, k);
   }
 
@@ -284,7 +284,7 @@ class ArrayPrograms {
       sizes.push_back(whole || OneIn(3) ? size : Below(size + 1));
       update_dims.push_back(sizes.back());
     }
-    if (update) operands.push_back(Everywhere(b, Shape(x->shape().element_type(), update_dims), 1));
+    if (update) operands.push_back(BroadcastConstant(b, Shape(x->shape().element_type(), update_dims), 1));
     const bool known = OneIn(2);
     for (int64_t d = 0; d < x->shape().rank(); ++d) {
       operands.push_back(known ? Scalar(b, P::kS32, static_cast<double>(Below(9) - 2)) : pool[5]);
@@ -346,7 +346,8 @@ class ArrayPrograms {
     if (OneIn(3) && t != P::kPred) root = *body.Binary(Opcode::kAdd, old, now);
     Attributes attrs;
     attrs.Set(AttrId::kScatterDims, std::move(s));
-    return b.Op(Opcode::kScatter, {x, indices, Everywhere(b, Shape(t, row), 1)}, std::move(attrs), {*body.Build(root)});
+    return b.Op(Opcode::kScatter, {x, indices, BroadcastConstant(b, Shape(t, row), 1)}, std::move(attrs),
+                {*body.Build(root)});
   }
 
   absl::StatusOr<Value> OneProduct(Builder& b, Value x) {

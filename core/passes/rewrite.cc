@@ -55,7 +55,7 @@ void CalledComputations::CountCallsOf(const Computation* c) {
   }
 }
 
-Computation* CalledComputations::Own(Instruction* caller, int64_t k) {
+Computation* CalledComputations::CloneIfShared(Instruction* caller, int64_t k) {
   Computation* called = caller->called(k);
   if (callers_[called] <= 1) return called;
   Module* module = caller->parent()->parent();

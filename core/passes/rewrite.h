@@ -58,10 +58,10 @@ std::vector<Computation*> ControlFlowComputations(const Module* module);
 // Gives a pass private copies of called computations, so that editing one for a caller does not affect other callers.
 class CalledComputations {
  public:
-  // Counts the callers of every computation. The pass must obtain the computations that it edits from Own.
+  // Counts the callers of every computation. The pass must obtain the computations that it edits from CloneIfShared.
   explicit CalledComputations(const Module& module);
   // Returns the k-th computation that `caller` calls. If it has another caller, clones it for `caller` first.
-  Computation* Own(Instruction* caller, int64_t k);
+  Computation* CloneIfShared(Instruction* caller, int64_t k);
 
  private:
   void CountCallsOf(const Computation* c);

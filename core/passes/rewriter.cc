@@ -7,7 +7,7 @@
 namespace backplane {
 namespace {
 
-bool KeepsAll(const Shape& shape, const SliceConfig& slices) {
+bool IsFullSlice(const Shape& shape, const SliceConfig& slices) {
   for (size_t d = 0; d < slices.size(); ++d) {
     const SliceDimension& s = slices[d];
     const int64_t size = shape.dimensions(static_cast<int64_t>(d));
@@ -190,7 +190,7 @@ Instruction* Rewriter::Transpose(Instruction* x, Ints permutation) {
 }
 
 Instruction* Rewriter::Slice(Instruction* x, SliceConfig slices) {
-  if (KeepsAll(x->shape(), slices)) return x;
+  if (IsFullSlice(x->shape(), slices)) return x;
   Shape shape = x->shape();
   for (size_t d = 0; d < slices.size(); ++d) {
     const SliceDimension& s = slices[d];

@@ -122,7 +122,7 @@ Literal Blocks(const Literal& x, const Shape& to, int64_t d, int64_t from_count,
 }
 
 // Combines x with itself, element by element, once for each further device.
-absl::StatusOr<Literal> CombinedWithItself(const Literal& x, const Computation& body, int64_t devices) {
+absl::StatusOr<Literal> CombineWithItself(const Literal& x, const Computation& body, int64_t devices) {
   const Shape scalar = Shape::Scalar(x.shape().element_type());
   const size_t width = static_cast<size_t>(x.byte_size() / std::max<int64_t>(1, x.num_elements()));
   Literal r = Literal(x.shape());
@@ -160,12 +160,12 @@ absl::StatusOr<Literal> CollectiveResult(const Instruction& i, absl::Span<const 
     switch (i.opcode()) {
       case Opcode::kAllReduce:
       case Opcode::kAllReduceStart: {
-        ASSIGN_OR_RETURN(Literal r, CombinedWithItself(x, *i.called(0), devices));
+        ASSIGN_OR_RETURN(Literal r, CombineWithItself(x, *i.called(0), devices));
         results.push_back(std::move(r));
         break;
       }
       case Opcode::kReduceScatter: {
-        ASSIGN_OR_RETURN(Literal r, CombinedWithItself(x, *i.called(0), devices));
+        ASSIGN_OR_RETURN(Literal r, CombineWithItself(x, *i.called(0), devices));
         const Shape& to = i.shape().IsTuple() ? i.shape().tuple_shapes(static_cast<int64_t>(k)) : i.shape();
         results.push_back(Blocks(r, to, i.dimensions()[0], devices, 1, [&](int64_t) { return place; }));
         break;

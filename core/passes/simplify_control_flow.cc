@@ -59,7 +59,7 @@ bool SinkConstants(Instruction* loop, CalledComputations& called) {
     if (!value->Is(Opcode::kConstant) || !value->shape().IsScalar() || !IsInvariant(loop->called(1), k)) continue;
     for (int64_t which : {0, 1}) {
       if (CollectUsers(loop->called(which), k).empty()) continue;
-      Computation* c = called.Own(loop, which);  // another loop may start with another value
+      Computation* c = called.CloneIfShared(loop, which);  // another loop may start with another value
       for (Instruction* u : CollectUsers(c, k)) {
         Instruction* constant = MakeConstant(c, u, value->literal());
         const std::vector<Instruction*> users(u->users().begin(), u->users().end());
@@ -104,7 +104,7 @@ bool DropDeadState(Instruction* loop, CalledComputations& called) {
     keep.push_back(k);
   }
   if (static_cast<int64_t>(keep.size()) == init->operand_count() || keep.empty()) return false;
-  Computation *condition = called.Own(loop, 0), *body = called.Own(loop, 1);
+  Computation *condition = called.CloneIfShared(loop, 0), *body = called.CloneIfShared(loop, 1);
   std::vector<Shape> shapes;
   std::vector<Instruction*> values, results;
   for (int64_t k : keep) {

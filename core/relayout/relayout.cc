@@ -15,12 +15,12 @@ namespace {
 using relayout::Wide;
 
 // Arrays larger than this do not stay in the caches until they are used.
-constexpr int64_t kFarBytes = int64_t{4} << 20;
+constexpr int64_t kMaxCachedBytes = int64_t{4} << 20;
 
 bool IsPacked(int64_t bits) { return bits == 1 || bits == 2 || bits == 4; }
 
 // Describes the reads of one innermost block: `rows` rows, `pitch` bytes apart, of this many bytes each.
-struct Reach {
+struct ReadRange {
   int64_t rows = 1, pitch = 0, bytes = 0;
 };
 
@@ -28,7 +28,7 @@ struct Reach {
 // prefetcher does not follow blocks that are far apart, so for a large array (`far`) a block some positions ahead is
 // prefetched.
 template <typename Loops, typename Work>
-void Walk(const Loops& loops, const std::byte* source, std::byte* target, bool far, const Reach& reach,
+void Walk(const Loops& loops, const std::byte* source, std::byte* target, bool far, const ReadRange& reach,
           const Work& work) {
   constexpr int64_t kAhead = 4, kForeseen = 1024;
   int64_t n = 1, from_step = 0, to_step = 0;  // the innermost loop runs here, the others as an odometer
@@ -248,7 +248,7 @@ bool Relayout::MakePackedRuns() {
 
 void Relayout::CopyPackedRuns(const std::byte* source, std::byte* target) const {
   const int from_bits = static_cast<int>(from_.element_bits()), to_bits = static_cast<int>(to_.element_bits());
-  const bool far = to_.byte_size() > kFarBytes, stream = far && in_order_, sign = IsSigned(type_);
+  const bool far = to_.byte_size() > kMaxCachedBytes, stream = far && in_order_, sign = IsSigned(type_);
   Walk(shared_, source, target, false, {}, [&](const std::byte* in, std::byte* out) {
     for (const Box& box : boxes_) {
       const absl::Span<const Loop> loops = absl::MakeSpan(box.loops).subspan(0, box.loops.size() - 1);
@@ -294,7 +294,7 @@ void Relayout::CopyBox(const Box& box, bool far, bool stream, const T* source, T
   }
   const std::byte* from = reinterpret_cast<const std::byte*>(source + box.from);
   std::byte* to = reinterpret_cast<std::byte*>(target + box.to);
-  const auto walk = [&](const Reach& reach, const auto& work) {
+  const auto walk = [&](const ReadRange& reach, const auto& work) {
     Walk(outer, from, to, far, reach,
          [&](const std::byte* a, std::byte* b) { work(reinterpret_cast<const T*>(a), reinterpret_cast<T*>(b)); });
   };
@@ -311,16 +311,16 @@ void Relayout::CopyBox(const Box& box, bool far, bool stream, const T* source, T
     case kWeave:
       return with_count(out.size, [&](auto n) {
         walk({out.size, out.from * kWidth, in.size * kWidth},
-             [&](const T* a, T* b) { relayout::Weave<T, decltype(n)::value>(a, out.from, in.size, b, stream); });
+             [&](const T* a, T* b) { relayout::Interleave<T, decltype(n)::value>(a, out.from, in.size, b, stream); });
       });
     case kUnweave:
       return with_count(in.size, [&](auto n) {
         walk({1, 0, in.size * out.size * kWidth},
-             [&](const T* a, T* b) { relayout::Unweave<T, decltype(n)::value>(a, out.size, b, in.to, stream); });
+             [&](const T* a, T* b) { relayout::Deinterleave<T, decltype(n)::value>(a, out.size, b, in.to, stream); });
       });
     case kTranspose: {
       const TransposePlan plan = PlanTranspose(kWidth, in.size, out.size, out.from * kWidth, in.to * kWidth,
-                                               stream ? kFarBytes + 1 : in.size * out.size * kWidth);
+                                               stream ? kMaxCachedBytes + 1 : in.size * out.size * kWidth);
       std::vector<std::byte> scratch(static_cast<size_t>(plan.scratch_bytes == 0 ? 0 : plan.scratch_bytes + 64));
       std::byte* tile = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
       return walk({}, [&](const T* a, T* b) {
@@ -337,7 +337,7 @@ void Relayout::CopyBox(const Box& box, bool far, bool stream, const T* source, T
 template <typename T>
 void Relayout::Copy(const T* source, T* target) const {
   if (boxed_) {
-    const bool far = to_.num_elements() * static_cast<int64_t>(sizeof(T)) > kFarBytes, stream = far && in_order_;
+    const bool far = to_.num_elements() * static_cast<int64_t>(sizeof(T)) > kMaxCachedBytes, stream = far && in_order_;
     std::vector<Loop> shared = shared_;
     for (Loop& l : shared) {
       l.from *= static_cast<int64_t>(sizeof(T));

@@ -103,12 +103,12 @@ inline void CopyRun(const void* source, void* target, size_t bytes, bool stream)
 #ifdef __SSE2__
 // Interleaves the part that fills vectors; the last vectors may overlap the previous ones.
 template <typename T, int kRows, bool kStream>
-int64_t WeaveVectors(const T* source, int64_t pitch, int64_t n, T* target) {
-  auto at = [&]<bool kPast>(int64_t i) {
+int64_t InterleaveVectors(const T* source, int64_t pitch, int64_t n, T* target) {
+  auto at = [&]<bool kNonTemporal>(int64_t i) {
     Vector v[kRows];
     for (int k = 0; k < kRows; ++k) v[k] = Load(source + k * pitch + i);
     Shuffle<T>(v, Log2(kRows));
-    for (int k = 0; k < kRows; ++k) Store<kPast>(target + i * kRows + k * kLanes<T>, v[k]);
+    for (int k = 0; k < kRows; ++k) Store<kNonTemporal>(target + i * kRows + k * kLanes<T>, v[k]);
   };
   int64_t i = 0;
   for (; i + kLanes<T> <= n; i += kLanes<T>) at.template operator()<kStream>(i);
@@ -118,12 +118,12 @@ int64_t WeaveVectors(const T* source, int64_t pitch, int64_t n, T* target) {
 }
 
 template <typename T, int kRows, bool kStream>
-int64_t UnweaveVectors(const T* source, int64_t n, T* target, int64_t pitch) {
-  auto at = [&]<bool kPast>(int64_t i) {
+int64_t DeinterleaveVectors(const T* source, int64_t n, T* target, int64_t pitch) {
+  auto at = [&]<bool kNonTemporal>(int64_t i) {
     Vector v[kRows];
     for (int k = 0; k < kRows; ++k) v[k] = Load(source + i * kRows + k * kLanes<T>);
     Shuffle<T>(v, Log2(kLanes<T>));
-    for (int k = 0; k < kRows; ++k) Store<kPast>(target + k * pitch + i, v[k]);
+    for (int k = 0; k < kRows; ++k) Store<kNonTemporal>(target + k * pitch + i, v[k]);
   };
   int64_t i = 0;
   for (; i + kLanes<T> <= n; i += kLanes<T>) at.template operator()<kStream>(i);
@@ -135,12 +135,12 @@ int64_t UnweaveVectors(const T* source, int64_t n, T* target, int64_t pitch) {
 
 // target[i * kRows + k] = source[k * pitch + i]
 template <typename T, int kRows>
-void Weave(const T* source, int64_t pitch, int64_t n, T* target, bool stream) {
+void Interleave(const T* source, int64_t pitch, int64_t n, T* target, bool stream) {
   int64_t i = 0;
 #ifdef __SSE2__
   if constexpr (sizeof(T) <= 8) {
-    i = stream && IsAligned(target) ? WeaveVectors<T, kRows, true>(source, pitch, n, target)
-                                    : WeaveVectors<T, kRows, false>(source, pitch, n, target);
+    i = stream && IsAligned(target) ? InterleaveVectors<T, kRows, true>(source, pitch, n, target)
+                                    : InterleaveVectors<T, kRows, false>(source, pitch, n, target);
   }
 #endif
   for (; i < n; ++i) {
@@ -150,13 +150,13 @@ void Weave(const T* source, int64_t pitch, int64_t n, T* target, bool stream) {
 
 // target[k * pitch + i] = source[i * kRows + k]
 template <typename T, int kRows>
-void Unweave(const T* source, int64_t n, T* target, int64_t pitch, bool stream) {
+void Deinterleave(const T* source, int64_t n, T* target, int64_t pitch, bool stream) {
   int64_t i = 0;
 #ifdef __SSE2__
   if constexpr (sizeof(T) <= 8) {
     i = stream && IsAligned(target) && IsAligned(target + pitch)
-            ? UnweaveVectors<T, kRows, true>(source, n, target, pitch)
-            : UnweaveVectors<T, kRows, false>(source, n, target, pitch);
+            ? DeinterleaveVectors<T, kRows, true>(source, n, target, pitch)
+            : DeinterleaveVectors<T, kRows, false>(source, n, target, pitch);
   }
 #endif
   for (; i < n; ++i) {
@@ -174,11 +174,11 @@ inline void Unpack(const std::byte* source, int64_t n, int bits, bool sign, std:
   if (bits == 4) {
     const Vector low_half = _mm_set1_epi8(15), tops = _mm_set1_epi8(static_cast<char>(top));
     auto extended = [&](Vector v) { return _mm_sub_epi8(_mm_xor_si128(v, tops), tops); };
-    auto one = [&]<bool kPast>(int64_t k) {
+    auto one = [&]<bool kNonTemporal>(int64_t k) {
       const Vector v = Load(source + k / 2);
       const Vector low = _mm_and_si128(v, low_half), high = _mm_and_si128(_mm_srli_epi16(v, 4), low_half);
-      Store<kPast>(target + k, extended(_mm_unpacklo_epi8(low, high)));
-      Store<kPast>(target + k + 16, extended(_mm_unpackhi_epi8(low, high)));
+      Store<kNonTemporal>(target + k, extended(_mm_unpacklo_epi8(low, high)));
+      Store<kNonTemporal>(target + k + 16, extended(_mm_unpackhi_epi8(low, high)));
     };
     auto all = [&](auto kind) {
       for (; i + 32 <= n; i += 32) one.template operator()<decltype(kind)::value>(i);
@@ -211,8 +211,9 @@ inline void Pack(const std::byte* source, int64_t n, int bits, std::byte* target
     auto joined = [&](Vector v) {  // merges each pair of bytes
       return _mm_or_si128(_mm_and_si128(v, low_half), _mm_and_si128(_mm_srli_epi16(v, 4), high_half));
     };
-    auto one = [&]<bool kPast>(int64_t k) {
-      Store<kPast>(target + k, _mm_packus_epi16(joined(Load(source + 2 * k)), joined(Load(source + 2 * k + 16))));
+    auto one = [&]<bool kNonTemporal>(int64_t k) {
+      Store<kNonTemporal>(target + k,
+                          _mm_packus_epi16(joined(Load(source + 2 * k)), joined(Load(source + 2 * k + 16))));
     };
     auto all = [&](auto kind) {
       for (; b + 16 <= whole; b += 16) one.template operator()<decltype(kind)::value>(b);

@@ -20,13 +20,13 @@ namespace {
 
 constexpr int64_t kLine = 64;  // bytes of a cache line
 // Arrays larger than this do not stay in the caches until they are used.
-constexpr int64_t kFarResult = int64_t{4} << 20;
-constexpr int64_t kWay = 4096;         // bytes in one way of the L1 cache
-constexpr int64_t kSecondWay = 65536;  // bytes in one way of the L2 cache
-constexpr int64_t kAhead = 32 * 1024;  // bytes of the source to prefetch: a part of the L2 cache
-constexpr int64_t kAheadRows = 64;     // the same in rows, for short elements, whose blocks read many rows
-constexpr int64_t kAheadOfCopy = 16;   // the same for rows that are copied to scratch memory first
-constexpr int64_t kManyTiles = 32;     // enough for all threads
+constexpr int64_t kMaxCachedResultBytes = int64_t{4} << 20;
+constexpr int64_t kL1WayBytes = 4096;          // bytes in one way of the L1 cache
+constexpr int64_t kL2WayBytes = 65536;         // bytes in one way of the L2 cache
+constexpr int64_t kPrefetchBytes = 32 * 1024;  // bytes of the source to prefetch: a part of the L2 cache
+constexpr int64_t kPrefetchRows = 64;          // the same in rows, for short elements, whose blocks read many rows
+constexpr int64_t kPrefetchRowsOfCopy = 16;    // the same for rows that are copied to scratch memory first
+constexpr int64_t kManyTiles = 32;             // enough for all threads
 
 // Returns a tile size close to `wanted` that splits `extent` almost evenly: a multiple of `multiple` unless it is all
 // of it.
@@ -37,12 +37,12 @@ int64_t TileOf(int64_t extent, int64_t wanted, int64_t multiple) {
 
 // Whether the lines of a column of a square map to so few sets of the L1 cache that they evict each other: the pitch of
 // the rows is close to a multiple of a large power of two.
-bool Crowded(int64_t pitch, int64_t lines) {
-  constexpr int64_t kSets = kWay / kLine, kHalfOfWays = 4;
+bool CausesSetConflicts(int64_t pitch, int64_t lines) {
+  constexpr int64_t kSets = kL1WayBytes / kLine, kHalfOfWays = 4;
   std::array<int8_t, kSets> used = {};
   int64_t most = 0;
   for (int64_t i = 0; i < lines; ++i) {
-    const int64_t set = (((i * pitch) % kWay + kWay) % kWay) / kLine;
+    const int64_t set = (((i * pitch) % kL1WayBytes + kL1WayBytes) % kL1WayBytes) / kLine;
     most = std::max<int64_t>(most, ++used[static_cast<size_t>(set)]);
   }
   return most > kHalfOfWays;
@@ -76,10 +76,11 @@ TransposePlan PlanTranspose(int64_t width, int64_t rows, int64_t columns, int64_
   const int64_t row_multiple = rows * width >= kLine ? kLine / width : std::max<int64_t>(16 / width, 1);
   const int64_t column_multiple = columns * width >= kLine ? kLine / width : p.vector / width;
   const int64_t others = std::max<int64_t>(result_bytes / std::max<int64_t>(rows * columns * width, 1), 1);
-  const bool far = result_bytes > kFarResult;
+  const bool far = result_bytes > kMaxCachedResultBytes;
   // Long pieces on both sides suit DRAM; small tiles keep their lines in the cache.
   int64_t row_bytes, column_bytes, least_bytes = 4 * kLine;
-  const bool direct = !far && !Crowded(source_pitch, kLine / width) && !Crowded(target_pitch, kLine / width);
+  const bool direct =
+      !far && !CausesSetConflicts(source_pitch, kLine / width) && !CausesSetConflicts(target_pitch, kLine / width);
   if (direct) {
     row_bytes = 16 * kLine;  // reads ahead in the rows of the source while they are cached
     column_bytes = 2 * kLine;
@@ -89,7 +90,7 @@ TransposePlan PlanTranspose(int64_t width, int64_t rows, int64_t columns, int64_
   }
   // With such rows a register's worth of columns does not stay in the L1 cache until all parts of its lines are read,
   // so lines are copied to scratch memory.
-  const bool copied = !direct && width <= (far ? 2 : 1) && Crowded(source_pitch, p.vector / width);
+  const bool copied = !direct && width <= (far ? 2 : 1) && CausesSetConflicts(source_pitch, p.vector / width);
   if (copied && far) {
     // If pieces start inside cache lines, longer ones share fewer of them.
     const bool lines = source_pitch % kLine == 0;
@@ -115,10 +116,10 @@ TransposePlan PlanTranspose(int64_t width, int64_t rows, int64_t columns, int64_
   if (far) {
     // Lines whose distance is a multiple of a large power of two share a few sets of the L2 cache. Prefetches at most
     // half of what eight ways of those sets hold, or the few lines that are copied next.
-    const int64_t together = 8 * (kSecondWay / std::gcd(source_pitch, kSecondWay)) / 2;
+    const int64_t together = 8 * (kL2WayBytes / std::gcd(source_pitch, kL2WayBytes)) / 2;
     const int64_t step = p.vector / width;
-    const int64_t wanted = width > 2 ? RoundUp(CeilDiv(kAhead, p.tile_rows * width), step) : kAheadRows;
-    p.ahead = copied ? kAheadOfCopy : std::min({wanted, p.tile_columns, together});
+    const int64_t wanted = width > 2 ? RoundUp(CeilDiv(kPrefetchBytes, p.tile_rows * width), step) : kPrefetchRows;
+    p.ahead = copied ? kPrefetchRowsOfCopy : std::min({wanted, p.tile_columns, together});
     if (!copied && p.ahead < step) p.ahead = 0;
   }
   return p;

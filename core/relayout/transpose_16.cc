@@ -5,7 +5,7 @@
 namespace backplane::transpose {
 
 void Tile16(const TransposePlan& plan, const char* source, char* target, int64_t row, int64_t column, char* scratch) {
-  AnyTile(plan, source, target, row, column, scratch);
+  TransposeTileOfAnyWidth(plan, source, target, row, column, scratch);
 }
 
 }  // namespace backplane::transpose

@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kLine = 64;  // bytes of a cache line
 constexpr int64_t kVector = BP_TRANSPOSE_BYTES;
 
-BP_ALWAYS_INLINE int64_t Least(int64_t a, int64_t b) { return a < b ? a : b; }
+BP_ALWAYS_INLINE int64_t Min(int64_t a, int64_t b) { return a < b ? a : b; }
 
 template <int kWidth>
 struct Element {
@@ -35,7 +35,7 @@ using Vector = __m128i;
 BP_ALWAYS_INLINE Vector Lanes(const char* p, int64_t) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
 BP_ALWAYS_INLINE Vector Load(const char* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
 BP_ALWAYS_INLINE void Store(char* p, Vector v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), v); }
-BP_ALWAYS_INLINE void StorePast(char* p, Vector v) { _mm_stream_si128(reinterpret_cast<__m128i*>(p), v); }
+BP_ALWAYS_INLINE void StoreNonTemporal(char* p, Vector v) { _mm_stream_si128(reinterpret_cast<__m128i*>(p), v); }
 #define BP_UNPACK(side, bits) _mm_unpack##side##_epi##bits(a, b)
 #elif BP_TRANSPOSE_BYTES == 32
 using Vector = __m256i;
@@ -46,7 +46,7 @@ BP_ALWAYS_INLINE Vector Lanes(const char* p, int64_t step) {
 }
 BP_ALWAYS_INLINE Vector Load(const char* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
 BP_ALWAYS_INLINE void Store(char* p, Vector v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v); }
-BP_ALWAYS_INLINE void StorePast(char* p, Vector v) { _mm256_stream_si256(reinterpret_cast<__m256i*>(p), v); }
+BP_ALWAYS_INLINE void StoreNonTemporal(char* p, Vector v) { _mm256_stream_si256(reinterpret_cast<__m256i*>(p), v); }
 #define BP_UNPACK(side, bits) _mm256_unpack##side##_epi##bits(a, b)
 #else
 using Vector = __m512i;
@@ -58,7 +58,7 @@ BP_ALWAYS_INLINE Vector Lanes(const char* p, int64_t step) {
 }
 BP_ALWAYS_INLINE Vector Load(const char* p) { return _mm512_loadu_si512(p); }
 BP_ALWAYS_INLINE void Store(char* p, Vector v) { _mm512_storeu_si512(p, v); }
-BP_ALWAYS_INLINE void StorePast(char* p, Vector v) { _mm512_stream_si512(reinterpret_cast<__m512i*>(p), v); }
+BP_ALWAYS_INLINE void StoreNonTemporal(char* p, Vector v) { _mm512_stream_si512(reinterpret_cast<__m512i*>(p), v); }
 #define BP_UNPACK(side, bits) _mm512_unpack##side##_epi##bits(a, b)
 #endif
 
@@ -168,17 +168,18 @@ __attribute__((noinline)) void TransposeColumns(const char* source, int64_t pitc
 
 // Transposes directly to the target, in squares with a cache line's side, which stay in the L1 cache on both sides.
 template <int kWidth>
-void Direct(const char* source, int64_t pitch, char* target, int64_t target_pitch, int64_t rows, int64_t columns) {
+void TransposeDirectly(const char* source, int64_t pitch, char* target, int64_t target_pitch, int64_t rows,
+                       int64_t columns) {
 #ifdef __SSE2__
   constexpr int64_t kRows = 16 / kWidth, kColumns = kVector / kWidth;
   constexpr int64_t kSquare = kLine / kWidth > kColumns ? kLine / kWidth : kColumns;
   if (HasBlocks<kWidth>(rows, columns)) {
     for (int64_t j0 = 0; j0 < columns; j0 += kSquare) {
-      const int64_t j1 = Least(j0 + kSquare, columns);
+      const int64_t j1 = Min(j0 + kSquare, columns);
       for (int64_t i0 = 0; i0 < rows; i0 += kSquare) {
-        const int64_t i1 = Least(i0 + kSquare, rows), begin = i1 - i0 < kRows ? i1 - kRows : i0;
+        const int64_t i1 = Min(i0 + kSquare, rows), begin = i1 - i0 < kRows ? i1 - kRows : i0;
         for (int64_t j = j0; j < j1; j += kColumns) {
-          const int64_t at = Least(j, columns - kColumns);
+          const int64_t at = Min(j, columns - kColumns);
           TransposeColumns<kWidth>(source + at * pitch, pitch, target + at * kWidth, target_pitch, begin, i1, nullptr,
                                    0);
         }
@@ -207,23 +208,23 @@ BP_ALWAYS_INLINE void CopyBytes(const char* source, char* target, int64_t bytes)
 
 // Transposes through scratch memory: reads long pieces and writes long runs.
 template <int kWidth>
-void Staged(const TransposePlan& plan, const char* source, char* target, int64_t rows, int64_t columns,
-            int64_t columns_left, bool first, bool more_rows, char* tile) {
+void TransposeStaged(const TransposePlan& plan, const char* source, char* target, int64_t rows, int64_t columns,
+                     int64_t columns_left, bool first, bool more_rows, char* tile) {
   const int64_t pitch = plan.source_pitch, tile_pitch = plan.tile_pitch;
   // If the target's lines are not aligned with the tile, the tile writes all lines that start in it.
   const bool non_temporal = plan.non_temporal != 0;
   int64_t staged = columns;
   if (non_temporal && (plan.target_pitch % kLine != 0 || reinterpret_cast<uint64_t>(target) % kLine != 0))
-    staged = Least(columns + kLine / kWidth, columns_left);
+    staged = Min(columns + kLine / kWidth, columns_left);
   const int64_t row_bytes = rows * kWidth;
 #ifdef __SSE2__
   constexpr int64_t kColumns = kVector / kWidth;
   if (HasBlocks<kWidth>(rows, staged)) {
     char* copies = tile + plan.tile_rows * tile_pitch;
     for (int64_t j0 = 0; j0 < staged; j0 += kColumns) {
-      const int64_t j = Least(j0, staged - kColumns);
+      const int64_t j = Min(j0, staged - kColumns);
       const char* from = source + j * pitch;
-      const char* prefetch = source + Least(j + plan.ahead, staged - kColumns) * pitch;
+      const char* prefetch = source + Min(j + plan.ahead, staged - kColumns) * pitch;
       if (plan.source_tile != 0) {
         for (int64_t k = 0; k < kColumns; ++k) {
           if (plan.ahead > 0) {
@@ -247,7 +248,7 @@ void Staged(const TransposePlan& plan, const char* source, char* target, int64_t
   const int64_t next_rows = more_rows && plan.ahead > 0 ? (plan.ahead + rows - 1) / rows : 0;
   const int64_t bytes = columns * kWidth;
   for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t k = i * next_rows; k < Least((i + 1) * next_rows, columns); ++k) {
+    for (int64_t k = i * next_rows; k < Min((i + 1) * next_rows, columns); ++k) {
       const char* next = source + k * pitch + row_bytes;
       for (int64_t at = 0; at < row_bytes; at += kLine) __builtin_prefetch(next + at, 0, 2);
     }
@@ -259,11 +260,11 @@ void Staged(const TransposePlan& plan, const char* source, char* target, int64_t
       const auto before_line = [](const char* p) {
         return static_cast<int64_t>(-reinterpret_cast<uint64_t>(p) % static_cast<uint64_t>(kLine));
       };
-      const int64_t end = Least(bytes + before_line(to + bytes), columns_left * kWidth);
-      int64_t at = Least(before_line(to), end);
+      const int64_t end = Min(bytes + before_line(to + bytes), columns_left * kWidth);
+      int64_t at = Min(before_line(to), end);
       if (first) CopyBytes(from, to, at);
       for (; at + kLine <= end; at += kLine) {
-        for (int64_t k = 0; k < kLine; k += kVector) StorePast(to + at + k, Load(from + at + k));
+        for (int64_t k = 0; k < kLine; k += kVector) StoreNonTemporal(to + at + k, Load(from + at + k));
       }
       if (at < end) CopyBytes(from + at, to + at, end - at);
       continue;
@@ -275,17 +276,18 @@ void Staged(const TransposePlan& plan, const char* source, char* target, int64_t
 
 template <int kWidth>
 void Tile(const TransposePlan& plan, const char* source, char* target, int64_t row, int64_t column, char* scratch) {
-  const int64_t rows = Least(plan.tile_rows, plan.rows - row), left = plan.columns - column;
-  const int64_t columns = Least(plan.tile_columns, left);
+  const int64_t rows = Min(plan.tile_rows, plan.rows - row), left = plan.columns - column;
+  const int64_t columns = Min(plan.tile_columns, left);
   source += row * kWidth + column * plan.source_pitch;
   target += row * plan.target_pitch + column * kWidth;
-  if (plan.tile_pitch == 0) return Direct<kWidth>(source, plan.source_pitch, target, plan.target_pitch, rows, columns);
-  Staged<kWidth>(plan, source, target, rows, columns, left, column == 0, row + rows + plan.tile_rows <= plan.rows,
-                 scratch);
+  if (plan.tile_pitch == 0)
+    return TransposeDirectly<kWidth>(source, plan.source_pitch, target, plan.target_pitch, rows, columns);
+  TransposeStaged<kWidth>(plan, source, target, rows, columns, left, column == 0,
+                          row + rows + plan.tile_rows <= plan.rows, scratch);
 }
 
-BP_ALWAYS_INLINE void AnyTile(const TransposePlan& plan, const char* source, char* target, int64_t row, int64_t column,
-                              char* scratch) {
+BP_ALWAYS_INLINE void TransposeTileOfAnyWidth(const TransposePlan& plan, const char* source, char* target, int64_t row,
+                                              int64_t column, char* scratch) {
   switch (plan.width) {
     case 1:
       return Tile<1>(plan, source, target, row, column, scratch);

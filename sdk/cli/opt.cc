@@ -46,7 +46,7 @@ absl::StatusOr<std::vector<Step>> RunPasses(const OptOptions& o, Module* module)
   std::vector<Step> steps;
   auto run = [&](Pass& pass) -> absl::StatusOr<bool> {
     const auto start = std::chrono::steady_clock::now();
-    BP_ASSIGN_OR_RETURN(const bool disabled, debugging.Disables(pass));
+    BP_ASSIGN_OR_RETURN(const bool disabled, debugging.IsDisabled(pass));
     BP_ASSIGN_OR_RETURN(const bool changed, RunPass(pass, module, /*verify=*/true, debugging));
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
     steps.push_back({std::string(pass.name()), changed, disabled, Count(*module), took.count(),

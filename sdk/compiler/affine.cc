@@ -95,7 +95,7 @@ void SplitByDivisor(const Affine& e, int64_t c, Affine& quotient, Affine& rest) 
 
 }  // namespace
 
-void VarTable::NoteSplit(const Affine& rest, int64_t c) {
+void VarTable::RecordSplit(const Affine& rest, int64_t c) {
   for (const Term& t : rest.terms) {
     const VarDef& d = defs_[t.var];
     if (d.kind != VarKind::kLoop || t.coef <= 0 || c % t.coef != 0) continue;
@@ -110,7 +110,7 @@ Affine VarTable::FloorDiv(const Affine& e, int64_t c) {
   SplitByDivisor(e, c, quotient, rest);
   auto [lo, hi] = Range(rest);
   if (lo >= 0 && hi < c) return quotient;
-  NoteSplit(rest, c);
+  RecordSplit(rest, c);
   // A factor common to all terms and the divisor goes out: floor((g x + k) / (g c)) = floor(x / c) for 0 <= k < g.
   int64_t g = c;
   for (const Term& t : rest.terms) g = std::gcd(g, t.coef);
@@ -130,7 +130,7 @@ Affine VarTable::Mod(const Affine& e, int64_t c) {
   SplitByDivisor(e, c, quotient, rest);
   auto [lo, hi] = Range(rest);
   if (lo >= 0 && hi < c) return rest;
-  NoteSplit(rest, c);
+  RecordSplit(rest, c);
   return Affine::Var(Derived(VarKind::kMod, rest, c, 0, c - 1));
 }
 

@@ -111,7 +111,7 @@ class VarTable {
 
  private:
   VarId Derived(VarKind kind, const Affine& e, int64_t c, int64_t lo, int64_t hi);
-  void NoteSplit(const Affine& rest, int64_t c);
+  void RecordSplit(const Affine& rest, int64_t c);
   std::vector<VarDef> defs_;
   std::map<std::tuple<VarKind, Affine, int64_t, int64_t>, VarId> derived_;
   std::map<std::tuple<const Instruction*, bool, int64_t, int64_t, std::vector<Affine>>, VarId> runtime_;

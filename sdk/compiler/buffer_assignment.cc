@@ -165,7 +165,7 @@ class Assigner {
         RETURN_IF_ERROR(VisitConditional(i, at, leaves));
         break;
       case Opcode::kCall:
-        if (StaysCall(*i)) {
+        if (IsMarkedNotInlineable(*i)) {
           RETURN_IF_ERROR(VisitCall(i, leaves));
           break;
         }
@@ -305,7 +305,7 @@ class Assigner {
   }
 
   // Whether `ending` may hand its memory to `starting`, which is defined where `ending` is used last.
-  bool HandsOver(const Value& ending, ValueId ending_id, const Value& starting) const {
+  bool CanReuseMemory(const Value& ending, ValueId ending_id, const Value& starting) const {
     if (starting.definer == nullptr) return true;  // loop state takes its initial value, results take the state
     if (starting.bytes > ending.bytes) return false;
     bool found = false;
@@ -326,8 +326,8 @@ class Assigner {
         const Value& u = values_[x];
         const Value& v = values_[y];
         if (u.last < v.def || v.last < u.def) continue;
-        if (u.last == v.def && u.def < v.def && HandsOver(u, x, v)) continue;
-        if (v.last == u.def && v.def < u.def && HandsOver(v, y, u)) continue;
+        if (u.last == v.def && u.def < v.def && CanReuseMemory(u, x, v)) continue;
+        if (v.last == u.def && v.def < u.def && CanReuseMemory(v, y, u)) continue;
         return false;
       }
     }

@@ -101,7 +101,7 @@ Instruction* LegalConvolution(const ContractionRules& rules, Computation* c, Ins
 }
 
 // The same products with the operands exchanged: batch dims, then the columns, then the rows.
-Instruction* Exchanged(Computation* c, Instruction* dot) {
+Instruction* SwapOperands(Computation* c, Instruction* dot) {
   const DotDimensions& d = dot->dot_dims();
   Attributes attrs = dot->attrs();
   attrs.Set(AttrId::kDotDims, DotDimensions{d.rhs_batch, d.lhs_batch, d.rhs_contracting, d.lhs_contracting});
@@ -140,7 +140,7 @@ Instruction* PermutedDot(Computation* c, Instruction* transpose) {
     for (int64_t& p : permutation) {
       if (p >= batch) p = p < batch + rows ? p + columns : p - rows;
     }
-    dot = Exchanged(c, dot);
+    dot = SwapOperands(c, dot);
     if (!CanWritePermuted(*dot, permutation)) return nullptr;  // the exchanged one is unused: removed as dead
   }
   if (std::is_sorted(permutation.begin(), permutation.end())) return dot;

@@ -58,7 +58,7 @@ Instruction* RowMajor(Computation* c, Instruction* x, const Shape& layout) {
 }
 
 // Users of the call's tuple get a tuple of its elements instead, whose layouts can then be changed one by one.
-bool TakeApart(Computation* c, Instruction* call) {
+bool SplitCallResult(Computation* c, Instruction* call) {
   std::vector<Instruction*> tuple_users;
   for (Instruction* u : call->users()) {
     if (!u->Is(Opcode::kGetTupleElement)) tuple_users.push_back(u);
@@ -88,7 +88,7 @@ absl::StatusOr<bool> CustomCall(Computation* c, Instruction* call) {
   }
   const Shape shape = call->shape();
   if (shape.IsTuple() && std::any_of(shape.tuple_shapes().begin(), shape.tuple_shapes().end(), NeedsOrder))
-    changed |= TakeApart(c, call);
+    changed |= SplitCallResult(c, call);
   std::vector<Instruction*> users(call->users().begin(), call->users().end());
   if (shape.IsTuple()) {
     for (Instruction* u : users) {

@@ -85,7 +85,7 @@ absl::StatusOr<Value> PartsOf(Builder& b, Value x, int64_t d, int64_t which) {
 }
 
 // Real and imaginary part as a further, last dimension.
-absl::StatusOr<Value> BothParts(Builder& b, Value x) {
+absl::StatusOr<Value> StackComplexParts(Builder& b, Value x) {
   std::vector<Value> parts;
   std::vector<int64_t> dims(x->shape().dimensions().begin(), x->shape().dimensions().end());
   dims.push_back(1);
@@ -98,7 +98,7 @@ absl::StatusOr<Value> BothParts(Builder& b, Value x) {
 }
 
 absl::StatusOr<Value> ComplexBits(Builder& b, const Instruction& i, Value x) {
-  ASSIGN_OR_RETURN(Value parts, BothParts(b, x));  // [..., 2]
+  ASSIGN_OR_RETURN(Value parts, StackComplexParts(b, x));  // [..., 2]
   const PrimitiveType to = ComplexPart(i.shape().element_type());
   std::vector<int64_t> dims(parts->shape().dimensions().begin(), parts->shape().dimensions().end());
   if (BitWidth(to) > BitWidth(parts->shape().element_type())) {

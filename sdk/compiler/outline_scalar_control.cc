@@ -51,7 +51,7 @@ Instruction* MakeFusionOf(Instruction* i) {
 absl::StatusOr<bool> OutlineScalarControl::RunOn(Computation* c) {
   bool changed = false;
   for (Instruction* i : c->Snapshot()) {
-    if (!i->Is(Opcode::kWhile) && !i->Is(Opcode::kConditional) && !StaysCall(*i)) continue;
+    if (!i->Is(Opcode::kWhile) && !i->Is(Opcode::kConditional) && !IsMarkedNotInlineable(*i)) continue;
     if (i->shape().IsTuple() && i->shape().tuple_size() == 0) continue;
     if (!i->Is(Opcode::kCall) && can_emit_(*i) && SizeOf(i) <= kMaxLoopInstructions) {
       Replace(i, MakeFusionOf(i));

@@ -105,7 +105,7 @@ absl::Status DissolveFusions(Module* module, const TargetFacts& target) {
 
 bool IsFullyInterpreted(const Module& module) {
   const Instruction* root = module.entry()->root();
-  return root->Is(Opcode::kCall) && !StaysCall(*root);
+  return root->Is(Opcode::kCall) && !IsMarkedNotInlineable(*root);
 }
 
 absl::Status SimplifyForTarget(Module* module, const TargetFacts& target, std::vector<std::string>* log) {

@@ -11,7 +11,7 @@ namespace backplane::compiler {
 namespace {
 
 // Instructions whose slots are those of their operands, or which have none.
-bool OnlyNamesValues(const Instruction& i) {
+bool OwnsNoSlot(const Instruction& i) {
   switch (i.opcode()) {
     case Opcode::kParameter:
     case Opcode::kConstant:
@@ -47,8 +47,8 @@ class ScheduleBuilder {
   }
 
   void AddInstruction(const Instruction& i, StepSequence& steps) {
-    if (OnlyNamesValues(i)) return;
-    if (StaysCall(i)) {
+    if (OwnsNoSlot(i)) return;
+    if (IsMarkedNotInlineable(i)) {
       calls_.push_back(&i);
       AddComputation(*i.called(0), steps);
       calls_.pop_back();

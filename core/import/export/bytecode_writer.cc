@@ -77,7 +77,7 @@ class Writer {
   }
 
  private:
-  absl::Status TooOld(absl::string_view what) const {
+  absl::Status VersionTooOldError(absl::string_view what) const {
     return absl::UnimplementedError(absl::StrCat("stablehlo export: ", what, " has no form in version ", name_));
   }
 
@@ -152,7 +152,7 @@ class Writer {
       case TypeKind::kScalar: {
         for (const ScalarRow& row : kScalars) {
           if (row.kind != t->element) continue;
-          if (version_ < row.since) return TooOld(absl::StrCat("type ", TypeToString(t)));
+          if (version_ < row.since) return VersionTooOldError(absl::StrCat("type ", TypeToString(t)));
           return tables_.Type(Tables::kVhlo, p.Varint(row.code));
         }
         return absl::InternalError(absl::StrCat("scalar type ", TypeToString(t)));
@@ -192,7 +192,7 @@ class Writer {
       case TypeKind::kToken:
         return tables_.Type(Tables::kVhlo, p.Varint(22));
       case TypeKind::kNone:
-        if (version_ < 1006) return TooOld("type none");
+        if (version_ < 1006) return VersionTooOldError("type none");
         return tables_.Type(Tables::kVhlo, p.Varint(33));
       case TypeKind::kQuantized: {
         const SourceQuantization& q = *t->quantization;
@@ -208,7 +208,7 @@ class Writer {
           p.Signed(bits(q.scales[0])).Signed(q.zero_points[0]).Signed(q.storage_min).Signed(q.storage_max);
           return tables_.Type(Tables::kVhlo, p);
         }
-        if (version_ < 18) return TooOld("quantization per axis");
+        if (version_ < 18) return VersionTooOldError("quantization per axis");
         p.Varint(static_cast<uint64_t>(q.axis)).Signed(q.storage_min).Signed(q.storage_max).Varint(q.scales.size());
         for (double s : q.scales) p.Signed(bits(s));
         p.Varint(q.zero_points.size());
@@ -327,7 +327,7 @@ class Writer {
           .Signed(static_cast<int64_t>(a->Find("rtol")->bits));
       return tables_.Attr(Tables::kVhlo, p.Signed(a->Find("ulps")->integer).Attr(mode));
     }
-    if (name == "replica_groups") return TooOld("a list of replica groups by mesh axes");
+    if (name == "replica_groups") return VersionTooOldError("a list of replica groups by mesh axes");
     p.Varint(6).Varint(a->entries.size());
     for (const SourceNamedAttr& e : a->entries) {
       ASSIGN_OR_RETURN(int value, Attr(e.name, e.value));
@@ -393,7 +393,7 @@ class Writer {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<const OpForm*> FormOf(const SourceOp& op) {
+  absl::StatusOr<const OpForm*> FindForm(const SourceOp& op) {
     absl::string_view name = op.name;
     if (!absl::ConsumePrefix(&name, "stablehlo.") && !absl::ConsumePrefix(&name, "func.")) {
       return absl::UnimplementedError(absl::StrCat("stablehlo export: ", op.name, " has no form in an artifact"));
@@ -401,11 +401,11 @@ class Writer {
     for (const OpForm& f : AllVhloForms()) {
       if (name == f.name && f.since <= version_ && (f.until == 0 || version_ <= f.until)) return &f;
     }
-    return TooOld(op.name);
+    return VersionTooOldError(op.name);
   }
 
   // Whether the op means the same without the attribute.
-  static bool SaysNothing(absl::string_view name, const SourceAttr* a) {
+  static bool IsDefaultAttribute(absl::string_view name, const SourceAttr* a) {
     if (name == "result_accuracy") return a->Find("mode")->text == "DEFAULT";
     if (a->kind == AttrKind::kType) return a->type->kind == TypeKind::kNone;
     if (a->kind == AttrKind::kBool) return a->integer == 0;
@@ -415,9 +415,9 @@ class Writer {
   }
 
   // What newer versions allow in an op of the same form.
-  absl::Status CheckMeaning(const SourceOp& op) {
+  absl::Status CheckVersionAllows(const SourceOp& op) {
     if (op.name == "stablehlo.custom_call" && version_ < 1003 && op.Find("backend_config")->kind == AttrKind::kDict) {
-      return TooOld("stablehlo.custom_call with a dictionary");
+      return VersionTooOldError("stablehlo.custom_call with a dictionary");
     }
     absl::string_view name = op.name;
     absl::ConsumePrefix(&name, "stablehlo.");
@@ -426,7 +426,7 @@ class Writer {
     for (size_t i = 0; reduces && version_ < 17 && i < op.results.size(); ++i) {
       const SourceType *from = op.operands[i]->type->inner, *to = op.results[i].type->inner;
       if (from != nullptr && to != nullptr && !SameType(from, to)) {
-        return TooOld(absl::StrCat(op.name, " that changes the element type"));
+        return VersionTooOldError(absl::StrCat(op.name, " that changes the element type"));
       }
     }
     return absl::OkStatus();
@@ -434,12 +434,12 @@ class Writer {
 
   // `level`: nesting of the region the op stands in; `base`: values known there.
   absl::Status Op(const SourceOp& op, int level, int64_t base, Payload* out) {
-    ASSIGN_OR_RETURN(const OpForm* form, FormOf(op));
-    RETURN_IF_ERROR(CheckMeaning(op));
+    ASSIGN_OR_RETURN(const OpForm* form, FindForm(op));
+    RETURN_IF_ERROR(CheckVersionAllows(op));
     if (!form->operands.Fits(op.operands.size()) || !form->results.Fits(op.results.size()) ||
         !form->regions.Fits(op.regions.size())) {
-      return TooOld(absl::StrCat(op.name, " with ", op.operands.size(), " operands, ", op.results.size(),
-                                 " results and ", op.regions.size(), " regions"));
+      return VersionTooOldError(absl::StrCat(op.name, " with ", op.operands.size(), " operands, ", op.results.size(),
+                                             " results and ", op.regions.size(), " regions"));
     }
     const std::vector<absl::string_view> own = SplitNames(form->attributes);
     const OpForm* newest = FindNewestForm(op.name);
@@ -451,7 +451,7 @@ class Writer {
     std::vector<std::pair<absl::string_view, int>> entries;
     for (absl::string_view name : own) {
       const SourceAttr* a = op.Find(name);
-      if (a == nullptr) return TooOld(absl::StrCat(op.name, " without ", name));
+      if (a == nullptr) return VersionTooOldError(absl::StrCat(op.name, " without ", name));
       ASSIGN_OR_RETURN(int id, Attr(name, a));
       if (bytecode_ >= 5) {
         properties.Attr(id);
@@ -462,7 +462,7 @@ class Writer {
     for (const SourceNamedAttr& a : op.attributes) {
       if (has(own, a.name)) continue;
       if (has(known, a.name)) {
-        if (!SaysNothing(a.name, a.value)) return TooOld(absl::StrCat(op.name, " with ", a.name));
+        if (!IsDefaultAttribute(a.name, a.value)) return VersionTooOldError(absl::StrCat(op.name, " with ", a.name));
         continue;
       }
       ASSIGN_OR_RETURN(int id, Attr(a.name, a.value));

@@ -162,7 +162,7 @@ class Exporter {
   absl::StatusOr<const SourceValue*> ExpandScaledDot(Frame&, const Values& x, const Instruction&);
 
   // from_hlo_chlo.cc
-  absl::StatusOr<absl::string_view> Expanded(const Instruction&, absl::string_view name);
+  absl::StatusOr<absl::string_view> ExportExpansion(const Instruction&, absl::string_view name);
   absl::StatusOr<Bundle> PortableForm(Frame&, const Instruction&, const Values& operands, absl::string_view name,
                                       NamedAttrs attributes, std::vector<SourceRegion> regions);
   absl::StatusOr<Bundle> ExportRaggedDot(Frame&, const Instruction&);

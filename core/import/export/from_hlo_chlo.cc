@@ -11,7 +11,7 @@ namespace backplane::from_hlo {
 using stablehlo::ElementKind;
 
 // The instruction alone, as a program of simpler ones; it lives as long as the tree.
-absl::StatusOr<absl::string_view> Exporter::Expanded(const Instruction& i, absl::string_view name) {
+absl::StatusOr<absl::string_view> Exporter::ExportExpansion(const Instruction& i, absl::string_view name) {
   auto module = std::make_unique<Module>("expanded");
   Computation* c = module->AddComputation(std::string(name));
   std::vector<Instruction*> parameters;
@@ -40,7 +40,7 @@ absl::StatusOr<absl::string_view> Exporter::Expanded(const Instruction& i, absl:
 absl::StatusOr<Bundle> Exporter::PortableForm(Frame& frame, const Instruction& i, const Values& operands,
                                               absl::string_view name, NamedAttrs attributes,
                                               std::vector<SourceRegion> regions) {
-  ASSIGN_OR_RETURN(absl::string_view function, Expanded(i, absl::StrCat(name, ".impl")));
+  ASSIGN_OR_RETURN(absl::string_view function, ExportExpansion(i, absl::StrCat(name, ".impl")));
   const SourceAttr* symbol = stablehlo::MakeString(arena_, function);
   const int since = regions.empty() ? 19 : 1014;
   if (portable_version_ < since) return EmitFor(frame, i, "func.call", operands, {{"callee", symbol}});

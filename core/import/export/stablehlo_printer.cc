@@ -149,7 +149,7 @@ class Printer {
   }
 
   // The attributes that `skip` does not name; as ` {..}` when there are any.
-  absl::Status Rest(const SourceOp& op, const Names& skip, absl::string_view word = "") {
+  absl::Status PrintRemainingAttributes(const SourceOp& op, const Names& skip, absl::string_view word = "") {
     std::vector<std::string> all, more;
     std::string bad;
     if (!MlirAttributes(op, skip, &all, &more, &bad)) return Bad(op.name, bad);
@@ -204,13 +204,13 @@ class Printer {
     if (name == "func.return" || name == "stablehlo.return") {
       absl::StrAppend(&out_, name == "func.return" ? "return" : name, op.operands.empty() ? "" : " ",
                       Operands(op.operands));
-      RETURN_IF_ERROR(Rest(op, {}));
+      RETURN_IF_ERROR(PrintRemainingAttributes(op, {}));
       Types(" : ", op.operands);
       return true;
     }
     if (name == "func.call") {
       absl::StrAppend(&out_, "func.call ", MlirSymbol(op.Find("callee")->text), "(", Operands(op.operands), ")");
-      RETURN_IF_ERROR(Rest(op, {"callee"}));
+      RETURN_IF_ERROR(PrintRemainingAttributes(op, {"callee"}));
       absl::StrAppend(&out_, " : ", FunctionType(op));
       return true;
     }
@@ -218,7 +218,7 @@ class Printer {
     if (name == "constant") {
       if (!SameType(op.Find("value")->type, op.results[0].type)) return false;
       out_ += "stablehlo.constant";
-      RETURN_IF_ERROR(Rest(op, {"value"}));
+      RETURN_IF_ERROR(PrintRemainingAttributes(op, {"value"}));
       out_ += ' ';
       if (!AppendMlirAttribute(op.Find("value"), false, &out_)) return Bad(op.name, "value");
       return true;
@@ -226,7 +226,7 @@ class Printer {
     if (name == "optimization_barrier") {
       if (op.operands.empty()) return false;
       absl::StrAppend(&out_, op.name);
-      RETURN_IF_ERROR(Rest(op, {}));
+      RETURN_IF_ERROR(PrintRemainingAttributes(op, {}));
       absl::StrAppend(&out_, " ", Operands(op.operands));
       Types(" : ", op.operands);
       return true;
@@ -238,7 +238,7 @@ class Printer {
     if (name == "while") return While(op, depth);
     const char* format = ShortFormat(op.name);
     if (format == nullptr || !op.regions.empty()) return false;
-    return ByFormat(op, name, format);
+    return PrintByFormat(op, name, format);
   }
 
   void Types(absl::string_view before, absl::Span<const SourceValue* const> values) {
@@ -256,7 +256,7 @@ class Printer {
   }
 
   // The words of a format are explained where the parser reads them (text_short_forms.cc).
-  absl::StatusOr<bool> ByFormat(const SourceOp& op, absl::string_view name, absl::string_view format) {
+  absl::StatusOr<bool> PrintByFormat(const SourceOp& op, absl::string_view name, absl::string_view format) {
     absl::StrAppend(&out_, op.name);
     size_t next = 0;
     Names used;
@@ -272,7 +272,7 @@ class Printer {
       } else if (word == "V") {
         for (; next < op.operands.size(); ++next) absl::StrAppend(&out_, " ", Name(op.operands[next]), ",");
       } else if (word == "A") {
-        RETURN_IF_ERROR(Rest(op, used));
+        RETURN_IF_ERROR(PrintRemainingAttributes(op, used));
       } else if (word == "SLICE") {
         used.insert(used.end(), {"start_indices", "limit_indices", "strides"});
         ASSIGN_OR_RETURN(std::vector<int64_t> start, DenseIntegers(op.Find("start_indices")));
@@ -330,7 +330,7 @@ class Printer {
     if (!op.regions.empty()) return false;
     absl::StrAppend(&out_, op.name, " ", MlirString(op.Find("name")->text), op.operands.empty() ? "" : " ",
                     Operands(op.operands));
-    RETURN_IF_ERROR(Rest(op, {"name"}));
+    RETURN_IF_ERROR(PrintRemainingAttributes(op, {"name"}));
     absl::StrAppend(&out_, " : ", FunctionType(op));
     return true;
   }
@@ -372,7 +372,7 @@ class Printer {
         }
       }
     }
-    RETURN_IF_ERROR(Rest(op, skip));
+    RETURN_IF_ERROR(PrintRemainingAttributes(op, skip));
     absl::StrAppend(&out_, " : ", FunctionType(op));
     return true;
   }
@@ -397,17 +397,17 @@ class Printer {
                     "], lhs_dilate = ", IntegerList(op.Find("lhs_dilation")),
                     ", rhs_dilate = ", IntegerList(op.Find("rhs_dilation")), ", reverse = [",
                     absl::StrJoin(reversal, ", ", [](std::string* s, int64_t r) { *s += r ? "true" : "false"; }), "]}");
-    RETURN_IF_ERROR(
-        Rest(op, {"dimension_numbers", "input_batch_dimension", "input_feature_dimension", "input_spatial_dimensions",
-                  "kernel_input_feature_dimension", "kernel_output_feature_dimension", "kernel_spatial_dimensions",
-                  "output_batch_dimension", "output_feature_dimension", "output_spatial_dimensions", "padding",
-                  "window_reversal", "window_strides", "lhs_dilation", "rhs_dilation"}));
+    RETURN_IF_ERROR(PrintRemainingAttributes(
+        op, {"dimension_numbers", "input_batch_dimension", "input_feature_dimension", "input_spatial_dimensions",
+             "kernel_input_feature_dimension", "kernel_output_feature_dimension", "kernel_spatial_dimensions",
+             "output_batch_dimension", "output_feature_dimension", "output_spatial_dimensions", "padding",
+             "window_reversal", "window_strides", "lhs_dilation", "rhs_dilation"}));
     absl::StrAppend(&out_, " : ", FunctionType(op));
     return true;
   }
 
   // Whether the body is one commutative operation on its two arguments, in order.
-  static const SourceOp* Applied(const SourceOp& op) {
+  static const SourceOp* FindCommutativeBodyOp(const SourceOp& op) {
     static constexpr absl::string_view kCommutative[] = {"stablehlo.add",     "stablehlo.multiply", "stablehlo.maximum",
                                                          "stablehlo.minimum", "stablehlo.and",      "stablehlo.or",
                                                          "stablehlo.xor"};
@@ -436,10 +436,10 @@ class Printer {
     for (size_t i = 0; i < n; ++i) {
       absl::StrAppend(&out_, i ? ", " : "", "(", Name(op.operands[i]), " init: ", Name(op.operands[n + i]), ")");
     }
-    const SourceOp* applied = Applied(op);
+    const SourceOp* applied = FindCommutativeBodyOp(op);
     if (applied != nullptr) absl::StrAppend(&out_, " applies ", applied->name);
     absl::StrAppend(&out_, " across dimensions = ", IntegerList(op.Find("dimensions")));
-    RETURN_IF_ERROR(Rest(op, {"dimensions"}));
+    RETURN_IF_ERROR(PrintRemainingAttributes(op, {"dimensions"}));
     absl::StrAppend(&out_, " : ", FunctionType(op));
     if (applied != nullptr) return true;
     out_ += '\n';
@@ -468,7 +468,7 @@ class Printer {
     }
     out_ += ')';
     Types(" : ", op.operands);
-    RETURN_IF_ERROR(Rest(op, {}, " attributes"));
+    RETURN_IF_ERROR(PrintRemainingAttributes(op, {}, " attributes"));
     out_ += '\n';
     Indent(depth);
     out_ += "cond ";

@@ -79,7 +79,7 @@ class Reader {
     if (!first) local->second.second = nullptr;  // the lower bits alone name two
   }
 
-  absl::StatusOr<Instruction*> Earlier(int64_t id) const {
+  absl::StatusOr<Instruction*> FindDefined(int64_t id) const {
     Instruction* i = Find(id);
     if (i == nullptr) return absl::InvalidArgumentError(absl::StrCat("no instruction of id ", id, " before it"));
     return i;
@@ -93,7 +93,7 @@ class Reader {
     spec.name = in.name();
     ASSIGN_OR_RETURN(spec.shape, ShapeFromProto(in.shape()));
     for (int64_t id : in.operand_ids()) {
-      ASSIGN_OR_RETURN(Instruction * operand, Earlier(id));
+      ASSIGN_OR_RETURN(Instruction * operand, FindDefined(id));
       spec.operands.push_back(operand);
     }
     for (int64_t id : in.called_computation_ids()) {
@@ -133,7 +133,7 @@ class Reader {
     const bool is_attribute = i->attrs().Has(AttrId::kOpaque) || i->attrs().Has(AttrId::kFfiAttributes);
     if (!is_attribute && !in.backend_config().empty()) i->set_backend_config(in.backend_config());
     for (int64_t id : in.control_predecessor_ids()) {
-      ASSIGN_OR_RETURN(Instruction * p, Earlier(id));
+      ASSIGN_OR_RETURN(Instruction * p, FindDefined(id));
       i->AddControlPredecessor(p);
     }
     if (i->Is(Opcode::kFusion)) {

@@ -201,7 +201,7 @@ class WireOutput {
     } else {
       if (v == T{} && !always) return;
       Varint(number << 3 | kVarint);
-      Varint(Extended(v));
+      Varint(SignExtend(v));
     }
   }
   template <typename T>
@@ -227,16 +227,16 @@ class WireOutput {
       Raw(values.data(), static_cast<size_t>(values.size()) * sizeof(T));
     } else {
       size_t size = 0;
-      for (T v : values) size += VarintSize(Extended(v));
+      for (T v : values) size += VarintSize(SignExtend(v));
       Varint(size);
-      for (T v : values) Varint(Extended(v));
+      for (T v : values) Varint(SignExtend(v));
     }
   }
   size_t size() const { return size_; }
 
  private:
   template <typename T>
-  static uint64_t Extended(T v) {  // negative numbers are sign-extended to 64 bits
+  static uint64_t SignExtend(T v) {  // negative numbers are sign-extended to 64 bits
     return std::is_signed_v<T> ? static_cast<uint64_t>(static_cast<int64_t>(v)) : static_cast<uint64_t>(v);
   }
   void Raw(const void* bytes, size_t size) {

@@ -99,7 +99,7 @@ absl::Status ReplicationToProto(HloLexer& lexer, proto::ParameterReplicationProt
 }
 
 // The fields of metadata that the IR keeps as text: key=value with blanks between.
-void MoreToProto(const std::string& text, proto::OpMetadataProto* out) {
+void MetadataTextToProto(const std::string& text, proto::OpMetadataProto* out) {
   HloLexer lexer(text);
   std::string rest;
   while (!lexer.AtEnd()) {
@@ -157,7 +157,7 @@ void MetadataToProto(const OpMetadata& m, bool tables, proto::OpMetadataProto* o
     out->set_source_file(m.source_file);
     out->set_source_line(m.source_line);
   }
-  if (!m.more.empty()) MoreToProto(m.more, out);
+  if (!m.more.empty()) MetadataTextToProto(m.more, out);
 }
 
 OpMetadata MetadataFromProto(const proto::OpMetadataProto& in) {

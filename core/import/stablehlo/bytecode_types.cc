@@ -9,19 +9,19 @@
 namespace backplane::stablehlo {
 namespace {
 
-// VHLO scalar type codes; kNot marks codes that are no scalars.
-constexpr int kNot = -1;
+// VHLO scalar type codes; kNotScalar marks codes that are no scalars.
+constexpr int kNotScalar = -1;
 constexpr int E(ElementKind kind) { return static_cast<int>(kind); }
 constexpr int kVhloScalars[] = {
     E(ElementKind::kBool),
-    kNot,
+    kNotScalar,
     E(ElementKind::kBF16),
     E(ElementKind::kF16),
     E(ElementKind::kF32),
     E(ElementKind::kF64),
     E(ElementKind::kF8E4M3FN),
     E(ElementKind::kF8E5M2),
-    kNot,
+    kNotScalar,
     E(ElementKind::kIndex),
     E(ElementKind::kI4),
     E(ElementKind::kI8),
@@ -33,20 +33,20 @@ constexpr int kVhloScalars[] = {
     E(ElementKind::kU16),
     E(ElementKind::kU32),
     E(ElementKind::kU64),
-    kNot,
-    kNot,
-    kNot,
-    kNot,
-    kNot,
-    kNot,
-    kNot,  // 20..26
+    kNotScalar,
+    kNotScalar,
+    kNotScalar,
+    kNotScalar,
+    kNotScalar,
+    kNotScalar,
+    kNotScalar,  // 20..26
     E(ElementKind::kF8E4M3FNUZ),
     E(ElementKind::kF8E5M2FNUZ),
     E(ElementKind::kF8E4M3B11FNUZ),
-    kNot,
+    kNotScalar,
     E(ElementKind::kI2),
     E(ElementKind::kU2),
-    kNot,
+    kNotScalar,
     E(ElementKind::kTF32),
     E(ElementKind::kF8E4M3),
     E(ElementKind::kF8E3M4),
@@ -170,7 +170,7 @@ const SourceType* BytecodeEntries::DecodeQuantized(ByteReader& in, bool per_axis
 }
 
 const SourceType* BytecodeEntries::DecodeVhloType(ByteReader& in, uint64_t code) {
-  if (code < sizeof(kVhloScalars) / sizeof(int) && kVhloScalars[code] != kNot) {
+  if (code < sizeof(kVhloScalars) / sizeof(int) && kVhloScalars[code] != kNotScalar) {
     return ScalarType(static_cast<ElementKind>(kVhloScalars[code]));
   }
   SourceType* t = nullptr;

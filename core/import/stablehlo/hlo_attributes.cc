@@ -54,8 +54,8 @@ std::string EnumTextOf(::backplane::AttrKind kind, int value) {
 
 // The number of the enumerator with this text in StableHLO; -1 when there is none. No enumeration has that many.
 int EnumNumber(::backplane::AttrKind kind, absl::string_view text) {
-  constexpr int kMost = 8;
-  for (int value = 0; value < kMost; ++value) {
+  constexpr int kMaxEnumerators = 8;
+  for (int value = 0; value < kMaxEnumerators; ++value) {
     if (!EnumText(kind, value).empty() && EnumTextOf(kind, value) == text) return value;
   }
   return -1;

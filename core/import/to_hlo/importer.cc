@@ -236,7 +236,7 @@ const Instruction* ResultValue(const Computation& entry, size_t i, size_t n) {
 }
 
 // The layout of a LayoutConstraint on a function's result; null when there is none.
-const SourceAttr* LayoutAsked(const SourceOp& function, size_t i) {
+const SourceAttr* FindLayoutConstraint(const SourceOp& function, size_t i) {
   const SourceBlock& body = function.regions[0].blocks[0];
   if (body.ops.empty() || i >= body.ops.back()->operands.size()) return nullptr;
   const SourceOp* made = body.ops.back()->operands[i]->op;
@@ -253,7 +253,7 @@ const SourceAttr* LayoutAsked(const SourceOp& function, size_t i) {
 }
 
 // For a result whose layout is free: a transposed value keeps the operand's memory order, and nothing is moved.
-void LeaveTransposed(const Instruction* value, Shape* shape) {
+void UseTransposedLayout(const Instruction* value, Shape* shape) {
   if (!value->Is(Opcode::kTranspose)) return;
   const Ints& permutation = value->dimensions();  // result dimension d is the operand's permutation[d]
   Layout layout;
@@ -334,12 +334,12 @@ absl::Status Importer::ImportResultAttributes(const SourceOp& function, const Sh
     const SourceAttr* mode = dictionary->Find("mhlo.layout_mode");
     if (mode && mode->kind == AttrKind::kString) {
       ASSIGN_OR_RETURN(layouts[i], WithLayoutMode(layouts[i], mode->text));
-      const SourceAttr* asked = mode->text == "auto" ? LayoutAsked(function, i) : nullptr;
+      const SourceAttr* asked = mode->text == "auto" ? FindLayoutConstraint(function, i) : nullptr;
       if (asked != nullptr && layouts[i].IsArray()) {
         ASSIGN_OR_RETURN(Ints order, stablehlo::DenseIntegers(asked));
         ASSIGN_OR_RETURN(layouts[i], WithLayoutMode(layouts[i], absl::StrCat("{", absl::StrJoin(order, ","), "}")));
       } else if (mode->text == "auto") {
-        LeaveTransposed(ResultValue(*module_->entry(), i, n), &layouts[i]);
+        UseTransposedLayout(ResultValue(*module_->entry(), i, n), &layouts[i]);
       }
       layout_given |= layouts[i].has_layout();
     }

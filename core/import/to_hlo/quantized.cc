@@ -154,45 +154,45 @@ enum class Use {
 };
 
 Use UseOf(absl::string_view op) {
-  static constexpr absl::string_view kMoving[] = {"stablehlo.broadcast",
-                                                  "stablehlo.broadcast_in_dim",
-                                                  "stablehlo.concatenate",
-                                                  "stablehlo.dynamic_gather",
-                                                  "stablehlo.dynamic_pad",
-                                                  "stablehlo.dynamic_broadcast_in_dim",
-                                                  "stablehlo.dynamic_reshape",
-                                                  "stablehlo.dynamic_slice",
-                                                  "stablehlo.dynamic_update_slice",
-                                                  "stablehlo.gather",
-                                                  "stablehlo.pad",
-                                                  "stablehlo.real_dynamic_slice",
-                                                  "stablehlo.reshape",
-                                                  "stablehlo.reverse",
-                                                  "stablehlo.set_dimension_size",
-                                                  "stablehlo.slice",
-                                                  "stablehlo.torch_index_select",
-                                                  "stablehlo.transpose"};
+  static constexpr absl::string_view kMovementOps[] = {"stablehlo.broadcast",
+                                                       "stablehlo.broadcast_in_dim",
+                                                       "stablehlo.concatenate",
+                                                       "stablehlo.dynamic_gather",
+                                                       "stablehlo.dynamic_pad",
+                                                       "stablehlo.dynamic_broadcast_in_dim",
+                                                       "stablehlo.dynamic_reshape",
+                                                       "stablehlo.dynamic_slice",
+                                                       "stablehlo.dynamic_update_slice",
+                                                       "stablehlo.gather",
+                                                       "stablehlo.pad",
+                                                       "stablehlo.real_dynamic_slice",
+                                                       "stablehlo.reshape",
+                                                       "stablehlo.reverse",
+                                                       "stablehlo.set_dimension_size",
+                                                       "stablehlo.slice",
+                                                       "stablehlo.torch_index_select",
+                                                       "stablehlo.transpose"};
   // And those with regions, and collectives.
-  static constexpr absl::string_view kPassing[] = {"func.call",
-                                                   "stablehlo.async_done",
-                                                   "stablehlo.bitcast_convert",
-                                                   "stablehlo.collective_reduce",
-                                                   "stablehlo.composite",
-                                                   "stablehlo.constant",
-                                                   "stablehlo.cross-replica-sum",
-                                                   "stablehlo.custom_call",
-                                                   "stablehlo.get_dimension_size",
-                                                   "stablehlo.get_tuple_element",
-                                                   "stablehlo.infeed",
-                                                   "stablehlo.optimization_barrier",
-                                                   "stablehlo.outfeed",
-                                                   "stablehlo.recv",
-                                                   "stablehlo.send",
-                                                   "stablehlo.tuple"};
-  for (absl::string_view name : kMoving) {
+  static constexpr absl::string_view kStorageOps[] = {"func.call",
+                                                      "stablehlo.async_done",
+                                                      "stablehlo.bitcast_convert",
+                                                      "stablehlo.collective_reduce",
+                                                      "stablehlo.composite",
+                                                      "stablehlo.constant",
+                                                      "stablehlo.cross-replica-sum",
+                                                      "stablehlo.custom_call",
+                                                      "stablehlo.get_dimension_size",
+                                                      "stablehlo.get_tuple_element",
+                                                      "stablehlo.infeed",
+                                                      "stablehlo.optimization_barrier",
+                                                      "stablehlo.outfeed",
+                                                      "stablehlo.recv",
+                                                      "stablehlo.send",
+                                                      "stablehlo.tuple"};
+  for (absl::string_view name : kMovementOps) {
     if (op == name) return Use::kMoves;
   }
-  for (absl::string_view name : kPassing) {
+  for (absl::string_view name : kStorageOps) {
     if (op == name) return Use::kStorage;
   }
   absl::string_view name = op;
@@ -201,7 +201,7 @@ Use UseOf(absl::string_view op) {
   return absl::StartsWith(op, "sdy.") ? Use::kStorage : Use::kFloats;
 }
 
-absl::Status CheckMove(const SourceOp& op) {
+absl::Status CheckSameQuantization(const SourceOp& op) {
   if (op.operands.empty() || op.results.empty()) return absl::OkStatus();
   const SourceQuantization *from = QuantizationOf(op.operands[0]->type), *to = QuantizationOf(op.results[0].type);
   bool same = (from == nullptr) == (to == nullptr);
@@ -233,7 +233,7 @@ bool TouchesQuantized(const SourceOp& op) {
 absl::Status Importer::ImportQuantized(Scope& scope, const SourceOp& op) {
   for (const SourceValue& v : op.results) RETURN_IF_ERROR(ConvertType(v.type).status());
   Use use = UseOf(op.name);
-  if (use == Use::kMoves) RETURN_IF_ERROR(CheckMove(op));
+  if (use == Use::kMoves) RETURN_IF_ERROR(CheckSameQuantization(op));
   if (use != Use::kFloats) return Dispatch(scope, op);
 
   // The same op on the floats: its quantized operands and results are replaced by values of the expressed type.

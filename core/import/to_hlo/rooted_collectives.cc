@@ -10,7 +10,7 @@ namespace backplane::to_hlo {
 
 namespace {
 
-constexpr int64_t kMostProcesses = 1 << 20;
+constexpr int64_t kMaxProcesses = 1 << 20;
 
 // The groups of an operation; its channel tells whether they are of replicas or of partitions.
 struct Groups {
@@ -59,7 +59,7 @@ absl::Status Importer::ImportRootedCollective(Scope& scope, const SourceOp& op) 
   // A host may pass the number of processes outside the program; the groups then tell the least number.
   if (processes == 1) {
     for (const Ints& group : rooted.groups) {
-      for (int64_t id : group) processes = std::max(processes, std::min(id + 1, kMostProcesses));
+      for (int64_t id : group) processes = std::max(processes, std::min(id + 1, kMaxProcesses));
     }
   }
   // Every process's index in its group.

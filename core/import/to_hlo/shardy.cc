@@ -39,7 +39,7 @@ int64_t RankOf(const Shape& shape) { return shape.IsArray() ? shape.rank() : 0; 
 absl::Status Importer::ShardParameter(Value parameter, absl::string_view text) {
   if (module_->config().num_partitions == 1 || !parameter->shape().IsArray()) return absl::OkStatus();
   ASSIGN_OR_RETURN(ShardySharding s, ConvertShardySharding(text, meshes_, RankOf(parameter->shape())));
-  if (!s.says_nothing) parameter->set_sharding(std::make_shared<const Sharding>(std::move(s.sharding)));
+  if (!s.is_unconstrained) parameter->set_sharding(std::make_shared<const Sharding>(std::move(s.sharding)));
   return absl::OkStatus();
 }
 
@@ -51,7 +51,7 @@ absl::StatusOr<Value> Importer::WithSharding(Scope& scope, Value x, const Source
   }
   if (sharding->kind != AttrKind::kShardy) return x;
   ASSIGN_OR_RETURN(ShardySharding s, ConvertShardySharding(sharding->text, meshes_, RankOf(x->shape())));
-  if (s.says_nothing) return x;
+  if (s.is_unconstrained) return x;
   return CompilerCall(scope.builder, "Sharding", x, x->shape(), std::move(s.sharding), s.open);
 }
 

@@ -21,11 +21,11 @@ class Cursor {
     rest_.remove_prefix(token.size());
     return true;
   }
-  absl::Status Want(absl::string_view token) {
+  absl::Status Expect(absl::string_view token) {
     return Take(token) ? absl::OkStatus() : Error(absl::StrCat("expected '", token, "'"));
   }
   absl::StatusOr<std::string> Quoted() {
-    RETURN_IF_ERROR(Want("\""));
+    RETURN_IF_ERROR(Expect("\""));
     const size_t end = rest_.find('"');
     if (end == absl::string_view::npos) return Error("a name without an end");
     std::string name(rest_.substr(0, end));
@@ -41,7 +41,7 @@ class Cursor {
     rest_.remove_prefix(n);
     return value;
   }
-  absl::string_view UpTo(absl::string_view stops) {
+  absl::string_view ReadUntil(absl::string_view stops) {
     const size_t n = std::min(rest_.find_first_of(stops), rest_.size());
     absl::string_view out = rest_.substr(0, n);
     rest_.remove_prefix(n);
@@ -67,12 +67,12 @@ struct Mesh {
 
 absl::StatusOr<Mesh> ParseMesh(Cursor& c) {
   Mesh mesh;
-  RETURN_IF_ERROR(c.Want("<["));
+  RETURN_IF_ERROR(c.Expect("<["));
   int64_t count = 1;
   while (!c.Take("]")) {
-    if (!mesh.names.empty()) RETURN_IF_ERROR(c.Want(","));
+    if (!mesh.names.empty()) RETURN_IF_ERROR(c.Expect(","));
     ASSIGN_OR_RETURN(std::string name, c.Quoted());
-    RETURN_IF_ERROR(c.Want("="));
+    RETURN_IF_ERROR(c.Expect("="));
     ASSIGN_OR_RETURN(int64_t size, c.Number());
     if (size < 1 || size > kMaxDevices / count) return c.Error("a mesh of no or too many devices");
     count *= size;
@@ -80,15 +80,15 @@ absl::StatusOr<Mesh> ParseMesh(Cursor& c) {
     mesh.sizes.push_back(size);
   }
   if (c.Take(",")) {
-    RETURN_IF_ERROR(c.Want("device_ids=["));
+    RETURN_IF_ERROR(c.Expect("device_ids=["));
     while (!c.Take("]")) {
-      if (!mesh.devices.empty()) RETURN_IF_ERROR(c.Want(","));
+      if (!mesh.devices.empty()) RETURN_IF_ERROR(c.Expect(","));
       ASSIGN_OR_RETURN(int64_t id, c.Number());
       mesh.devices.push_back(id);
     }
     if (static_cast<int64_t>(mesh.devices.size()) != count) return c.Error("device_ids do not fit the axes");
   }
-  RETURN_IF_ERROR(c.Want(">"));
+  RETURN_IF_ERROR(c.Expect(">"));
   return mesh;
 }
 
@@ -106,9 +106,9 @@ absl::StatusOr<SubAxis> ParseAxis(Cursor& c, const Mesh& mesh) {
   sub_axis.axis = static_cast<size_t>(at - mesh.names.begin());
   sub_axis.size = mesh.sizes[sub_axis.axis];
   if (c.Take(":")) {
-    RETURN_IF_ERROR(c.Want("("));
+    RETURN_IF_ERROR(c.Expect("("));
     ASSIGN_OR_RETURN(int64_t before, c.Number());
-    RETURN_IF_ERROR(c.Want(")"));
+    RETURN_IF_ERROR(c.Expect(")"));
     ASSIGN_OR_RETURN(int64_t size, c.Number());
     if (before < 1 || size < 1 || before > sub_axis.size || size > sub_axis.size ||
         sub_axis.size % (before * size) != 0) {
@@ -185,7 +185,7 @@ Sharding Tiled(const Mesh& mesh, std::vector<std::vector<SubAxis>> dims, const s
 }
 
 // Of a value of `rank` dimensions in a region that is manual along `axes`.
-Sharding InRegion(const Mesh& mesh, const std::set<std::string>& axes, int64_t rank) {
+Sharding MakeRegionSharding(const Mesh& mesh, const std::set<std::string>& axes, int64_t rank) {
   std::vector<std::vector<SubAxis>> dims(static_cast<size_t>(rank) + 1);
   int64_t count = 1, manual = 1;
   for (size_t a = 0; a < mesh.names.size(); ++a) {
@@ -211,32 +211,32 @@ Sharding InRegion(const Mesh& mesh, const std::set<std::string>& axes, int64_t r
 absl::StatusOr<ShardySharding> ConvertShardySharding(absl::string_view text, const MeshTexts& meshes, int64_t rank,
                                                      const std::set<std::string>* only_axes) {
   Cursor c(text);
-  c.UpTo("<");
-  RETURN_IF_ERROR(c.Want("<"));
+  c.ReadUntil("<");
+  RETURN_IF_ERROR(c.Expect("<"));
   Mesh mesh;
   if (c.Take("@")) {
-    const std::string name(c.UpTo(",>"));
+    const std::string name(c.ReadUntil(",>"));
     auto at = meshes.find(name);
     if (at == meshes.end()) return c.Error(absl::StrCat("there is no mesh @", name));
     Cursor m(at->second);
-    m.UpTo("<");
+    m.ReadUntil("<");
     ASSIGN_OR_RETURN(mesh, ParseMesh(m));
   } else {
-    RETURN_IF_ERROR(c.Want("mesh"));
+    RETURN_IF_ERROR(c.Expect("mesh"));
     ASSIGN_OR_RETURN(mesh, ParseMesh(c));
   }
-  RETURN_IF_ERROR(c.Want(","));
-  RETURN_IF_ERROR(c.Want("["));
+  RETURN_IF_ERROR(c.Expect(","));
+  RETURN_IF_ERROR(c.Expect("["));
   ShardySharding out;
   std::vector<std::vector<SubAxis>> dims;
   bool any_axis = false;
   while (!c.Take("]")) {
-    if (!dims.empty()) RETURN_IF_ERROR(c.Want(","));
-    RETURN_IF_ERROR(c.Want("{"));
+    if (!dims.empty()) RETURN_IF_ERROR(c.Expect(","));
+    RETURN_IF_ERROR(c.Expect("{"));
     std::vector<SubAxis> sub_axes;
     bool first = true;
     while (!c.Take("}")) {
-      if (!first) RETURN_IF_ERROR(c.Want(","));
+      if (!first) RETURN_IF_ERROR(c.Expect(","));
       first = false;
       if (c.Take("?")) {
         out.open.push_back(static_cast<int64_t>(dims.size()));
@@ -252,14 +252,14 @@ absl::StatusOr<ShardySharding> ConvertShardySharding(absl::string_view text, con
   std::vector<SubAxis> parts_axes;
   while (c.Take(",")) {
     const bool unreduced = c.Take("unreduced=");
-    if (!unreduced) RETURN_IF_ERROR(c.Want("replicated="));
+    if (!unreduced) RETURN_IF_ERROR(c.Expect("replicated="));
     if (unreduced && (c.Take("max") || c.Take("min"))) {
       return absl::UnimplementedError(absl::StrCat("sharding ", text, ": partial results that are not sums"));
     }
-    RETURN_IF_ERROR(c.Want("{"));
+    RETURN_IF_ERROR(c.Expect("{"));
     bool first = true;
     while (!c.Take("}")) {
-      if (!first) RETURN_IF_ERROR(c.Want(","));
+      if (!first) RETURN_IF_ERROR(c.Expect(","));
       first = false;
       ASSIGN_OR_RETURN(SubAxis sub_axis, ParseAxis(c, mesh));
       if (unreduced && (only_axes == nullptr || only_axes->count(mesh.names[sub_axis.axis]) != 0))
@@ -274,9 +274,9 @@ absl::StatusOr<ShardySharding> ConvertShardySharding(absl::string_view text, con
   if (!dims.empty() && static_cast<int64_t>(dims.size()) != rank) {
     return c.Error(absl::StrCat(dims.size(), " dimensions, the value has ", rank));
   }
-  out.says_nothing = !dims.empty() && !any_axis && out.open.size() == dims.size() && parts_axes.empty();
+  out.is_unconstrained = !dims.empty() && !any_axis && out.open.size() == dims.size() && parts_axes.empty();
   out.sharding = Tiled(mesh, dims, parts_axes);
-  if (only_axes != nullptr) out.region = InRegion(mesh, *only_axes, rank);
+  if (only_axes != nullptr) out.region = MakeRegionSharding(mesh, *only_axes, rank);
   return out;
 }
 
@@ -299,11 +299,11 @@ absl::StatusOr<std::vector<std::string>> SplitShardingPerValue(absl::string_view
 
 absl::StatusOr<std::set<std::string>> ParseManualAxes(absl::string_view text) {
   Cursor c(text);
-  c.UpTo("{");
-  RETURN_IF_ERROR(c.Want("{"));
+  c.ReadUntil("{");
+  RETURN_IF_ERROR(c.Expect("{"));
   std::set<std::string> names;
   while (!c.Take("}")) {
-    if (!names.empty()) RETURN_IF_ERROR(c.Want(","));
+    if (!names.empty()) RETURN_IF_ERROR(c.Expect(","));
     ASSIGN_OR_RETURN(std::string name, c.Quoted());
     names.insert(std::move(name));
   }

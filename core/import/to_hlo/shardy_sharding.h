@@ -22,8 +22,8 @@ using MeshTexts = std::map<std::string, std::string>;  // by name
 
 struct ShardySharding {
   Sharding sharding;
-  Ints open;                  // dimensions that may be split further ({..., ?})
-  bool says_nothing = false;  // all dimensions open, no axis named
+  Ints open;                      // dimensions that may be split further ({..., ?})
+  bool is_unconstrained = false;  // all dimensions open, no axis named
   // Set with `only_axes`: the sharding of a value inside the region, manual along those axes and replicated along the
   // others (last_tile_dims={manual, replicated}); {manual} if there are no others.
   Sharding region;

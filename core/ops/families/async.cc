@@ -20,7 +20,7 @@ Shape OperandsShape(const OpContext& op) {
 }
 
 absl::StatusOr<Shape> InferStart(const OpContext& op) {
-  ASSIGN_OR_RETURN(Shape declared, WantDeclared(op));
+  ASSIGN_OR_RETURN(Shape declared, GetDeclaredShape(op));
   if (op.operands.empty() && op.opcode != Opcode::kAsyncStart) return Fail(op, Label(op, "arity"), "needs an operand");
   switch (op.opcode) {
     case Opcode::kAllReduceStart:
@@ -39,7 +39,7 @@ absl::StatusOr<Shape> InferStart(const OpContext& op) {
                     declared.ToString());
       }
       if (op.opcode == Opcode::kAllGatherStart) {
-        RETURN_IF_ERROR(WantArrays(op));
+        RETURN_IF_ERROR(CheckOperandsAreArrays(op));
         RETURN_IF_ERROR(CheckGroups(op));
         RETURN_IF_ERROR(CheckGathered(op, declared.tuple_shapes(1), "all_gather_start_c1", "all_gather_start_c6"));
         return declared;
@@ -62,11 +62,11 @@ absl::StatusOr<Shape> InferStart(const OpContext& op) {
     default:
       break;
   }
-  RETURN_IF_ERROR(WantCalled(op, 1));
+  RETURN_IF_ERROR(CheckCalledCount(op, 1));
   RETURN_IF_ERROR(CheckTuple(op, declared, 2));
   std::vector<Shape> parameters;
   for (const Shape* s : op.operands) parameters.push_back(*s);
-  RETURN_IF_ERROR(WantSignature(op, 0, parameters, declared.tuple_shapes(1), "async_start_c4"));
+  RETURN_IF_ERROR(CheckSignature(op, 0, parameters, declared.tuple_shapes(1), "async_start_c4"));
   if (!SameTypeAndDims(declared.tuple_shapes(0), Shape::Tuple(parameters))) {
     return Fail(op, "async_start_c3", "operands are ", Shape::Tuple(parameters).ToString(), ", declared ",
                 declared.ToString());

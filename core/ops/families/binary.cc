@@ -49,7 +49,7 @@ absl::StatusOr<Shape> InferSelect(const OpContext& op) {
 }
 
 absl::StatusOr<Shape> InferClamp(const OpContext& op) {
-  RETURN_IF_ERROR(WantArrays(op));
+  RETURN_IF_ERROR(CheckOperandsAreArrays(op));
   const Shape &low = op.operand(0), &x = op.operand(1), &high = op.operand(2);
   if (low.rank() != 0 && !SameDims(low, x)) {
     return Fail(op, "clamp_c1", "min ", low.ToString(), " is neither a scalar nor of the dims of ", x.ToString());
@@ -68,7 +68,7 @@ absl::StatusOr<Shape> InferClamp(const OpContext& op) {
 absl::StatusOr<Shape> InferBinary(const OpContext& op) {
   if (op.opcode == Opcode::kSelect) return InferSelect(op);
   if (op.opcode == Opcode::kClamp) return InferClamp(op);
-  RETURN_IF_ERROR(WantArrays(op));
+  RETURN_IF_ERROR(CheckOperandsAreArrays(op));
   const Shape &a = op.operand(0), &b = op.operand(1);
   if (a.element_type() != b.element_type()) {
     return Fail(op, Label(op, "c1"), "element types differ: lhs ", a.ToString(), ", rhs ", b.ToString());

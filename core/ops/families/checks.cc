@@ -47,34 +47,34 @@ bool SameTypeAndDims(const Shape& a, const Shape& b) {
   return true;
 }
 
-absl::Status WantArray(const OpContext& op, int i) {
+absl::Status CheckOperandIsArray(const OpContext& op, int i) {
   if (op.operand(i).IsArray()) return absl::OkStatus();
   return Fail(op, Label(op, "operand"), "operand ", i, " must be an array, found ", op.operand(i).ToString());
 }
 
-absl::Status WantArrays(const OpContext& op) {
-  for (size_t i = 0; i < op.operands.size(); ++i) RETURN_IF_ERROR(WantArray(op, static_cast<int>(i)));
+absl::Status CheckOperandsAreArrays(const OpContext& op) {
+  for (size_t i = 0; i < op.operands.size(); ++i) RETURN_IF_ERROR(CheckOperandIsArray(op, static_cast<int>(i)));
   return absl::OkStatus();
 }
 
-absl::Status WantCalled(const OpContext& op, int n) {
+absl::Status CheckCalledCount(const OpContext& op, int n) {
   if (static_cast<int>(op.called.size()) == n) return absl::OkStatus();
   return Fail(op, Label(op, "called"), "calls ", op.called.size(), " computations, expected ", n);
 }
 
-absl::StatusOr<Shape> WantDeclared(const OpContext& op) {
+absl::StatusOr<Shape> GetDeclaredShape(const OpContext& op) {
   if (op.declared == nullptr) return Fail(op, Label(op, "declared"), "the result shape must be given");
   return *op.declared;
 }
 
-absl::StatusOr<Shape> WantDeclaredArray(const OpContext& op) {
-  ASSIGN_OR_RETURN(Shape s, WantDeclared(op));
+absl::StatusOr<Shape> GetDeclaredArrayShape(const OpContext& op) {
+  ASSIGN_OR_RETURN(Shape s, GetDeclaredShape(op));
   if (!s.IsArray()) return Fail(op, Label(op, "declared"), "the result must be an array, found ", s.ToString());
   return s;
 }
 
-absl::Status WantSignature(const OpContext& op, int i, absl::Span<const Shape> parameters, const Shape& result,
-                           absl::string_view label) {
+absl::Status CheckSignature(const OpContext& op, int i, absl::Span<const Shape> parameters, const Shape& result,
+                            absl::string_view label) {
   const ProgramShape& p = op.called[i];
   bool same = p.parameters.size() == parameters.size() && SameTypeAndDims(p.result, result);
   for (size_t k = 0; same && k < parameters.size(); ++k) same = SameTypeAndDims(p.parameters[k], parameters[k]);
@@ -92,9 +92,9 @@ bool IsPromotable(PrimitiveType from, PrimitiveType to) {
   return same_class && BitWidth(from) <= BitWidth(to);
 }
 
-absl::StatusOr<std::vector<PrimitiveType>> WantCombiner(const OpContext& op, int i,
-                                                        absl::Span<const PrimitiveType> inputs,
-                                                        absl::string_view label) {
+absl::StatusOr<std::vector<PrimitiveType>> CheckCombiner(const OpContext& op, int i,
+                                                         absl::Span<const PrimitiveType> inputs,
+                                                         absl::string_view label) {
   const ProgramShape& p = op.called[i];
   const size_t n = inputs.size();
   std::vector<PrimitiveType> types;
@@ -242,15 +242,15 @@ absl::Status CheckOutputAliases(const OpContext& op, const Shape& result, absl::
 }
 
 absl::Status CheckReducer(const OpContext& op, absl::string_view label) {
-  RETURN_IF_ERROR(WantCalled(op, 1));
+  RETURN_IF_ERROR(CheckCalledCount(op, 1));
   // XLA lets one computation of scalars serve operands of several types; it takes the type of the first.
   if (op.operands.empty()) return Fail(op, Label(op, "arity"), "needs an operand");
   const Shape& first = op.operand(0);
   ASSIGN_OR_RETURN(auto types,
-                   WantCombiner(op, 0,
-                                {first.IsTuple() && first.tuple_size() > 0 ? first.tuple_shapes(0).element_type()
-                                                                           : first.element_type()},
-                                label));
+                   CheckCombiner(op, 0,
+                                 {first.IsTuple() && first.tuple_size() > 0 ? first.tuple_shapes(0).element_type()
+                                                                            : first.element_type()},
+                                 label));
   return absl::OkStatus();
 }
 
@@ -274,7 +274,7 @@ absl::StatusOr<std::vector<Shape>> ResultOfEach(const OpContext& op, const Shape
   return results;
 }
 
-bool GrowsBy(const Shape& small, const Shape& large, int64_t d, int64_t factor) {
+bool IsScaledAlongDim(const Shape& small, const Shape& large, int64_t d, int64_t factor) {
   const int64_t a = small.dimensions(d), b = large.dimensions(d);
   bool good = a == 0 ? b == 0 : b % a == 0 && (factor == 0 || b / a == factor);
   for (int64_t k = 0; k < small.rank(); ++k) good = good && (k == d || small.dimensions(k) == large.dimensions(k));
@@ -291,7 +291,7 @@ absl::Status CheckGathered(const OpContext& op, const Shape& result, absl::strin
     if (dims.size() != 1 || dims[0] < 0 || dims[0] >= x.rank()) {
       return Fail(op, dimension, "dimension ", DimsText(dims), " is not one of ", x.ToString());
     }
-    if (!GrowsBy(x, y, dims[0], group)) {
+    if (!IsScaledAlongDim(x, y, dims[0], group)) {
       return Fail(op, size, "operand ", x.ToString(), " does not become ", y.ToString(), " along dim ", dims[0]);
     }
   }

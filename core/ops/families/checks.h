@@ -31,22 +31,22 @@ bool IsPermutation(absl::Span<const int64_t> values, int64_t n);
 bool SameTypeAndDims(const Shape& a, const Shape& b);
 inline bool SameDims(const Shape& a, const Shape& b) { return a.dimensions() == b.dimensions(); }
 
-// The Want functions return InvalidArgument if the operation does not have what they require: operand i or all
+// These functions return InvalidArgument if the operation does not have what they require: operand i or all
 // operands are arrays, there are n called computations, the result shape is declared (and is an array).
-absl::Status WantArray(const OpContext& op, int i);
-absl::Status WantArrays(const OpContext& op);
-absl::Status WantCalled(const OpContext& op, int n);
-absl::StatusOr<Shape> WantDeclared(const OpContext& op);
-absl::StatusOr<Shape> WantDeclaredArray(const OpContext& op);
+absl::Status CheckOperandIsArray(const OpContext& op, int i);
+absl::Status CheckOperandsAreArrays(const OpContext& op);
+absl::Status CheckCalledCount(const OpContext& op, int n);
+absl::StatusOr<Shape> GetDeclaredShape(const OpContext& op);
+absl::StatusOr<Shape> GetDeclaredArrayShape(const OpContext& op);
 
 // Requires that the i-th called computation takes `parameters` and returns `result`. Compares dimensions and types.
-absl::Status WantSignature(const OpContext& op, int i, absl::Span<const Shape> parameters, const Shape& result,
-                           absl::string_view label);
+absl::Status CheckSignature(const OpContext& op, int i, absl::Span<const Shape> parameters, const Shape& result,
+                            absl::string_view label);
 // Requires that the i-th called computation is a reducer of n values: (E0..En-1, E0..En-1) -> E or a tuple, all
 // scalars. Returns the element types of the accumulators, which may be wider than those of `inputs` (promotion).
-absl::StatusOr<std::vector<PrimitiveType>> WantCombiner(const OpContext& op, int i,
-                                                        absl::Span<const PrimitiveType> inputs,
-                                                        absl::string_view label);
+absl::StatusOr<std::vector<PrimitiveType>> CheckCombiner(const OpContext& op, int i,
+                                                         absl::Span<const PrimitiveType> inputs,
+                                                         absl::string_view label);
 bool IsPromotable(PrimitiveType from, PrimitiveType to);
 
 // Marks the dimensions of `to` as dynamic that are dynamic in `from`.
@@ -82,7 +82,7 @@ absl::Status CheckReducer(const OpContext& op, absl::string_view label);
 // and the element type of its operand.
 absl::StatusOr<std::vector<Shape>> ResultOfEach(const OpContext& op, const Shape& declared);
 // Whether `large` is `small` with dimension d multiplied by `factor`, or by any number if `factor` is 0.
-bool GrowsBy(const Shape& small, const Shape& large, int64_t d, int64_t factor);
+bool IsScaledAlongDim(const Shape& small, const Shape& large, int64_t d, int64_t factor);
 // Checks that `result` fits an all-gather of the operands, or the start half of one. The labels are those for an
 // invalid dimension and for a size that does not fit.
 absl::Status CheckGathered(const OpContext& op, const Shape& result, absl::string_view dimension,

@@ -13,7 +13,7 @@ absl::StatusOr<int64_t> OneDimension(const OpContext& op, const Shape& x, absl::
 }
 
 absl::StatusOr<Shape> InferReduceScatter(const OpContext& op) {
-  ASSIGN_OR_RETURN(Shape declared, WantDeclared(op));
+  ASSIGN_OR_RETURN(Shape declared, GetDeclaredShape(op));
   ASSIGN_OR_RETURN(std::vector<Shape> results, ResultOfEach(op, declared));
   const int64_t group = KnownGroupSize(op);
   for (size_t i = 0; i < results.size(); ++i) {
@@ -22,7 +22,7 @@ absl::StatusOr<Shape> InferReduceScatter(const OpContext& op) {
     if (group > 0 && x.dimensions(d) % group != 0) {
       return Fail(op, "reduce_scatter_c1", "dim ", d, " of ", x.ToString(), " is not divisible by group size ", group);
     }
-    if (!GrowsBy(y, x, d, group)) {
+    if (!IsScaledAlongDim(y, x, d, group)) {
       return Fail(op, "reduce_scatter_c8", "operand ", x.ToString(), " does not become ", y.ToString(), " along dim ",
                   d);
     }
@@ -31,7 +31,7 @@ absl::StatusOr<Shape> InferReduceScatter(const OpContext& op) {
 }
 
 absl::StatusOr<Shape> InferAllToAll(const OpContext& op) {
-  ASSIGN_OR_RETURN(Shape declared, WantDeclared(op));
+  ASSIGN_OR_RETURN(Shape declared, GetDeclaredShape(op));
   if (op.operands.empty()) return Fail(op, "all_to_all_arity", "needs an operand");
   const int64_t group = GroupSize(op);
   if (declared.IsArray()) {
@@ -79,17 +79,17 @@ absl::StatusOr<Shape> InferCollective(const OpContext& op) {
   RETURN_IF_ERROR(CheckGroups(op));
   switch (op.opcode) {
     case Opcode::kAllGather: {
-      RETURN_IF_ERROR(WantArrays(op));
-      ASSIGN_OR_RETURN(Shape gathered, WantDeclared(op));
+      RETURN_IF_ERROR(CheckOperandsAreArrays(op));
+      ASSIGN_OR_RETURN(Shape gathered, GetDeclaredShape(op));
       RETURN_IF_ERROR(CheckGathered(op, gathered, "all_gather_c1", "all_gather_c6"));
       return gathered;
     }
     case Opcode::kReduceScatter:
-      RETURN_IF_ERROR(WantArrays(op));
+      RETURN_IF_ERROR(CheckOperandsAreArrays(op));
       RETURN_IF_ERROR(CheckReducer(op, "reduce_scatter_c7"));
       return InferReduceScatter(op);
     case Opcode::kAllToAll:
-      RETURN_IF_ERROR(WantArrays(op));
+      RETURN_IF_ERROR(CheckOperandsAreArrays(op));
       return InferAllToAll(op);
     case Opcode::kAllReduce:
       RETURN_IF_ERROR(CheckReducer(op, "all_reduce_c5"));
@@ -99,7 +99,7 @@ absl::StatusOr<Shape> InferCollective(const OpContext& op) {
       break;
     case Opcode::kRaggedAllToAll: {
       const Shape &input = op.operand(0), &output = op.operand(1);
-      RETURN_IF_ERROR(WantArrays(op));
+      RETURN_IF_ERROR(CheckOperandsAreArrays(op));
       bool rows = input.element_type() == output.element_type() && input.rank() == output.rank() && input.rank() >= 1;
       for (int64_t d = 1; rows && d < input.rank(); ++d) rows = input.dimensions(d) == output.dimensions(d);
       if (!rows) {

@@ -174,7 +174,7 @@ absl::StatusOr<Shape> InferScaled(const OpContext& op) {
   }
   PrimitiveType type = PrimitiveType::kBF16;
   if (op.declared != nullptr) {
-    ASSIGN_OR_RETURN(Shape declared, WantDeclaredArray(op));
+    ASSIGN_OR_RETURN(Shape declared, GetDeclaredArrayShape(op));
     type = declared.element_type();
   }
   if (!IsFloat(type)) return Fail(op, "scaled_dot_c13", "the result must be a float, found ", Name(type));
@@ -184,7 +184,7 @@ absl::StatusOr<Shape> InferScaled(const OpContext& op) {
 }  // namespace
 
 absl::StatusOr<Shape> InferContraction(const OpContext& op) {
-  RETURN_IF_ERROR(WantArrays(op));
+  RETURN_IF_ERROR(CheckOperandsAreArrays(op));
   if (op.opcode == Opcode::kRaggedDot) return InferRagged(op);
   if (op.opcode == Opcode::kScaledDot) return InferScaled(op);
   const Shape &lhs = op.operand(0), &rhs = op.operand(1);

@@ -32,11 +32,11 @@ absl::Status CheckComposite(const OpContext& op) {
 }
 
 absl::StatusOr<Shape> InferCall(const OpContext& op) {
-  RETURN_IF_ERROR(WantCalled(op, 1));
+  RETURN_IF_ERROR(CheckCalledCount(op, 1));
   std::vector<Shape> parameters;
   for (const Shape* s : op.operands) parameters.push_back(*s);
   RETURN_IF_ERROR(
-      WantSignature(op, 0, parameters, op.called[0].result, op.opcode == Opcode::kCall ? "call_c3" : "fusion_c3"));
+      CheckSignature(op, 0, parameters, op.called[0].result, op.opcode == Opcode::kCall ? "call_c3" : "fusion_c3"));
   if (op.attrs->GetBool(AttrId::kIsComposite)) RETURN_IF_ERROR(CheckComposite(op));
   if (op.opcode == Opcode::kFusion) RETURN_IF_ERROR(CheckOutputAliases(op, op.called[0].result, "fusion_i7"));
   return op.called[0].result.WithoutLayout();
@@ -61,14 +61,14 @@ absl::StatusOr<Shape> InferConditional(const OpContext& op) {
       return Fail(op, "conditional_c3", "branch ", i, " returns ", op.called[i].result.ToString(),
                   ", branch 0 returns ", op.called[0].result.ToString());
     }
-    RETURN_IF_ERROR(WantSignature(op, k, {op.operand(k + 1)}, op.called[0].result, "conditional_c2"));
+    RETURN_IF_ERROR(CheckSignature(op, k, {op.operand(k + 1)}, op.called[0].result, "conditional_c2"));
   }
   return op.called[0].result.WithoutLayout();
 }
 
 absl::StatusOr<Shape> InferMap(const OpContext& op) {
-  RETURN_IF_ERROR(WantArrays(op));
-  RETURN_IF_ERROR(WantCalled(op, 1));
+  RETURN_IF_ERROR(CheckOperandsAreArrays(op));
+  RETURN_IF_ERROR(CheckCalledCount(op, 1));
   if (op.operands.empty()) return Fail(op, "map_c2", "needs at least one operand");
   const Shape& x = op.operand(0);
   std::vector<Shape> parameters;
@@ -82,15 +82,15 @@ absl::StatusOr<Shape> InferMap(const OpContext& op) {
   if (!range) return Fail(op, "map_c3", "dimensions ", DimsText(dims), " must be all of ", x.ToString(), " in order");
   const Shape& result = op.called[0].result;
   if (!result.IsScalar()) return Fail(op, "map_c4", "the computation must return a scalar, found ", result.ToString());
-  RETURN_IF_ERROR(WantSignature(op, 0, parameters, result, "map_c4"));
+  RETURN_IF_ERROR(CheckSignature(op, 0, parameters, result, "map_c4"));
   return x.WithElementType(result.element_type()).WithoutLayout();
 }
 
 absl::StatusOr<Shape> InferWhile(const OpContext& op) {
-  RETURN_IF_ERROR(WantCalled(op, 2));
+  RETURN_IF_ERROR(CheckCalledCount(op, 2));
   const Shape& t = op.operand(0);
-  RETURN_IF_ERROR(WantSignature(op, 0, {t}, Shape::Scalar(PrimitiveType::kPred), "while_c1"));
-  RETURN_IF_ERROR(WantSignature(op, 1, {t}, t, "while_c2"));
+  RETURN_IF_ERROR(CheckSignature(op, 0, {t}, Shape::Scalar(PrimitiveType::kPred), "while_c1"));
+  RETURN_IF_ERROR(CheckSignature(op, 1, {t}, t, "while_c2"));
   return t.WithoutLayout();
 }
 

@@ -15,7 +15,7 @@ absl::StatusOr<Literal> While(const OpContext& op, Args args, EvalEnv& env) {
     }
     std::vector<Literal> values;
     values.push_back(std::move(state));
-    ASSIGN_OR_RETURN(state, env.CallMoved(1, std::move(values)));
+    ASSIGN_OR_RETURN(state, env.CallWithOwnedArguments(1, std::move(values)));
   }
 }
 
@@ -27,7 +27,7 @@ absl::StatusOr<Literal> Conditional(const OpContext& op, Args args, EvalEnv& env
   const int operand = static_cast<int>(i) + 1;
   std::vector<Literal> values;
   values.push_back(env.TakeOperand(operand, *args[static_cast<size_t>(operand)]));
-  return env.CallMoved(static_cast<int>(i), std::move(values));
+  return env.CallWithOwnedArguments(static_cast<int>(i), std::move(values));
 }
 
 absl::StatusOr<Literal> Map(const OpContext& op, Args args, EvalEnv& env) {
@@ -54,7 +54,7 @@ absl::StatusOr<Literal> Map(const OpContext& op, Args args, EvalEnv& env) {
       std::memcpy(v.mutable_bytes(), a->bytes() + i * v.byte_size(), static_cast<size_t>(v.byte_size()));
       values.push_back(std::move(v));
     }
-    ASSIGN_OR_RETURN(Literal r, env.CallMoved(0, std::move(values)));
+    ASSIGN_OR_RETURN(Literal r, env.CallWithOwnedArguments(0, std::move(values)));
     std::memcpy(to + i * width, r.bytes(), static_cast<size_t>(width));
   }
   return out;
@@ -93,7 +93,7 @@ absl::StatusOr<Literal> EvaluateControl(const OpContext& op, Args args, EvalEnv&
     case Opcode::kFusion: {
       std::vector<Literal> values;
       for (size_t i = 0; i < args.size(); ++i) values.push_back(env.TakeOperand(static_cast<int>(i), *args[i]));
-      return env.CallMoved(0, std::move(values));
+      return env.CallWithOwnedArguments(0, std::move(values));
     }
     case Opcode::kConditional:
       return Conditional(op, args, env);

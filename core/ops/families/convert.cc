@@ -5,7 +5,7 @@ namespace backplane {
 namespace {
 
 absl::StatusOr<Shape> InferBitcastConvert(const OpContext& op) {
-  ASSIGN_OR_RETURN(Shape to, WantDeclaredArray(op));
+  ASSIGN_OR_RETURN(Shape to, GetDeclaredArrayShape(op));
   const Shape& from = op.operand(0);
   const PrimitiveType a = from.element_type(), b = to.element_type();
   if (IsComplex(a) != IsComplex(b)) {
@@ -29,13 +29,13 @@ absl::StatusOr<Shape> InferBitcastConvert(const OpContext& op) {
 }  // namespace
 
 absl::StatusOr<Shape> InferConvert(const OpContext& op) {
-  RETURN_IF_ERROR(WantArrays(op));
+  RETURN_IF_ERROR(CheckOperandsAreArrays(op));
   const Shape& from = op.operand(0);
   switch (op.opcode) {
     case Opcode::kBitcastConvert:
       return InferBitcastConvert(op);
     case Opcode::kBitcast: {
-      ASSIGN_OR_RETURN(Shape to, WantDeclaredArray(op));
+      ASSIGN_OR_RETURN(Shape to, GetDeclaredArrayShape(op));
       // Wide: 2^62 elements of half a byte have more than 2^63 bits.
       auto bits = [](const Shape& s) { return static_cast<__int128>(s.num_elements()) * BitWidth(s.element_type()); };
       if (bits(to) != bits(from)) {
@@ -44,7 +44,7 @@ absl::StatusOr<Shape> InferConvert(const OpContext& op) {
       return to.WithoutLayout();
     }
     case Opcode::kConvert: {
-      ASSIGN_OR_RETURN(Shape to, WantDeclaredArray(op));
+      ASSIGN_OR_RETURN(Shape to, GetDeclaredArrayShape(op));
       if (!SameDims(from, to)) return Fail(op, "convert_c1", "dims differ: ", from.ToString(), " to ", to.ToString());
       Shape result = from.WithElementType(to.element_type()).WithoutLayout();
       return result;

@@ -4,7 +4,7 @@
 namespace backplane {
 
 absl::StatusOr<Shape> InferConvolution(const OpContext& op) {
-  RETURN_IF_ERROR(WantArrays(op));
+  RETURN_IF_ERROR(CheckOperandsAreArrays(op));
   const Shape &lhs = op.operand(0), &rhs = op.operand(1);
   const ConvolutionDimensions& d = op.attrs->Get<ConvolutionDimensions>(AttrId::kConvolutionDims);
   const Window& w = op.attrs->Get<Window>(AttrId::kWindow);

@@ -3,7 +3,7 @@
 
 namespace backplane {
 absl::StatusOr<Shape> InferCustom(const OpContext& op) {
-  ASSIGN_OR_RETURN(Shape result, WantDeclared(op));
+  ASSIGN_OR_RETURN(Shape result, GetDeclaredShape(op));
   if (op.attrs->GetString(AttrId::kCustomCallTarget).empty())
     return Fail(op, "custom_call_i2", "the target's name is missing");
   const std::vector<Shape>& layouts = op.attrs->Get<std::vector<Shape>>(AttrId::kOperandLayouts);

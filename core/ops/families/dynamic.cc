@@ -4,9 +4,9 @@
 namespace backplane {
 
 absl::StatusOr<Shape> InferDynamic(const OpContext& op) {
-  RETURN_IF_ERROR(WantArrays(op));
+  RETURN_IF_ERROR(CheckOperandsAreArrays(op));
   if (op.opcode == Opcode::kDynamicReshape) {
-    ASSIGN_OR_RETURN(Shape to, WantDeclaredArray(op));
+    ASSIGN_OR_RETURN(Shape to, GetDeclaredArrayShape(op));
     if (op.operands.empty()) return Fail(op, "dynamic_reshape_arity", "needs an operand");
     const Shape& x = op.operand(0);
     if (x.element_type() != to.element_type()) {

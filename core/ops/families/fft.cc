@@ -4,7 +4,7 @@
 namespace backplane {
 
 absl::StatusOr<Shape> InferFft(const OpContext& op) {
-  RETURN_IF_ERROR(WantArrays(op));
+  RETURN_IF_ERROR(CheckOperandsAreArrays(op));
   const Shape& x = op.operand(0);
   const Ints& length = op.attrs->GetInts(AttrId::kFftLength);
   const FftType type = op.attrs->GetEnum<FftType>(AttrId::kFftType);

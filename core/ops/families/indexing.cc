@@ -169,7 +169,7 @@ absl::StatusOr<Shape> InferGather(const OpContext& op) {
 }
 
 absl::StatusOr<Shape> InferScatter(const OpContext& op) {
-  RETURN_IF_ERROR(WantCalled(op, 1));
+  RETURN_IF_ERROR(CheckCalledCount(op, 1));
   const size_t total = op.operands.size();
   if (total < 3 || total % 2 == 0) return Fail(op, "scatter_c5", "has ", total, " operands, expected N, indices, N");
   const int n = static_cast<int>(total / 2);
@@ -279,7 +279,7 @@ absl::StatusOr<Shape> InferScatter(const OpContext& op) {
       ++batch;
     }
   }
-  ASSIGN_OR_RETURN(std::vector<PrimitiveType> results, WantCombiner(op, 0, types, "scatter_c23"));
+  ASSIGN_OR_RETURN(std::vector<PrimitiveType> results, CheckCombiner(op, 0, types, "scatter_c23"));
   std::vector<Shape> shapes;
   for (int i = 0; i < n; ++i) shapes.push_back(op.operand(i).WithElementType(results[i]).WithoutLayout());
   return n == 1 ? shapes[0] : Shape::Tuple(std::move(shapes));
@@ -288,7 +288,7 @@ absl::StatusOr<Shape> InferScatter(const OpContext& op) {
 }  // namespace
 
 absl::StatusOr<Shape> InferIndexing(const OpContext& op) {
-  RETURN_IF_ERROR(WantArrays(op));
+  RETURN_IF_ERROR(CheckOperandsAreArrays(op));
   switch (op.opcode) {
     case Opcode::kDynamicSlice:
       return InferDynamicSlice(op);

@@ -212,7 +212,7 @@ class CallCombiner : public Combiner {
       std::vector<Literal> values;
       for (size_t i = 0; i < count; ++i) values.push_back(Element((*data_.results)[i], at + k));
       for (size_t i = 0; i < count; ++i) values.push_back(Element((*data_.updates)[i], from + k * step));
-      ASSIGN_OR_RETURN(Literal r, env_.CallMoved(0, std::move(values)));
+      ASSIGN_OR_RETURN(Literal r, env_.CallWithOwnedArguments(0, std::move(values)));
       for (size_t i = 0; i < count; ++i) {
         const Literal& v = r.shape().IsTuple() ? r.elements()[i] : r;
         const size_t width = static_cast<size_t>(v.byte_size());

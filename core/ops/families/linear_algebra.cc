@@ -4,7 +4,7 @@
 namespace backplane {
 
 absl::StatusOr<Shape> InferLinearAlgebra(const OpContext& op) {
-  RETURN_IF_ERROR(WantArrays(op));
+  RETURN_IF_ERROR(CheckOperandsAreArrays(op));
   const Shape& a = op.operand(0);
   const int64_t r = a.rank();
   if (!IsFloat(a.element_type()) && !IsComplex(a.element_type())) {

@@ -7,7 +7,7 @@ namespace backplane {
 namespace {
 
 absl::StatusOr<Shape> InferBroadcast(const OpContext& op) {
-  ASSIGN_OR_RETURN(Shape to, WantDeclaredArray(op));
+  ASSIGN_OR_RETURN(Shape to, GetDeclaredArrayShape(op));
   const Shape& x = op.operand(0);
   const Ints& dims = op.attrs->GetInts(AttrId::kDimensions);
   if (x.element_type() != to.element_type()) {
@@ -106,7 +106,7 @@ absl::StatusOr<Shape> InferSlice(const OpContext& op) {
 
 absl::StatusOr<Shape> InferMovement(const OpContext& op) {
   if (op.opcode == Opcode::kCopy) return op.operand(0).WithoutLayout();
-  RETURN_IF_ERROR(WantArrays(op));
+  RETURN_IF_ERROR(CheckOperandsAreArrays(op));
   switch (op.opcode) {
     case Opcode::kBroadcast:
       return InferBroadcast(op);
@@ -122,7 +122,7 @@ absl::StatusOr<Shape> InferMovement(const OpContext& op) {
   const Shape& x = op.operand(0);
   const Ints& dims = op.attrs->GetInts(AttrId::kDimensions);
   if (op.opcode == Opcode::kReshape) {
-    ASSIGN_OR_RETURN(Shape to, WantDeclaredArray(op));
+    ASSIGN_OR_RETURN(Shape to, GetDeclaredArrayShape(op));
     if (to.element_type() != x.element_type()) {
       return Fail(op, "reshape_c1", "element types differ: ", x.ToString(), " to ", to.ToString());
     }

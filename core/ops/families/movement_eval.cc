@@ -126,7 +126,7 @@ absl::StatusOr<Literal> Transpose(const OpContext& op, const Literal& x) {
 }
 
 // Moves the elements inside the dynamic sizes to the front, in row-major order.
-Literal Compacted(const Literal& x) {
+Literal CompactUsedElements(const Literal& x) {
   Literal out(Shape(x.shape().element_type(), x.shape().dimensions()));
   DimVector sizes;
   for (int64_t d = 0; d < x.shape().rank(); ++d) sizes.push_back(x.dynamic_size(d));
@@ -196,7 +196,7 @@ absl::StatusOr<Literal> EvaluateDynamic(const OpContext& op, Args args, EvalEnv&
   }
   if (want != count) return Fail(op, "dynamic_reshape_c2", "the operand has ", count, " elements, the result ", want);
   ASSIGN_OR_RETURN(Literal out, NewLiteral(op, shape));
-  const Literal dense = Compacted(x);
+  const Literal dense = CompactUsedElements(x);
   StridedCopy(Width(x), sizes, dense.bytes(), {0, RowMajorStrides(sizes)}, out.mutable_bytes(),
               {0, RowMajorStrides(shape.dimensions())});
   for (int64_t i = 0; i < shape.rank(); ++i) {

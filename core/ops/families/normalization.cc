@@ -4,7 +4,7 @@
 namespace backplane {
 
 absl::StatusOr<Shape> InferNormalization(const OpContext& op) {
-  RETURN_IF_ERROR(WantArrays(op));
+  RETURN_IF_ERROR(CheckOperandsAreArrays(op));
   const Shape& x = op.operand(0);
   const int64_t feature = op.attrs->GetInt(AttrId::kFeatureIndex, -1);
   const bool grad = op.opcode == Opcode::kBatchNormGrad;

@@ -5,8 +5,8 @@ namespace backplane {
 namespace {
 
 absl::StatusOr<Shape> InferRng(const OpContext& op) {
-  RETURN_IF_ERROR(WantArrays(op));
-  ASSIGN_OR_RETURN(Shape result, WantDeclaredArray(op));
+  RETURN_IF_ERROR(CheckOperandsAreArrays(op));
+  ASSIGN_OR_RETURN(Shape result, GetDeclaredArrayShape(op));
   if (op.operands.size() != 2) return Fail(op, "rng_arity", "has ", op.operands.size(), " operands, expected 2");
   for (int i = 0; i < 2; ++i) {
     if (op.operand(i).rank() != 0 || op.operand(i).element_type() != result.element_type()) {
@@ -28,8 +28,8 @@ absl::StatusOr<Shape> InferRng(const OpContext& op) {
 }
 
 absl::StatusOr<Shape> InferRngBitGenerator(const OpContext& op) {
-  RETURN_IF_ERROR(WantArrays(op));
-  ASSIGN_OR_RETURN(Shape result, WantDeclared(op));
+  RETURN_IF_ERROR(CheckOperandsAreArrays(op));
+  ASSIGN_OR_RETURN(Shape result, GetDeclaredShape(op));
   const Shape& state = op.operand(0);
   if (!result.IsTuple() || result.tuple_size() != 2 || !result.tuple_shapes(1).IsArray()) {
     return Fail(op, "rng_bit_generator_c1", "the result must be (state, data), declared ", result.ToString());
@@ -57,7 +57,7 @@ absl::StatusOr<Shape> InferRngBitGenerator(const OpContext& op) {
 absl::StatusOr<Shape> InferRandom(const OpContext& op) {
   if (op.opcode == Opcode::kRng) return InferRng(op);
   if (op.opcode == Opcode::kRngBitGenerator) return InferRngBitGenerator(op);
-  ASSIGN_OR_RETURN(Shape result, WantDeclaredArray(op));
+  ASSIGN_OR_RETURN(Shape result, GetDeclaredArrayShape(op));
   if (result.element_type() != PrimitiveType::kU64 || result.rank() != 1 || result.dimensions(0) != 2) {
     return Fail(op, "rng_get_and_update_state_c1", "the state is u64[2], declared ", result.ToString());
   }

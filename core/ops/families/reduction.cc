@@ -5,7 +5,7 @@ namespace backplane {
 namespace {
 
 absl::StatusOr<Shape> InferReduce(const OpContext& op) {
-  RETURN_IF_ERROR(WantCalled(op, 1));
+  RETURN_IF_ERROR(CheckCalledCount(op, 1));
   const size_t total = op.operands.size();
   if (total == 0 || total % 2 != 0)
     return Fail(op, "reduce_c3", "has ", total, " operands, expected inputs and as many inits");
@@ -26,7 +26,7 @@ absl::StatusOr<Shape> InferReduce(const OpContext& op) {
   if (!AllInRange(dims, 0, x.rank()))
     return Fail(op, "reduce_c4", "dimensions ", DimsText(dims), " lie outside ", x.ToString());
   if (!IsUnique(dims)) return Fail(op, "reduce_c5", "dimensions ", DimsText(dims), " repeat");
-  ASSIGN_OR_RETURN(std::vector<PrimitiveType> results, WantCombiner(op, 0, types, "reduce_c6"));
+  ASSIGN_OR_RETURN(std::vector<PrimitiveType> results, CheckCombiner(op, 0, types, "reduce_c6"));
   DimVector kept;
   std::vector<int64_t> from;
   for (int64_t d = 0; d < x.rank(); ++d) {
@@ -52,7 +52,7 @@ absl::StatusOr<Shape> InferReduce(const OpContext& op) {
 // Operands: inputs, then initial carries. The body takes input slices and carries; it returns output slices and
 // carries.
 absl::StatusOr<Shape> InferScan(const OpContext& op) {
-  RETURN_IF_ERROR(WantCalled(op, 1));
+  RETURN_IF_ERROR(CheckCalledCount(op, 1));
   const int total = static_cast<int>(op.operands.size());
   const int64_t k = op.attrs->GetInt(AttrId::kNumCarries);
   if (k < 0 || k > total) return Fail(op, "scan_c1", k, " carries do not fit ", total, " operands");
@@ -98,7 +98,7 @@ absl::StatusOr<Shape> InferScan(const OpContext& op) {
     }
   }
   if (length < 0) {  // no inputs: only the declared result knows the length
-    ASSIGN_OR_RETURN(Shape declared, WantDeclared(op));
+    ASSIGN_OR_RETURN(Shape declared, GetDeclaredShape(op));
     const Shape& first = declared.IsTuple() && declared.tuple_size() > 0 ? declared.tuple_shapes(0) : declared;
     if (n == 0 || d < 0 || d >= first.rank()) return Fail(op, "scan_c4", "the length of the scan is not known");
     length = first.dimensions(d);
@@ -116,7 +116,7 @@ absl::StatusOr<Shape> InferScan(const OpContext& op) {
 }
 
 absl::StatusOr<Shape> InferSort(const OpContext& op) {
-  RETURN_IF_ERROR(WantCalled(op, 1));
+  RETURN_IF_ERROR(CheckCalledCount(op, 1));
   if (op.operands.empty()) return Fail(op, "sort_c1", "needs at least one operand");
   const Shape& x = op.operand(0);
   const Ints& dims = op.attrs->GetInts(AttrId::kDimensions);
@@ -133,7 +133,7 @@ absl::StatusOr<Shape> InferSort(const OpContext& op) {
   if (dims.size() > 1 || (dims.size() == 1 && (dims[0] < 0 || dims[0] >= rank))) {
     return Fail(op, "sort_c4", "dimension ", DimsText(dims), " is not one of ", x.ToString());
   }
-  RETURN_IF_ERROR(WantSignature(op, 0, parameters, Shape::Scalar(PrimitiveType::kPred), "sort_c5"));
+  RETURN_IF_ERROR(CheckSignature(op, 0, parameters, Shape::Scalar(PrimitiveType::kPred), "sort_c5"));
   return shapes.size() == 1 ? shapes[0] : Shape::Tuple(std::move(shapes));
 }
 
@@ -154,7 +154,7 @@ absl::StatusOr<Shape> InferTopK(const OpContext& op) {
 }  // namespace
 
 absl::StatusOr<Shape> InferReduction(const OpContext& op) {
-  RETURN_IF_ERROR(WantArrays(op));
+  RETURN_IF_ERROR(CheckOperandsAreArrays(op));
   switch (op.opcode) {
     case Opcode::kReduce:
       return InferReduce(op);

@@ -136,7 +136,7 @@ absl::Status ReduceWithCalls(const ReducePlan& p, EvalEnv& env, const std::vecto
       std::vector<Literal> values;
       for (const Literal& acc : results) values.push_back(ScalarAt(acc, at));
       for (const Literal& x : inputs) values.push_back(ScalarAt(x, k.offset() + r.offset()));
-      ASSIGN_OR_RETURN(Literal v, env.CallMoved(0, std::move(values)));
+      ASSIGN_OR_RETURN(Literal v, env.CallWithOwnedArguments(0, std::move(values)));
       for (size_t i = 0; i < results.size(); ++i) {
         const Literal& part = v.shape().IsTuple() ? v.elements()[i] : v;
         std::memcpy(results[i].mutable_bytes() + at * part.byte_size(), part.bytes(),
@@ -246,7 +246,7 @@ absl::StatusOr<Literal> Scan(const OpContext& op, Args args, EvalEnv& env) {
       values.push_back(std::move(slice));
     }
     for (Literal& c : carries) values.push_back(std::move(c));
-    ASSIGN_OR_RETURN(Literal r, env.CallMoved(0, std::move(values)));
+    ASSIGN_OR_RETURN(Literal r, env.CallWithOwnedArguments(0, std::move(values)));
     std::vector<Literal> parts;
     if (r.shape().IsTuple())
       parts = std::move(r.mutable_elements());
@@ -331,7 +331,7 @@ absl::StatusOr<Literal> Sort(const OpContext& op, Args args, EvalEnv& env) {
           values.push_back(ScalarAt(*v, base + a * step));
           values.push_back(ScalarAt(*v, base + b * step));
         }
-        ASSIGN_OR_RETURN(Literal r, env.CallMoved(0, std::move(values)));
+        ASSIGN_OR_RETURN(Literal r, env.CallWithOwnedArguments(0, std::move(values)));
         return r.GetAsInt(0) != 0;
       }));
     }

@@ -14,7 +14,7 @@ absl::StatusOr<Shape> InferSource(const OpContext& op) {
       return op.literal->shape();
     }
     case Opcode::kIota: {
-      ASSIGN_OR_RETURN(Shape s, WantDeclaredArray(op));
+      ASSIGN_OR_RETURN(Shape s, GetDeclaredArrayShape(op));
       const int64_t d = op.attrs->GetInt(AttrId::kIotaDimension);
       if (d < 0 || d >= s.rank()) {
         return Fail(op, "iota_c1", "dimension ", d, " is not one of ", s.ToString());
@@ -25,7 +25,7 @@ absl::StatusOr<Shape> InferSource(const OpContext& op) {
     default: {
       const int64_t n = op.attrs->GetInt(AttrId::kParameterNumber, -1);
       if (n < 0) return Fail(op, "parameter_i1", "parameter number ", n, " is negative or missing");
-      return WantDeclared(op);
+      return GetDeclaredShape(op);
     }
   }
 }

@@ -7,7 +7,7 @@
 namespace backplane {
 namespace {
 
-absl::Status WantToken(const OpContext& op, int i) {
+absl::Status CheckOperandIsToken(const OpContext& op, int i) {
   if (op.operand(i).IsToken()) return absl::OkStatus();
   return Fail(op, Label(op, "token"), "operand ", i, " must be a token, found ", op.operand(i).ToString());
 }
@@ -30,8 +30,8 @@ absl::Status CheckContext(const OpContext& op, const Shape& s) {
 absl::StatusOr<Shape> InferTransfer(const OpContext& op) {
   switch (op.opcode) {
     case Opcode::kInfeed: {
-      RETURN_IF_ERROR(WantToken(op, 0));
-      ASSIGN_OR_RETURN(Shape result, WantDeclared(op));
+      RETURN_IF_ERROR(CheckOperandIsToken(op, 0));
+      ASSIGN_OR_RETURN(Shape result, GetDeclaredShape(op));
       if (!result.IsTuple() || result.tuple_size() != 2 || !result.tuple_shapes(1).IsToken()) {
         return Fail(op, "infeed_c3", "the result must be (data, token[]), declared ", result.ToString());
       }
@@ -42,7 +42,7 @@ absl::StatusOr<Shape> InferTransfer(const OpContext& op) {
       return result;
     }
     case Opcode::kOutfeed: {
-      RETURN_IF_ERROR(WantToken(op, 1));
+      RETURN_IF_ERROR(CheckOperandIsToken(op, 1));
       const std::vector<Shape>& given = op.attrs->Get<std::vector<Shape>>(AttrId::kOutfeedShape);
       if (op.attrs->Has(AttrId::kOutfeedShape) && (given.size() != 1 || !SameTypeAndDims(given[0], op.operand(0)))) {
         return Fail(op, "outfeed_c1", "operand is ", op.operand(0).ToString(), ", shape to send ",
@@ -52,12 +52,12 @@ absl::StatusOr<Shape> InferTransfer(const OpContext& op) {
     }
     case Opcode::kSend:
       RETURN_IF_ERROR(CheckTransferPairs(op));
-      RETURN_IF_ERROR(WantToken(op, 1));
+      RETURN_IF_ERROR(CheckOperandIsToken(op, 1));
       return Shape::Tuple({op.operand(0).WithoutLayout(), Shape::Scalar(PrimitiveType::kU32), Shape::Token()});
     case Opcode::kRecv: {
       RETURN_IF_ERROR(CheckTransferPairs(op));
-      RETURN_IF_ERROR(WantToken(op, 0));
-      ASSIGN_OR_RETURN(Shape result, WantDeclared(op));
+      RETURN_IF_ERROR(CheckOperandIsToken(op, 0));
+      ASSIGN_OR_RETURN(Shape result, GetDeclaredShape(op));
       RETURN_IF_ERROR(CheckContext(op, result));
       return result;
     }

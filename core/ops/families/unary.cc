@@ -3,7 +3,7 @@
 
 namespace backplane {
 absl::StatusOr<Shape> InferUnary(const OpContext& op) {
-  RETURN_IF_ERROR(WantArrays(op));
+  RETURN_IF_ERROR(CheckOperandsAreArrays(op));
   const Shape& x = op.operand(0);
   if (!Includes(*Info(op.opcode).operand_types, x.element_type())) {
     return Fail(op, Label(op, "i1"), "does not take element type ", Name(x.element_type()));

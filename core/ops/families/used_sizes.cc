@@ -12,8 +12,8 @@ class SameOperands : public EvalEnv {
  public:
   explicit SameOperands(EvalEnv& env) : env_(env) {}
   absl::StatusOr<Literal> Call(int i, Args args) override { return env_.Call(i, args); }
-  absl::StatusOr<Literal> CallMoved(int i, std::vector<Literal> args) override {
-    return env_.CallMoved(i, std::move(args));
+  absl::StatusOr<Literal> CallWithOwnedArguments(int i, std::vector<Literal> args) override {
+    return env_.CallWithOwnedArguments(i, std::move(args));
   }
   const ScalarProgram* CalledScalarProgram(int i) override { return env_.CalledScalarProgram(i); }
   absl::Status CheckCancelled() override { return env_.CheckCancelled(); }
@@ -67,7 +67,7 @@ Literal PadToBound(const Literal& used, const Shape& bound) {
 }
 
 // Dimensions that must agree take the smaller of their dynamic sizes.
-void Agree(std::vector<DimVector>& sizes, size_t i, int64_t d, size_t j, int64_t e) {
+void UnifySizes(std::vector<DimVector>& sizes, size_t i, int64_t d, size_t j, int64_t e) {
   sizes[i][d] = sizes[j][e] = std::min(sizes[i][d], sizes[j][e]);
 }
 
@@ -100,9 +100,9 @@ absl::StatusOr<Literal> EvaluateOverUsedSizes(const OpContext& op, Args operands
   used.declared = nullptr;
   if (op.opcode == Opcode::kDot) {
     const DotDimensions& dims = op.attrs->Get<DotDimensions>(AttrId::kDotDims);
-    for (size_t k = 0; k < dims.lhs_batch.size(); ++k) Agree(sizes, 0, dims.lhs_batch[k], 1, dims.rhs_batch[k]);
+    for (size_t k = 0; k < dims.lhs_batch.size(); ++k) UnifySizes(sizes, 0, dims.lhs_batch[k], 1, dims.rhs_batch[k]);
     for (size_t k = 0; k < dims.lhs_contracting.size(); ++k) {
-      Agree(sizes, 0, dims.lhs_contracting[k], 1, dims.rhs_contracting[k]);
+      UnifySizes(sizes, 0, dims.lhs_contracting[k], 1, dims.rhs_contracting[k]);
     }
     DimVector result;
     for (int64_t d : dims.lhs_batch) result.push_back(sizes[0][d]);
@@ -121,7 +121,7 @@ absl::StatusOr<Literal> EvaluateOverUsedSizes(const OpContext& op, Args operands
       if (sizes[i].size() != sizes[0].size()) continue;  // initial values
       for (int64_t d = 0; d < static_cast<int64_t>(sizes[0].size()); ++d) {
         if (d == along) continue;
-        for (size_t k = 0; k < i; ++k) Agree(sizes, k, d, i, d);
+        for (size_t k = 0; k < i; ++k) UnifySizes(sizes, k, d, i, d);
       }
     }
   }

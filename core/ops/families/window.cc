@@ -31,7 +31,7 @@ absl::StatusOr<DimVector> WindowedDims(const OpContext& op, const Shape& x, absl
 }
 
 absl::StatusOr<Shape> InferReduceWindow(const OpContext& op) {
-  RETURN_IF_ERROR(WantCalled(op, 1));
+  RETURN_IF_ERROR(CheckCalledCount(op, 1));
   const size_t total = op.operands.size();
   if (total == 0 || total % 2 != 0) {
     return Fail(op, "reduce_window_c1", "has ", total, " operands, expected inputs and as many inits");
@@ -51,7 +51,7 @@ absl::StatusOr<Shape> InferReduceWindow(const OpContext& op) {
   }
   ASSIGN_OR_RETURN(DimVector dims, WindowedDims(op, x, "reduce_window_c4", "reduce_window_c5", "reduce_window_c7",
                                                 "reduce_window_c9", "reduce_window_c11", "reduce_window_c15"));
-  ASSIGN_OR_RETURN(std::vector<PrimitiveType> results, WantCombiner(op, 0, types, "reduce_window_c13"));
+  ASSIGN_OR_RETURN(std::vector<PrimitiveType> results, CheckCombiner(op, 0, types, "reduce_window_c13"));
   std::vector<Shape> shapes;
   for (int i = 0; i < n; ++i) {
     if (op.operand(n + i).element_type() != results[i]) {
@@ -64,7 +64,7 @@ absl::StatusOr<Shape> InferReduceWindow(const OpContext& op) {
 }
 
 absl::StatusOr<Shape> InferSelectAndScatter(const OpContext& op) {
-  RETURN_IF_ERROR(WantCalled(op, 2));
+  RETURN_IF_ERROR(CheckCalledCount(op, 2));
   const Shape &x = op.operand(0), &source = op.operand(1), &init = op.operand(2);
   if (x.element_type() != source.element_type()) {
     return Fail(op, "select_and_scatter_c1", "element types differ: ", x.ToString(), " and ", source.ToString());
@@ -82,8 +82,10 @@ absl::StatusOr<Shape> InferSelectAndScatter(const OpContext& op) {
     return Fail(op, "select_and_scatter_c2", "source ", source.ToString(), " must have dims ", DimsText(dims));
   }
   const Shape scalar = Shape::Scalar(x.element_type());
-  RETURN_IF_ERROR(WantSignature(op, 0, {scalar, scalar}, Shape::Scalar(PrimitiveType::kPred), "select_and_scatter_c9"));
-  ASSIGN_OR_RETURN(std::vector<PrimitiveType> types, WantCombiner(op, 1, {x.element_type()}, "select_and_scatter_c10"));
+  RETURN_IF_ERROR(
+      CheckSignature(op, 0, {scalar, scalar}, Shape::Scalar(PrimitiveType::kPred), "select_and_scatter_c9"));
+  ASSIGN_OR_RETURN(std::vector<PrimitiveType> types,
+                   CheckCombiner(op, 1, {x.element_type()}, "select_and_scatter_c10"));
   if (init.element_type() != types[0]) {
     return Fail(op, "select_and_scatter_c3", "init is ", init.ToString(), ", the scatter computes ", Name(types[0]));
   }
@@ -93,7 +95,7 @@ absl::StatusOr<Shape> InferSelectAndScatter(const OpContext& op) {
 }  // namespace
 
 absl::StatusOr<Shape> InferWindow(const OpContext& op) {
-  RETURN_IF_ERROR(WantArrays(op));
+  RETURN_IF_ERROR(CheckOperandsAreArrays(op));
   return op.opcode == Opcode::kReduceWindow ? InferReduceWindow(op) : InferSelectAndScatter(op);
 }
 

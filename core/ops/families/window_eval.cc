@@ -106,7 +106,7 @@ class CallRow : public RowCombiner {
       std::vector<Literal> values;
       for (const Literal& r : results_) values.push_back(ScalarAt(r, out + k * out_step));
       for (const Literal& x : inputs_) values.push_back(ScalarAt(x, in + k * in_step));
-      ASSIGN_OR_RETURN(Literal v, env_.CallMoved(0, std::move(values)));
+      ASSIGN_OR_RETURN(Literal v, env_.CallWithOwnedArguments(0, std::move(values)));
       for (size_t i = 0; i < results_.size(); ++i) {
         const Literal& part = v.shape().IsTuple() ? v.elements()[i] : v;
         std::memcpy(results_[i].mutable_bytes() + (out + k * out_step) * part.byte_size(), part.bytes(),

@@ -156,7 +156,7 @@ Instruction* CompareUnsignedZero(Instruction* i, Rewriter& to) {
   return nullptr;
 }
 
-ComparisonDirection Opposite(ComparisonDirection d) {
+ComparisonDirection InvertDirection(ComparisonDirection d) {
   switch (d) {
     case ComparisonDirection::kEq:
       return ComparisonDirection::kNe;
@@ -184,7 +184,7 @@ Instruction* NotOfCompare(Instruction* i, Rewriter& to) {
   const bool equality = d == ComparisonDirection::kEq || d == ComparisonDirection::kNe;
   if (!equality && !IsIntegral(type) && type != PrimitiveType::kPred) return nullptr;
   Attributes attrs = compare->attrs();
-  attrs.SetEnum(AttrId::kDirection, Opposite(d));
+  attrs.SetEnum(AttrId::kDirection, InvertDirection(d));
   return to.Make(Opcode::kCompare, i->shape(), {compare->operand(0), compare->operand(1)}, std::move(attrs));
 }
 

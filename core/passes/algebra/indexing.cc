@@ -11,8 +11,8 @@ using namespace match;
 
 // Returns the start of the only window that constant indices select, for each dimension of `shape`, or nullopt if they
 // may select several. `fits` receives whether the window lies within the shape without clamping.
-std::optional<Ints> OnlyStart(const Instruction* indices, const Ints& map, const Shape& shape, const Ints& sizes,
-                              bool* fits) {
+std::optional<Ints> FindOnlyStart(const Instruction* indices, const Ints& map, const Shape& shape, const Ints& sizes,
+                                  bool* fits) {
   if (!indices->Is(Opcode::kConstant) || indices->shape().num_elements() != static_cast<int64_t>(map.size()))
     return std::nullopt;
   Ints starts(static_cast<size_t>(shape.rank()), 0);
@@ -38,7 +38,7 @@ Instruction* GatherOne(Instruction* i, Rewriter& to) {
   if (window != i->shape().num_elements())
     return nullptr;  // indices with an empty index vector select any number of windows
   bool fits;
-  const std::optional<Ints> starts = OnlyStart(i->operand(1), g.start_index_map, x->shape(), sizes, &fits);
+  const std::optional<Ints> starts = FindOnlyStart(i->operand(1), g.start_index_map, x->shape(), sizes, &fits);
   if (!starts) return nullptr;
   SliceConfig slices;
   for (size_t d = 0; d < sizes.size(); ++d) slices.push_back({(*starts)[d], (*starts)[d] + sizes[d], 1});
@@ -106,7 +106,7 @@ Instruction* ScatterOne(Instruction* i, Rewriter& to) {
     window.set_dimension(d, sizes.back());
   }
   bool fits;
-  const std::optional<Ints> starts = OnlyStart(indices, s.scatter_dims_to_operand_dims, x->shape(), sizes, &fits);
+  const std::optional<Ints> starts = FindOnlyStart(indices, s.scatter_dims_to_operand_dims, x->shape(), sizes, &fits);
   if (!starts || !fits || window.num_elements() != updates->shape().num_elements()) return nullptr;
   if (indices->shape().element_type() == PrimitiveType::kPred) return nullptr;
   std::vector<Instruction*> operands = {x, to.Reshape(updates, window)};

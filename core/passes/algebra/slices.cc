@@ -20,7 +20,7 @@ int64_t EndOf(const SliceDimension& s) { return s.start + (CountOf(s) - 1) * s.s
 
 bool IsEmpty(const Instruction* i) { return i->shape().num_elements() == 0; }
 
-SliceConfig Moved(SliceConfig slices, int64_t d, int64_t by) {
+SliceConfig ShiftSlice(SliceConfig slices, int64_t d, int64_t by) {
   SliceDimension& s = slices[static_cast<size_t>(d)];
   s = {s.start + by, EndOf(s) + by, s.stride};
   return slices;
@@ -71,7 +71,7 @@ Instruction* SliceOfConcatenate(Instruction* i, Rewriter& to) {
     shape.set_dimension(d, size);
     read = to.Make(Opcode::kConcatenate, shape, std::move(parts), x->attrs());
   }
-  return to.Slice(read, Moved(i->slices(), d, -first));
+  return to.Slice(read, ShiftSlice(i->slices(), d, -first));
 }
 
 // A slice of a pad that covers only the operand, or only padding.
@@ -87,7 +87,7 @@ Instruction* SliceOfPad(Instruction* i, Rewriter& to) {
     const SliceDimension& s = slices[d];
     if (EndOf(s) <= p.low || s.start >= end) return to.Fill(x->operand(1), i->shape());
     within &= s.start >= p.low && EndOf(s) <= end && (p.interior == 0 || size == 1);
-    slices = Moved(std::move(slices), static_cast<int64_t>(d), -p.low);
+    slices = ShiftSlice(std::move(slices), static_cast<int64_t>(d), -p.low);
   }
   return within ? to.Slice(x->operand(0), std::move(slices)) : nullptr;
 }
@@ -161,7 +161,7 @@ Instruction* SliceOfReduce(Instruction* i, Rewriter& to) {
 }
 
 // Whether the operand of the slice can be sliced instead at no extra cost.
-bool SlicesCheaply(const Instruction* i) {
+bool IsCheapToSlice(const Instruction* i) {
   switch (i->opcode()) {
     case Opcode::kParameter:
     case Opcode::kConstant:
@@ -181,7 +181,7 @@ Instruction* SliceOfElementwise(Instruction* i, Rewriter& to) {
   const Instruction* x = i->operand(0);
   if (!x->info().Has(kElementwise) || x->HasSideEffect() || !IsOnlyReader(i)) return nullptr;
   for (const Instruction* o : x->operands()) {
-    if (o->shape().HasDynamicDimensions() || !(o->shape().IsScalar() || SlicesCheaply(o))) return nullptr;
+    if (o->shape().HasDynamicDimensions() || !(o->shape().IsScalar() || IsCheapToSlice(o))) return nullptr;
   }
   std::vector<Instruction*> operands;
   for (int64_t k = 0; k < x->operand_count(); ++k) {

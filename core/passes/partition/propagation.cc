@@ -108,7 +108,7 @@ class Propagation {
   }
 
   // Merges two nodes. Must run before the propagation starts.
-  void Unite(int a, int b) {
+  void MergeNodes(int a, int b) {
     if (a == kNoNode || b == kNoNode) return;
     const size_t x = FindRoot(a), y = FindRoot(b);
     if (x == y || nodes_[x].shape.dimensions() != nodes_[y].shape.dimensions()) return;
@@ -119,8 +119,8 @@ class Propagation {
     parent_[std::max(x, y)] = static_cast<int>(std::min(x, y));
   }
 
-  void UniteAll(const std::vector<int>& a, const std::vector<int>& b) {
-    for (size_t k = 0; k < a.size() && k < b.size(); ++k) Unite(a[k], b[k]);
+  void MergeNodePairs(const std::vector<int>& a, const std::vector<int>& b) {
+    for (size_t k = 0; k < a.size() && k < b.size(); ++k) MergeNodes(a[k], b[k]);
   }
 
   // Applies the sharding of an annotation or parameter: sets the tiling, and fixes the dimensions that are not
@@ -178,12 +178,12 @@ class Propagation {
         }
         case Opcode::kWhile:
           AddLeaves(i, subgroups);
-          UniteAll(nodes_of_.at(i), nodes_of_.at(i->operand(0)));
+          MergeNodePairs(nodes_of_.at(i), nodes_of_.at(i->operand(0)));
           for (const Computation* called : i->called()) {
             RETURN_IF_ERROR(AddComputation(called, subgroups));
-            UniteAll(nodes_of_.at(i), nodes_of_.at(called->parameter(0)));
+            MergeNodePairs(nodes_of_.at(i), nodes_of_.at(called->parameter(0)));
           }
-          UniteAll(nodes_of_.at(i), nodes_of_.at(i->called(1)->root()));
+          MergeNodePairs(nodes_of_.at(i), nodes_of_.at(i->called(1)->root()));
           continue;
         case Opcode::kConditional:
           AddLeaves(i, subgroups);
@@ -191,14 +191,14 @@ class Propagation {
             const Computation* called = i->called()[k];
             RETURN_IF_ERROR(AddComputation(called, subgroups));
             if (!called->parameters().empty() && static_cast<int64_t>(k) + 1 < i->operand_count()) {
-              UniteAll(nodes_of_.at(i->operand(static_cast<int64_t>(k) + 1)), nodes_of_.at(called->parameter(0)));
+              MergeNodePairs(nodes_of_.at(i->operand(static_cast<int64_t>(k) + 1)), nodes_of_.at(called->parameter(0)));
             }
-            UniteAll(nodes_of_.at(i), nodes_of_.at(called->root()));
+            MergeNodePairs(nodes_of_.at(i), nodes_of_.at(called->root()));
           }
           continue;
         case Opcode::kOptimizationBarrier:
           AddLeaves(i, subgroups);
-          UniteAll(nodes_of_.at(i), nodes_of_.at(i->operand(0)));
+          MergeNodePairs(nodes_of_.at(i), nodes_of_.at(i->operand(0)));
           continue;
         default:
           break;
@@ -289,10 +289,10 @@ class Propagation {
     const Shape &in = i->operand(0)->shape(), &out = i->shape();
     if (!in.IsArray() || in.rank() != out.rank()) return absl::OkStatus();
     if (i->custom_call_target() == "ShardingGroup") {
-      Unite(operand, result);
+      MergeNodes(operand, result);
       const std::string& group = i->attrs().GetString(AttrId::kOpaque);
       auto [at, first] = groups_.emplace(group, result);
-      if (!first) Unite(at->second, result);
+      if (!first) MergeNodes(at->second, result);
       return absl::OkStatus();
     }
     if (IsShardingAnnotation(i) && i->sharding() != nullptr) {

@@ -176,7 +176,7 @@ int FusionGraph::CountInputs(int a, int b) const {
 
 // ---- Paths between groups.
 
-int FusionGraph::LastThatReaches(int g) const {
+int FusionGraph::FindSearchLimit(int g) const {
   int limit = group(g).members.back();
   for (int until = limit; (until = spans_.LastOf(limit)) > limit;) limit = until;
   return limit;
@@ -187,7 +187,7 @@ void FusionGraph::StartSearch() const {
   searched_ = 0;
 }
 
-bool FusionGraph::SeeNode(int n) const {
+bool FusionGraph::MarkNodeVisited(int n) const {
   if (seen_nodes_[static_cast<size_t>(n)] == search_) return false;
   seen_nodes_[static_cast<size_t>(n)] = search_;
   ++searched_;
@@ -195,7 +195,7 @@ bool FusionGraph::SeeNode(int n) const {
   return true;
 }
 
-bool FusionGraph::SeeGroup(int g) const {
+bool FusionGraph::MarkGroupVisited(int g) const {
   if (seen_groups_[static_cast<size_t>(g)] == search_) return false;
   seen_groups_[static_cast<size_t>(g)] = search_;
   return true;
@@ -221,7 +221,7 @@ bool FusionGraph::Search(int a, int b, bool direct_counts) const {
   const int max_visits = options_.cycle_search.max_visits;
   // A search that counts its visits counts those behind the target, too: whether it exceeds its limit then depends on
   // what the groups reach, and not on how the search goes.
-  const int limit = max_visits > 0 ? std::numeric_limits<int>::max() : LastThatReaches(b);
+  const int limit = max_visits > 0 ? std::numeric_limits<int>::max() : FindSearchLimit(b);
   StartSearch();
   int visits = 0;
   std::vector<int> stack;
@@ -230,7 +230,7 @@ bool FusionGraph::Search(int a, int b, bool direct_counts) const {
       const int g = group_of(use.node);
       if (g == b && (!is_start || direct_counts)) return true;
       if (g == a || g == b || use.node > limit) continue;
-      if (SeeNode(use.node)) stack.push_back(use.node);
+      if (MarkNodeVisited(use.node)) stack.push_back(use.node);
     }
     return false;
   };
@@ -244,11 +244,11 @@ bool FusionGraph::Search(int a, int b, bool direct_counts) const {
     if (reaches_target(m, false)) return true;
     // The rest of a group runs with it: what its members reach is reached.
     const int g = group_of(m);
-    if (g >= 0 && !SeeGroup(g)) continue;
+    if (g >= 0 && !MarkGroupVisited(g)) continue;
     if (max_visits > 0 && ++visits > max_visits) return true;
     if (g < 0) continue;
     for (int o : group(g).members) {
-      if (SeeNode(o)) stack.push_back(o);
+      if (MarkNodeVisited(o)) stack.push_back(o);
     }
   }
   return false;

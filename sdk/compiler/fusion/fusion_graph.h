@@ -106,10 +106,10 @@ class FusionGraph {
   bool Search(int a, int b, bool direct_counts) const;
   // Returns a node after which nothing can be needed by the group. It may come after the last member, because a group
   // runs as a whole.
-  int LastThatReaches(int group) const;
+  int FindSearchLimit(int group) const;
   void StartSearch() const;
-  bool SeeNode(int n) const;  // true the first time in a search
-  bool SeeGroup(int g) const;
+  bool MarkNodeVisited(int n) const;  // true the first time in a search
+  bool MarkGroupVisited(int g) const;
   bool IsSearchTooLong() const;
 
   Computation* const computation_;

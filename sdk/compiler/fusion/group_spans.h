@@ -19,8 +19,8 @@ class GroupSpans {
   // Adds a group by its first and its last member.
   void Add(int first, int last) {
     for (int begin = first + leaves_, end = last + leaves_ + 1; begin < end; begin /= 2, end /= 2) {
-      if (begin % 2 == 1) Raise(begin++, last);
-      if (end % 2 == 1) Raise(--end, last);
+      if (begin % 2 == 1) RaiseLast(begin++, last);
+      if (end % 2 == 1) RaiseLast(--end, last);
     }
   }
 
@@ -32,7 +32,7 @@ class GroupSpans {
   }
 
  private:
-  void Raise(int k, int last) { last_[static_cast<size_t>(k)] = std::max(last_[static_cast<size_t>(k)], last); }
+  void RaiseLast(int k, int last) { last_[static_cast<size_t>(k)] = std::max(last_[static_cast<size_t>(k)], last); }
   int leaves_ = 1;         // a value of an inner node applies to all leaves below it
   std::vector<int> last_;  // by position in the tree; 1 is its root
 };
