@@ -14,7 +14,9 @@
 namespace backplane::conformance {
 namespace {
 
-std::string Words(const absl::Status& s) { return absl::StrCat(absl::StatusCodeToString(s.code()), ": ", s.message()); }
+std::string FormatStatus(const absl::Status& s) {
+  return absl::StrCat(absl::StatusCodeToString(s.code()), ": ", s.message());
+}
 
 // Our plugins report what their compiler did.
 std::vector<std::string> CompileLog(const host::LoadedExecutable& program) {
@@ -222,7 +224,7 @@ Outcome CaseRunner::Compile(const Case& c) const {
   const absl::StatusOr<host::LoadedExecutable> program = Load(c, &outcome);
   if (program.ok()) return outcome;
   outcome.kind = absl::IsUnimplemented(program.status()) ? Outcome::kUnsupported : Outcome::kFail;
-  outcome.message = Words(program.status());
+  outcome.message = FormatStatus(program.status());
   return outcome;
 }
 
@@ -236,10 +238,10 @@ Outcome CaseRunner::Run(const Case& c, bool labels) const {
   const auto refused = [&](const absl::Status& s) {
     if (c.fails && labels && !c.fails->label.empty() &&
         !absl::StrContains(s.message(), absl::StrCat("[", c.fails->label, "]"))) {
-      return end(Outcome::kFail, absl::StrCat("refused without [", c.fails->label, "]: ", Words(s)));
+      return end(Outcome::kFail, absl::StrCat("refused without [", c.fails->label, "]: ", FormatStatus(s)));
     }
     if (c.fails) return outcome;
-    return end(absl::IsUnimplemented(s) ? Outcome::kUnsupported : Outcome::kFail, Words(s));
+    return end(absl::IsUnimplemented(s) ? Outcome::kUnsupported : Outcome::kFail, FormatStatus(s));
   };
   for (const HostTransfer& t : c.transfers) {
     if (IsFeed(t) && !feed_channel_)
@@ -247,9 +249,9 @@ Outcome CaseRunner::Run(const Case& c, bool labels) const {
   }
   const absl::StatusOr<host::LoadedExecutable> program = Load(c, &outcome);
   if (!program.ok()) {
-    if (c.devices() > static_cast<int>(devices_)) return end(Outcome::kUnsupported, Words(program.status()));
+    if (c.devices() > static_cast<int>(devices_)) return end(Outcome::kUnsupported, FormatStatus(program.status()));
     if (c.fails && c.fails->stage == Failure::kRun)
-      return end(Outcome::kFail, absl::StrCat("does not compile: ", Words(program.status())));
+      return end(Outcome::kFail, absl::StrCat("does not compile: ", FormatStatus(program.status())));
     return refused(program.status());
   }
   if (c.fails && c.fails->stage == Failure::kCompile) return end(Outcome::kFail, "was accepted by the compiler");

@@ -49,7 +49,7 @@ int RunChild(Kit::Setup setup, const std::vector<std::string>& ids) {
       k.Run(**check);
     } else if (id == kFactsId) {
       k.Run(
-          id, "", [](Kit& kit, const void*) { TellFacts(kit); }, nullptr);
+          id, "", [](Kit& kit, const void*) { ReportFacts(kit); }, nullptr);
     } else if (absl::StartsWith(id, "operations.")) {
       k.Run(
           id, "", [](Kit& kit, const void* name) { RunOperation(kit, *static_cast<const std::string*>(name)); }, &id);
@@ -63,7 +63,7 @@ int RunChild(Kit::Setup setup, const std::vector<std::string>& ids) {
   _exit(0);
 }
 
-CheckOutcome RunElsewhere(Kit& k, const std::string& id, const std::string& input) {
+CheckOutcome RunInNewProcess(Kit& k, const std::string& id, const std::string& input) {
   CheckOutcome outcome;
   outcome.id = id;
   int result[2];
@@ -76,7 +76,7 @@ CheckOutcome RunElsewhere(Kit& k, const std::string& id, const std::string& inpu
   }
   lseek(input_fd, 0, SEEK_SET);
   const Kit::Setup& setup = k.setup();
-  std::vector<std::string> words = {"conform", kChildWord, absl::StrCat(result[1]), "-1", setup.plugin,
+  std::vector<std::string> words = {"conform", kChildFlag, absl::StrCat(result[1]), "-1", setup.plugin,
                                     "--data",  setup.data};
   const auto pass_on = [&](const char* name, const std::vector<host::NamedValue>& values) {
     for (const host::NamedValue& value : values) words.insert(words.end(), {name, OptionText(value)});
@@ -117,7 +117,7 @@ CheckOutcome RunElsewhere(Kit& k, const std::string& id, const std::string& inpu
   return outcome;
 }
 
-std::string ElsewhereInput() {
+std::string ReadChildInput() {
   const char* fd = getenv(kInputVariable);
   return fd == nullptr ? "" : ReadAll(atoi(fd));
 }

@@ -18,9 +18,9 @@ inline constexpr char kFactsId[] = "kit.facts";
 
 // Starts another such process from within a check, for tests across processes. It runs `id` (a check or one of the
 // helpers below) with `input` in a file. Returns what the process reported.
-CheckOutcome RunElsewhere(Kit& k, const std::string& id, const std::string& input);
+CheckOutcome RunInNewProcess(Kit& k, const std::string& id, const std::string& input);
 // Returns the input inside such a process.
-std::string ElsewhereInput();
+std::string ReadChildInput();
 
 }  // namespace backplane::conformance
 

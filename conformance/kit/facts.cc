@@ -7,7 +7,7 @@
 
 namespace backplane::conformance {
 
-void TellFacts(Kit& k) {
+void ReportFacts(Kit& k) {
   const PJRT_Api& api = k.api();
   host::Json null_slots = host::Json::MakeArray(), extensions = host::Json::MakeArray(),
              attributes = host::Json::MakeObject();

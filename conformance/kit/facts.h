@@ -8,7 +8,7 @@ namespace backplane::conformance {
 
 // Ends the check as a pass with a JSON object as its note: API version, slots, extensions, platform, devices,
 // attributes.
-void TellFacts(Kit& k);
+void ReportFacts(Kit& k);
 
 }  // namespace backplane::conformance
 

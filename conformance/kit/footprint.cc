@@ -47,23 +47,23 @@ int64_t DeviceBytes(Kit& k) {
 
 }  // namespace
 
-const char* NameOf(Held kind) {
+const char* NameOf(Resource kind) {
   switch (kind) {
-    case Held::kHeap:
+    case Resource::kHeap:
       return "bytes of malloc";
-    case Held::kMapped:
+    case Resource::kMapped:
       return "bytes of mapped memory";
-    case Held::kDevice:
+    case Resource::kDevice:
       return "bytes in use on the devices";
-    case Held::kDescriptors:
+    case Resource::kDescriptors:
       return "open files";
-    case Held::kThreads:
+    case Resource::kThreads:
       return "threads";
   }
   return "";
 }
 
-Footprint TakeFootprint(Kit& k) {
+Footprint MeasureFootprint(Kit& k) {
   // Queries the device first, because an error that it returns is allocated and freed.
   const int64_t device = DeviceBytes(k);
   return {HeapBytes(), MappedBytes(), device, CountEntries("/proc/self/fd"), CountEntries("/proc/self/task")};

@@ -51,7 +51,7 @@ std::string OptionText(const host::NamedValue& option) {
 }
 
 // Returns all checks, including the operations.
-absl::StatusOr<std::vector<Job>> AllJobs(const std::string& data) {
+absl::StatusOr<std::vector<Job>> CollectJobs(const std::string& data) {
   std::vector<Job> jobs;
   for (const Check* check : AllChecks())
     jobs.push_back({check->id, check->meaning, check->limit_s, check->advice, false});
@@ -72,23 +72,24 @@ class Run {
   }
 
   int Main() {
-    auto all = AllJobs(o_.data);
-    if (!all.ok()) return Say(kKitFailed, all.status().message());
+    auto all = CollectJobs(o_.data);
+    if (!all.ok()) return PrintAndReturn(kKitFailed, all.status().message());
     if (o_.list) {
       for (const Job& job : *all) absl::PrintF("%-46s %s%s\n", job.id, job.meaning, job.advice ? " (advice)" : "");
       return kGood;
     }
-    if (const absl::Status error = JudgePlugin(*all); !error.ok()) return Say(StatusOf(error), error.message());
-    return Good(report_) ? kGood : kNotConformant;
+    if (const absl::Status error = TestPlugin(*all); !error.ok())
+      return PrintAndReturn(StatusOf(error), error.message());
+    return IsConformant(report_) ? kGood : kNotConformant;
   }
 
  private:
-  int Say(int status, absl::string_view words) {
+  int PrintAndReturn(int status, absl::string_view words) {
     absl::FPrintF(stderr, "%s: %s\n", name_, words);
     return status;
   }
 
-  absl::Status JudgePlugin(const std::vector<Job>& all) {
+  absl::Status TestPlugin(const std::vector<Job>& all) {
     if (to_stdout_ > 1) return WrongUsage("one report at most goes to standard output");
     BP_RETURN_IF_ERROR(FindPlugin());
     for (const Job& job : all) ids_.push_back(job.id);
@@ -96,7 +97,7 @@ class Run {
     BP_ASSIGN_OR_RETURN(const std::vector<Job> jobs, Choose(all));
     BP_RETURN_IF_ERROR(RunChecks(jobs));
     BP_RETURN_IF_ERROR(Evaluate());
-    return Tell();
+    return WriteReports();
   }
 
   absl::Status FindPlugin() {
@@ -175,7 +176,7 @@ class Run {
       bool in_level = o_.levels.empty();
       for (const Level& level : levels_) {
         if (!absl::c_linear_search(o_.levels, level.name)) continue;
-        for (const std::string& pattern : level.patterns) in_level = in_level || Meets(pattern, job.id);
+        for (const std::string& pattern : level.patterns) in_level = in_level || MatchesPattern(pattern, job.id);
       }
       const std::string suite = job.id.substr(0, job.id.find('.'));
       const bool in_suite =
@@ -227,7 +228,7 @@ class Run {
                                       absl::StartsWith(told, "hung") ? host::HangHint(library_) : "",
                                       "; --suite abi,lifecycle runs what can be judged without one"));
       }
-      Say(kGood, absl::StrCat(library_, ": it cannot say what it is: ", told));
+      PrintAndReturn(kGood, absl::StrCat(library_, ": it cannot say what it is: ", told));
     }
     const bool progress = terminal_ && !o_.quiet;
     auto drawn = std::chrono::steady_clock::now() - std::chrono::seconds(1);
@@ -235,7 +236,7 @@ class Run {
       const auto now = std::chrono::steady_clock::now();
       if (!progress || (done < count && now - drawn < std::chrono::milliseconds(100))) return;
       drawn = now;
-      Bar(outcome.id, done, count);
+      ShowProgress(outcome.id, done, count);
     });
     report_.seconds = run.seconds + facts.seconds;
     report_.outcomes = std::move(run.outcomes);
@@ -253,7 +254,7 @@ class Run {
   }
 
   // Shows progress on one line that the next one overwrites, and that is erased at the end.
-  void Bar(const std::string& id, size_t done, size_t count) {
+  void ShowProgress(const std::string& id, size_t done, size_t count) {
     constexpr size_t kWidth = 24;
     const size_t filled = kWidth * done / count;
     absl::FPrintF(out_, "\r\x1b[K");
@@ -266,7 +267,7 @@ class Run {
   absl::Status Evaluate() {
     if (const absl::Status s = ApplyProfile(profile_, ids_, &report_.outcomes); !s.ok()) return WrongUsage(s.message());
     for (const Level& level : levels_) {
-      auto judged = JudgeLevel(level, ids_, report_.outcomes);
+      auto judged = ComputeLevelResult(level, ids_, report_.outcomes);
       if (!judged.ok()) return KitFailed(judged.status().message());
       report_.levels.push_back(*std::move(judged));
     }
@@ -279,7 +280,7 @@ class Run {
     return absl::OkStatus();
   }
 
-  absl::Status Tell() {
+  absl::Status WriteReports() {
     std::fputs(ConsoleText(report_, color_, o_.verbose).c_str(), out_);
     if (!o_.baseline.empty()) {
       const std::vector<std::string> changes = Differences(before_, report_);
@@ -324,8 +325,8 @@ class Run {
 
 int ChildMain(const std::vector<std::string>& words) {
   Kit::Setup setup;
-  int trail_fd = -1;
-  if (words.size() < 2 || !absl::SimpleAtoi(words[0], &setup.result_fd) || !absl::SimpleAtoi(words[1], &trail_fd))
+  int last_call_fd = -1;
+  if (words.size() < 2 || !absl::SimpleAtoi(words[0], &setup.result_fd) || !absl::SimpleAtoi(words[1], &last_call_fd))
     return kKitFailed;
   Options o;
   std::string problem;
@@ -337,7 +338,7 @@ int ChildMain(const std::vector<std::string>& words) {
   setup.compile_options = *compile_options;
   setup.data = o.data;
   setup.strict = o.strict;
-  setup.trail = trail_fd >= 0 ? Trail::Open(trail_fd) : nullptr;
+  setup.last_call = last_call_fd >= 0 ? LastCall::Open(last_call_fd) : nullptr;
   return RunChild(std::move(setup), o.run);
 }
 
@@ -349,7 +350,7 @@ int Judge(Options options, const std::string& name) {
 }
 
 int ConformMain(const std::vector<std::string>& words) {
-  if (!words.empty() && words[0] == kChildWord) return ChildMain({words.begin() + 1, words.end()});
+  if (!words.empty() && words[0] == kChildFlag) return ChildMain({words.begin() + 1, words.end()});
   Options o;
   std::string problem;
   if (!ParseOptions(words, &o, &problem)) {

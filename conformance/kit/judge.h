@@ -13,7 +13,7 @@ namespace backplane::conformance {
 
 enum ExitStatus { kGood = 0, kNotConformant = 1, kWrongUsage = 2, kNotOpened = 3, kKitFailed = 4 };
 
-// The checks run in processes of this program, started with kChildWord (runner.h) as the first argument. A program that
+// The checks run in processes of this program, started with kChildFlag (runner.h) as the first argument. A program that
 // calls Judge must pass the arguments after it to ChildMain before parsing its command line.
 int ChildMain(const std::vector<std::string>& words);
 

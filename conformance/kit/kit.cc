@@ -33,7 +33,7 @@ constexpr const char* kCodes[] = {
     "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
     "DATA_LOSS", "UNAUTHENTICATED"};
 
-std::atomic<bool> told{false};  // one result per check, from whichever thread is first
+std::atomic<bool> reported{false};  // one result per check, from whichever thread is first
 
 }  // namespace
 
@@ -65,7 +65,7 @@ std::string ErrText(const Err& error) { return absl::StrCat(CodeName(error.code)
 
 // ---- Results
 
-void Kit::Tell(const char* kind, Result result, absl::string_view detail) {
+void Kit::SendRecord(const char* kind, Result result, absl::string_view detail) {
   const std::string clean = absl::StrReplaceAll(detail.substr(0, 16000), {{"\\", "\\\\"}, {"\n", "\\n"}, {"\t", " "}});
   std::string line = absl::StrCat(kind, "\t", id_, "\t", ResultName(result), "\t", Now() - started_, "\t", clean, "\n");
   for (size_t at = 0; at < line.size();) {
@@ -76,15 +76,15 @@ void Kit::Tell(const char* kind, Result result, absl::string_view detail) {
 }
 
 void Kit::Finish(Result result, std::string detail) {
-  if (told.exchange(true)) pause();  // output of the plugin so far belongs to this check
-  std::fflush(stdout);               // what the plugin printed belongs to this check
-  Tell("end", result, detail);
+  if (reported.exchange(true)) pause();  // output of the plugin so far belongs to this check
+  std::fflush(stdout);                   // what the plugin printed belongs to this check
+  SendRecord("end", result, detail);
   _exit(0);
 }
 
 void Kit::PassIfExitIsClean() {
-  told = true;
-  Tell("leaving", Result::kPass, note_);
+  reported = true;
+  SendRecord("leaving", Result::kPass, note_);
   exit(0);
 }
 
@@ -97,23 +97,23 @@ void Kit::Run(const std::string& id, const std::string& needs, void (*function)(
               const void* argument) {
   id_ = id;
   note_.clear();
-  told = false;
-  if (setup_.trail != nullptr) setup_.trail->Clear();
+  reported = false;
+  if (setup_.last_call != nullptr) setup_.last_call->Clear();
   started_ = Now();
-  Tell("start", Result::kPass, "");
+  SendRecord("start", Result::kPass, "");
   // Reports an exception that crosses the boundary as such, instead of as a crash.
   try {
     CheckNeeds(needs);
     function(*this, argument);
   } catch (const std::exception& e) {
-    Fail("an exception crossed the boundary ", setup_.trail != nullptr ? setup_.trail->Describe() : "", ": ",
+    Fail("an exception crossed the boundary ", setup_.last_call != nullptr ? setup_.last_call->Describe() : "", ": ",
          typeid(e).name(), ": ", e.what());
   } catch (...) {
-    Fail("an exception crossed the boundary ", setup_.trail != nullptr ? setup_.trail->Describe() : "");
+    Fail("an exception crossed the boundary ", setup_.last_call != nullptr ? setup_.last_call->Describe() : "");
   }
-  told = true;
+  reported = true;
   std::fflush(stdout);
-  Tell("end", Result::kPass, note_);
+  SendRecord("end", Result::kPass, note_);
 }
 
 void Kit::CheckNeeds(absl::string_view needs) {
@@ -147,7 +147,7 @@ void Kit::CheckNeeds(absl::string_view needs) {
 
 const PJRT_Api& Kit::api() {
   if (api_ != nullptr) return *api_;
-  if (setup_.trail != nullptr) setup_.trail->Enter("dlopen");
+  if (setup_.last_call != nullptr) setup_.last_call->Enter("dlopen");
   void* library = dlopen(setup_.plugin.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* why = dlerror();
@@ -155,9 +155,9 @@ const PJRT_Api& Kit::api() {
   }
   auto get = reinterpret_cast<const PJRT_Api* (*)()>(dlsym(library, "GetPjrtApi"));
   if (get == nullptr) Fail("does not export GetPjrtApi");
-  if (setup_.trail != nullptr) setup_.trail->Enter("GetPjrtApi");
+  if (setup_.last_call != nullptr) setup_.last_call->Enter("GetPjrtApi");
   const PJRT_Api* table = get();
-  if (setup_.trail != nullptr) setup_.trail->Leave();
+  if (setup_.last_call != nullptr) setup_.last_call->Leave();
   if (table == nullptr) Fail("GetPjrtApi returned no table");
   if (table->struct_size < offsetof(PJRT_Api, PJRT_Error_Destroy)) {
     Fail("the table says a size of ", table->struct_size, " bytes, which does not reach to its version");

@@ -23,7 +23,7 @@
 #include "absl/types/span.h"
 #include "api/pjrt_c_api.h"
 #include "conformance/kit/check.h"
-#include "conformance/kit/trail.h"
+#include "conformance/kit/last_call.h"
 #include "sdk/host/named_value.h"
 #include "sdk/host/struct_sizes.h"
 
@@ -47,7 +47,7 @@ class Kit {
     std::string data;                               // the folder with cases, levels and profiles
     bool strict = false;                            // also requires labels in messages
     int result_fd = -1;
-    Trail* trail = nullptr;  // may be null
+    LastCall* last_call = nullptr;  // may be null
   };
   explicit Kit(Setup setup) : setup_(std::move(setup)) {}
   // Creates a context for another plugin within the same check.
@@ -123,9 +123,9 @@ class Kit {
     } block;
     std::memcpy(block.args, args, sizeof(Args));
     std::memset(block.guard, 0xC5, sizeof(block.guard));
-    if (setup_.trail != nullptr) setup_.trail->Enter(name);
+    if (setup_.last_call != nullptr) setup_.last_call->Enter(name);
     PJRT_Error* error = function(reinterpret_cast<Args*>(block.args));
-    if (setup_.trail != nullptr) setup_.trail->Leave();
+    if (setup_.last_call != nullptr) setup_.last_call->Leave();
     for (unsigned char c : block.guard) {
       if (c != 0xC5) Fail(name, ": wrote past the end of its arguments");
     }
@@ -142,7 +142,7 @@ class Kit {
 
  private:
   [[noreturn]] void Finish(Result result, std::string detail);
-  void Tell(const char* kind, Result result, absl::string_view detail);
+  void SendRecord(const char* kind, Result result, absl::string_view detail);
   void CheckNeeds(absl::string_view needs);
 
   Setup setup_;

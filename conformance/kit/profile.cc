@@ -81,7 +81,7 @@ absl::StatusOr<Level> ParseLevel(absl::string_view text, absl::string_view name)
   return level;
 }
 
-bool Meets(absl::string_view pattern, absl::string_view id) {
+bool MatchesPattern(absl::string_view pattern, absl::string_view id) {
   if (absl::EndsWith(pattern, "*")) return absl::StartsWith(id, pattern.substr(0, pattern.size() - 1));
   return pattern == id;
 }
@@ -90,16 +90,17 @@ absl::Status ApplyProfile(const Profile& profile, absl::Span<const std::string> 
                           std::vector<CheckOutcome>* outcomes) {
   constexpr const char* kNames[] = {"never: ", "not yet: ", "varies: "};
   for (const Profile::Line& line : profile.lines) {
-    if (std::none_of(all_ids.begin(), all_ids.end(), [&](const std::string& id) { return Meets(line.pattern, id); })) {
+    if (std::none_of(all_ids.begin(), all_ids.end(),
+                     [&](const std::string& id) { return MatchesPattern(line.pattern, id); })) {
       return At(profile.name, line.number, absl::StrCat("no check meets '", line.pattern, "'"));
     }
     // A line for a group is out of date only if all checks of the group pass.
     const bool group = absl::EndsWith(line.pattern, "*");
     const bool out_of_date = std::none_of(outcomes->begin(), outcomes->end(), [&](const CheckOutcome& o) {
-      return Meets(line.pattern, o.id) && o.result != Result::kPass;
+      return MatchesPattern(line.pattern, o.id) && o.result != Result::kPass;
     });
     for (CheckOutcome& outcome : *outcomes) {
-      if (!Meets(line.pattern, outcome.id)) continue;
+      if (!MatchesPattern(line.pattern, outcome.id)) continue;
       if (outcome.result != Result::kPass) {
         outcome.expected = absl::StrCat(kNames[line.kind], line.reason);
       } else if (line.kind != Profile::Line::kVaries && (!group || out_of_date)) {
@@ -110,8 +111,8 @@ absl::Status ApplyProfile(const Profile& profile, absl::Span<const std::string> 
   return absl::OkStatus();
 }
 
-absl::StatusOr<LevelResult> JudgeLevel(const Level& level, absl::Span<const std::string> all_ids,
-                                       absl::Span<const CheckOutcome> outcomes) {
+absl::StatusOr<LevelResult> ComputeLevelResult(const Level& level, absl::Span<const std::string> all_ids,
+                                               absl::Span<const CheckOutcome> outcomes) {
   std::map<std::string, Result> results;
   for (const CheckOutcome& outcome : outcomes) results[outcome.id] = outcome.result;
   LevelResult judged;
@@ -120,7 +121,7 @@ absl::StatusOr<LevelResult> JudgeLevel(const Level& level, absl::Span<const std:
   for (const std::string& pattern : level.patterns) {
     bool any = false;
     for (const std::string& id : all_ids) {
-      if (!Meets(pattern, id)) continue;
+      if (!MatchesPattern(pattern, id)) continue;
       any = true;
       ++judged.wanted;
       const auto found = results.find(id);

@@ -50,7 +50,7 @@ struct Level {
 absl::StatusOr<Level> ParseLevel(absl::string_view text, absl::string_view name);
 
 // Whether a pattern such as "execute.*" matches "execute.donation". Without '*' the ids must be equal.
-bool Meets(absl::string_view pattern, absl::string_view id);
+bool MatchesPattern(absl::string_view pattern, absl::string_view id);
 
 // Stores in each outcome what the profile says about it. `all_ids` lists every check. Returns INVALID_ARGUMENT for a
 // line that matches none of them.
@@ -64,8 +64,8 @@ struct LevelResult {
   bool met() const { return passed == wanted && wanted > 0; }
 };
 // Computes how far the level is reached. A check of the level that did not run counts as not run.
-absl::StatusOr<LevelResult> JudgeLevel(const Level& level, absl::Span<const std::string> all_ids,
-                                       absl::Span<const CheckOutcome> outcomes);
+absl::StatusOr<LevelResult> ComputeLevelResult(const Level& level, absl::Span<const std::string> all_ids,
+                                               absl::Span<const CheckOutcome> outcomes);
 
 // Reads a file. Returns NOT_FOUND.
 absl::StatusOr<std::string> ReadText(const std::string& path);

@@ -90,12 +90,12 @@ TEST(Level, IsMetWhenAllOfItPasses) {
   const auto level = ParseLevel("# What JAX needs\na.*\nb.one\n", "l");
   ASSERT_TRUE(level.ok());
   EXPECT_EQ(level->meaning, "What JAX needs");
-  auto met = JudgeLevel(*level, kIds, Outcomes(Result::kPass, Result::kPass, Result::kPass));
+  auto met = ComputeLevelResult(*level, kIds, Outcomes(Result::kPass, Result::kPass, Result::kPass));
   ASSERT_TRUE(met.ok());
   EXPECT_TRUE(met->met());
   EXPECT_EQ(met->wanted, 3u);
   for (Result other : {Result::kFail, Result::kUnsupported, Result::kSkip}) {
-    auto not_met = JudgeLevel(*level, kIds, Outcomes(Result::kPass, other, Result::kPass));
+    auto not_met = ComputeLevelResult(*level, kIds, Outcomes(Result::kPass, other, Result::kPass));
     ASSERT_TRUE(not_met.ok());
     EXPECT_FALSE(not_met->met());
     EXPECT_THAT(not_met->missing, ElementsAre("a.two"));
@@ -107,7 +107,7 @@ TEST(Level, IsNotMetByChecksThatDidNotRun) {
   ASSERT_TRUE(level.ok());
   std::vector<CheckOutcome> some = Outcomes(Result::kPass, Result::kPass, Result::kPass);
   some.pop_back();
-  auto judged = JudgeLevel(*level, kIds, some);
+  auto judged = ComputeLevelResult(*level, kIds, some);
   ASSERT_TRUE(judged.ok());
   EXPECT_FALSE(judged->met());
   EXPECT_EQ(judged->not_run, 1u);
@@ -116,7 +116,7 @@ TEST(Level, IsNotMetByChecksThatDidNotRun) {
 TEST(Level, AnUnknownCheckIsAnError) {
   const auto level = ParseLevel("c.*\n", "l");
   ASSERT_TRUE(level.ok());
-  EXPECT_FALSE(JudgeLevel(*level, kIds, Outcomes(Result::kPass, Result::kPass, Result::kPass)).ok());
+  EXPECT_FALSE(ComputeLevelResult(*level, kIds, Outcomes(Result::kPass, Result::kPass, Result::kPass)).ok());
   EXPECT_FALSE(ParseLevel("a.one a.two\n", "l").ok());
 }
 

@@ -43,7 +43,7 @@ Counts CountAll(const Report& report) {
   return counts;
 }
 
-std::string Why(const CheckOutcome& o) {
+std::string GetReason(const CheckOutcome& o) {
   return o.unexpected_pass ? "passes, though the profile lists it: take the line out" : o.detail;
 }
 
@@ -115,7 +115,7 @@ Verdict VerdictOf(const CheckOutcome& o, bool strict) {
   return o.advice && !strict ? Verdict::kAdvice : Verdict::kBad;
 }
 
-bool Good(const Report& report) {
+bool IsConformant(const Report& report) {
   for (const CheckOutcome& o : report.outcomes) {
     if (VerdictOf(o, report.strict) == Verdict::kBad) return false;
   }
@@ -186,7 +186,7 @@ std::string ConsoleText(const Report& report, bool colour, bool verbose) {
       if (VerdictOf(o, report.strict) != verdict) continue;
       if (!any) absl::StrAppend(&out, paint(code, title), "\n");
       any = true;
-      absl::StrAppend(&out, "  ", o.id, ": ", FirstLine(Why(o)), "\n");
+      absl::StrAppend(&out, "  ", o.id, ": ", FirstLine(GetReason(o)), "\n");
     }
   };
   list(Verdict::kBad, "failures", "31;1");
@@ -210,9 +210,10 @@ std::string ConsoleText(const Report& report, bool colour, bool verbose) {
     }
   }
   const Counts c = CountAll(report);
-  absl::StrAppend(&out, paint(Good(report) ? "32;1" : "31;1", Good(report) ? "conformant" : "NOT CONFORMANT"), ": ",
-                  c.pass, " pass, ", c.fail, " fail, ", c.advice, " advice, ", c.expected, " expected, ", c.unsupported,
-                  " unsupported, ", c.skip, " skipped in ", absl::StrFormat("%.1f", report.seconds), " s\n");
+  absl::StrAppend(
+      &out, paint(IsConformant(report) ? "32;1" : "31;1", IsConformant(report) ? "conformant" : "NOT CONFORMANT"), ": ",
+      c.pass, " pass, ", c.fail, " fail, ", c.advice, " advice, ", c.expected, " expected, ", c.unsupported,
+      " unsupported, ", c.skip, " skipped in ", absl::StrFormat("%.1f", report.seconds), " s\n");
   return out;
 }
 
@@ -228,7 +229,7 @@ std::string JsonText(const Report& report) {
                                .Set("plugin", report.plugin)
                                .Set("profile", report.profile)
                                .Set("strict", report.strict)
-                               .Set("good", Good(report))
+                               .Set("good", IsConformant(report))
                                .Set("seconds", Rounded(report.seconds, 3))
                                .Set("facts", report.facts)
                                .Text();
@@ -253,8 +254,8 @@ std::string JunitText(const Report& report) {
       const Verdict verdict = VerdictOf(o, report.strict);
       if (verdict == Verdict::kBad) {
         ++failures;
-        absl::StrAppend(&cases, "<failure message=\"", XmlText(FirstLine(Why(o))), "\">",
-                        XmlText(absl::StrCat(o.meaning, "\n", Why(o))), "</failure>");
+        absl::StrAppend(&cases, "<failure message=\"", XmlText(FirstLine(GetReason(o))), "\">",
+                        XmlText(absl::StrCat(o.meaning, "\n", GetReason(o))), "</failure>");
       } else if (o.result != Result::kPass) {
         ++skipped;
         absl::StrAppend(

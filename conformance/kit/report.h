@@ -32,7 +32,7 @@ enum class Verdict {
 };
 Verdict VerdictOf(const CheckOutcome& outcome, bool strict);
 // Whether no outcome is kBad and every demanded level is reached.
-bool Good(const Report& report);
+bool IsConformant(const Report& report);
 
 // A summary for people. `colour`: with terminal colours. `verbose`: one line for each check.
 std::string ConsoleText(const Report& report, bool colour, bool verbose);

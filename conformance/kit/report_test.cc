@@ -42,16 +42,16 @@ Report Example() {
 
 TEST(Report, CountsWhatIsBad) {
   Report r = Example();
-  EXPECT_FALSE(Good(r));
+  EXPECT_FALSE(IsConformant(r));
   r.outcomes[1].expected = "not yet: soon";
   EXPECT_EQ(VerdictOf(r.outcomes[1], true), Verdict::kExpected);
-  EXPECT_TRUE(Good(r));
+  EXPECT_TRUE(IsConformant(r));
   r.demanded = {"jax-min"};
-  EXPECT_FALSE(Good(r));  // the level is not reached
+  EXPECT_FALSE(IsConformant(r));  // the level is not reached
   r.levels[0].passed = 2;
-  EXPECT_TRUE(Good(r));
+  EXPECT_TRUE(IsConformant(r));
   r.outcomes[0].unexpected_pass = true;
-  EXPECT_FALSE(Good(r));
+  EXPECT_FALSE(IsConformant(r));
 }
 
 TEST(Report, AdviceCountsWhenStrict) {

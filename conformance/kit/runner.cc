@@ -18,14 +18,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "conformance/kit/last_call.h"
 #include "conformance/kit/steps.h"
-#include "conformance/kit/trail.h"
 
 namespace backplane::conformance {
 namespace {
 
-constexpr size_t kBatch = 40;        // operations per process
-constexpr size_t kKeepWords = 2000;  // bytes kept of a process's output
+constexpr size_t kBatch = 40;              // operations per process
+constexpr size_t kKeptOutputBytes = 2000;  // bytes kept of a process's output
 
 struct Pipe {
   int fd = -1;
@@ -42,8 +42,8 @@ struct Child {
   std::string leaving_note;
   double deadline = 0, began = 0;
   Pipe result, out, err;
-  Trail* trail = nullptr;
-  int trail_fd = -1;
+  LastCall* last_call = nullptr;
+  int last_call_fd = -1;
 };
 
 std::string Unescape(absl::string_view text) {
@@ -59,7 +59,7 @@ std::string Unescape(absl::string_view text) {
 }
 
 // Returns the last lines of a text without unprintable characters.
-std::string LastWords(absl::string_view text) {
+std::string GetOutputTail(absl::string_view text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
   const size_t keep = 300;
   if (text.size() > keep) text.remove_prefix(text.size() - keep);
@@ -109,7 +109,7 @@ class Runner {
     std::string problem = Start(child.get());
     if (!problem.empty()) {
       for (size_t job : child->jobs)
-        Settle(job, Result::kFail, absl::StrCat("the kit could not start a process: ", problem), 0);
+        SetOutcome(job, Result::kFail, absl::StrCat("the kit could not start a process: ", problem), 0);
       return;
     }
     children_.push_back(std::move(child));
@@ -118,14 +118,14 @@ class Runner {
   std::string Start(Child* child) {
     int result[2], out[2], err[2];
     if (pipe2(result, 0) != 0 || pipe2(out, 0) != 0 || pipe2(err, 0) != 0) return strerror(errno);
-    child->trail = Trail::Create(&child->trail_fd);
-    if (child->trail == nullptr) return strerror(errno);
+    child->last_call = LastCall::Create(&child->last_call_fd);
+    if (child->last_call == nullptr) return strerror(errno);
     for (int fd : {result[0], out[0], err[0]}) {
       fcntl(fd, F_SETFD, FD_CLOEXEC);
       fcntl(fd, F_SETFL, O_NONBLOCK);
     }
-    std::vector<std::string> words = {options_.program, kChildWord, absl::StrCat(result[1]),
-                                      absl::StrCat(child->trail_fd)};
+    std::vector<std::string> words = {options_.program, kChildFlag, absl::StrCat(result[1]),
+                                      absl::StrCat(child->last_call_fd)};
     words.insert(words.end(), options_.child_arguments.begin(), options_.child_arguments.end());
     words.push_back("--run");
     for (size_t job : child->jobs) words.push_back(jobs_[job].id);
@@ -155,11 +155,11 @@ class Runner {
     child->out.fd = out[0];
     child->err.fd = err[0];
     child->began = Seconds();
-    child->deadline = child->began + LimitOf(*child);
+    child->deadline = child->began + GetTimeLimit(*child);
     return "";
   }
 
-  double LimitOf(const Child& child) const {
+  double GetTimeLimit(const Child& child) const {
     const Job& job = jobs_[child.jobs.front()];
     return options_.limit_factor * (job.limit_s > 0 ? job.limit_s : options_.limit_s);
   }
@@ -201,8 +201,8 @@ class Runner {
         break;
       }
       pipe->text.append(block, static_cast<size_t>(n));
-      if (pipe != &child->result && pipe->text.size() > 2 * kKeepWords)
-        pipe->text.erase(0, pipe->text.size() - kKeepWords);
+      if (pipe != &child->result && pipe->text.size() > 2 * kKeptOutputBytes)
+        pipe->text.erase(0, pipe->text.size() - kKeptOutputBytes);
     }
     if (pipe == &child->result) ReadLines(child);
   }
@@ -217,7 +217,7 @@ class Runner {
       if (parts[0] == "start") {
         child->running = true;
         child->began = Seconds();
-        child->deadline = child->began + LimitOf(*child);
+        child->deadline = child->began + GetTimeLimit(*child);
       } else if (parts[0] == "leaving") {
         child->leaving = true;
         child->leaving_note = Unescape(parts[4]);
@@ -237,11 +237,12 @@ class Runner {
     child->running = false;
     child->finished_some = true;
     if (!child->out.text.empty()) {
-      report_.printed.push_back(absl::StrCat(jobs_[job].id, ": ", LastWords(child->out.text)));
+      report_.printed.push_back(absl::StrCat(jobs_[job].id, ": ", GetOutputTail(child->out.text)));
       child->out.text.clear();
     }
-    Settle(job, result, std::move(detail), seconds);
-    child->deadline = Seconds() + (child->jobs.empty() ? options_.limit_factor * options_.limit_s : LimitOf(*child));
+    SetOutcome(job, result, std::move(detail), seconds);
+    child->deadline =
+        Seconds() + (child->jobs.empty() ? options_.limit_factor * options_.limit_s : GetTimeLimit(*child));
   }
 
   // Whether the process has ended and its output has been read.
@@ -262,12 +263,12 @@ class Runner {
     }
     // A process that ends between two checks is attributed to neither.
     if (!child->jobs.empty() && (child->running || !child->finished_some)) {
-      const std::string where = child->trail->Describe();
-      const std::string words = LastWords(child->err.text);
+      const std::string where = child->last_call->Describe();
+      const std::string words = GetOutputTail(child->err.text);
       const double seconds = Seconds() - child->began;
       std::string detail;
       if (late) {
-        detail = absl::StrCat("hung: no result within ", static_cast<int>(LimitOf(*child)), " s, ",
+        detail = absl::StrCat("hung: no result within ", static_cast<int>(GetTimeLimit(*child)), " s, ",
                               where.empty() ? "before any call" : where);
       } else if (WIFSIGNALED(status)) {
         detail = absl::StrCat("the process died of SIG", sigabbrev_np(WTERMSIG(status)),
@@ -285,12 +286,12 @@ class Runner {
     }
     // Jobs that had not started continue in a new process.
     for (auto job = child->jobs.rbegin(); job != child->jobs.rend(); ++job) waiting_.push_front(*job);
-    close(child->trail_fd);
-    child->trail->Close();
+    close(child->last_call_fd);
+    child->last_call->Close();
     return true;
   }
 
-  void Settle(size_t job, Result result, std::string detail, double seconds) {
+  void SetOutcome(size_t job, Result result, std::string detail, double seconds) {
     CheckOutcome& outcome = report_.outcomes[job];
     outcome.result = result;
     outcome.detail = std::move(detail);

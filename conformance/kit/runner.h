@@ -12,7 +12,7 @@
 namespace backplane::conformance {
 
 // The first argument of a process that runs checks (child.h).
-inline constexpr char kChildWord[] = "--conform-child";
+inline constexpr char kChildFlag[] = "--conform-child";
 
 struct RunnerOptions {
   std::string program;                       // this executable; it handles `--conform-child` (child.h)

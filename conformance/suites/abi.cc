@@ -103,9 +103,9 @@ void ChainElements(Kit& k) {
 template <typename Args>
 PJRT_Error* CallSized(Kit& k, PJRT_Error* (*PJRT_Api::*slot)(Args*), const char* name, Args* args, size_t size) {
   if (!k.Has(slot)) k.Unsupported("the table has no ", name);
-  constexpr size_t kRoom = 256;
+  constexpr size_t kGuardBytes = 256;
   struct Block {
-    alignas(16) unsigned char bytes[sizeof(Args) + kRoom];
+    alignas(16) unsigned char bytes[sizeof(Args) + kGuardBytes];
   } block;
   // The contents beyond the struct: for a newer host the fields of a later minor version, zeroed because they are
   // unset; for an older host other variables with any value.
@@ -117,9 +117,9 @@ PJRT_Error* CallSized(Kit& k, PJRT_Error* (*PJRT_Api::*slot)(Args*), const char*
   std::memcpy(block.bytes, &size, sizeof(size));
   const std::string beyond(reinterpret_cast<char*>(block.bytes) + (larger ? sizeof(Args) : known),
                            sizeof(block.bytes) - (larger ? sizeof(Args) : known));
-  if (k.setup().trail != nullptr) k.setup().trail->Enter(name);
+  if (k.setup().last_call != nullptr) k.setup().last_call->Enter(name);
   PJRT_Error* error = (k.api().*slot)(reinterpret_cast<Args*>(block.bytes));
-  if (k.setup().trail != nullptr) k.setup().trail->Leave();
+  if (k.setup().last_call != nullptr) k.setup().last_call->Leave();
   const std::string after(reinterpret_cast<char*>(block.bytes) + (larger ? sizeof(Args) : known), beyond.size());
   if (beyond != after) {
     size_t at = 0;
@@ -141,13 +141,13 @@ void Accepts(Kit& k, PJRT_Error* error, const char* name, size_t size, const cha
 // A newer host has larger structs. The plugin must read the fields that it knows and ignore the others.
 void LargerStructs(Kit& k) {
   k.Initialize();
-  constexpr size_t kGrown = 40;
-#define LARGER(fn, fill)                                               \
-  {                                                                    \
-    fn##_Args a{};                                                     \
-    fill;                                                              \
-    const size_t size = ((sizeof(fn##_Args) + 7) / 8) * 8 + kGrown;    \
-    Accepts(k, CALL_SIZED(k, fn, a, size), #fn, size, "a newer host"); \
+  constexpr size_t kExtraBytes = 40;
+#define LARGER(fn, fill)                                                 \
+  {                                                                      \
+    fn##_Args a{};                                                       \
+    fill;                                                                \
+    const size_t size = ((sizeof(fn##_Args) + 7) / 8) * 8 + kExtraBytes; \
+    Accepts(k, CALL_SIZED(k, fn, a, size), #fn, size, "a newer host");   \
   }
   PJRT_Client* client = k.client();
   PJRT_Device* device = k.device();

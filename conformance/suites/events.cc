@@ -88,7 +88,7 @@ void ReadyWhenContentsAre(Kit& k) {
 }
 
 // Finds a number of steps that takes at least this long on this plugin.
-int32_t StepsTaking(Kit& k, double seconds, PJRT_LoadedExecutable* count, double* whole) {
+int32_t FindStepCount(Kit& k, double seconds, PJRT_LoadedExecutable* count, double* whole) {
   for (int32_t n = 1000;; n *= 4) {
     const double begin = Seconds();
     Get(k, Execute(k, count, {Put<int32_t>(k, {}, {n})})[0]);
@@ -103,7 +103,7 @@ void NotReadyTooEarly(Kit& k) {
   const auto run = [&](int32_t n) { return Execute(k, count, {Put<int32_t>(k, {}, {n})})[0]; };
   // Work that takes long enough on this plugin to distinguish waiting for it from a copy of four bytes.
   double whole = 0;
-  const int32_t n = StepsTaking(k, 0.15, count, &whole);
+  const int32_t n = FindStepCount(k, 0.15, count, &whole);
   for (int i = 0; i < 3; ++i) {
     PJRT_Buffer* out = run(n);
     Await(k, ReadyEvent(k, out), "the result");
@@ -184,7 +184,7 @@ void ManyCallbacks(Kit& k) {
 void CallbackAfterDestroy(Kit& k) {
   PJRT_LoadedExecutable* count = Compile(k, kCount);
   double whole = 0;
-  const int32_t n = StepsTaking(k, 0.05, count, &whole);
+  const int32_t n = FindStepCount(k, 0.05, count, &whole);
   PJRT_Buffer* out = Execute(k, count, {Put<int32_t>(k, {}, {n})})[0];
   PJRT_Event* event = ReadyEvent(k, out);
   Called* called = NewCalled(k);

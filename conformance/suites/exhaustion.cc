@@ -49,7 +49,7 @@ void Works(Kit& k, PJRT_LoadedExecutable* add) {
             "after the memory had run out a program gives wrong results");
 }
 
-void IsGivenBack(Kit& k, const std::optional<int64_t>& before) {
+void ExpectMemoryReleased(Kit& k, const std::optional<int64_t>& before) {
   if (!before.has_value()) return;
   k.Require(WaitFor(5, [&] { return *InUse(k) <= *before; }), "bytes_in_use stays at ", *InUse(k),
             " after the memory had run out, it was ", *before);
@@ -83,7 +83,7 @@ void AbsurdBuffer(Kit& k) {
     IsExhausted(k, TryPut(k, kAbsurdElements, &none), "a buffer of 64 TiB");
     Works(k, add);
   }
-  IsGivenBack(k, before);
+  ExpectMemoryReleased(k, before);
 }
 
 void AbsurdTransfer(Kit& k) {
@@ -103,7 +103,7 @@ void AbsurdTransfer(Kit& k) {
     IsExhausted(k, KIT_TRY(k, PJRT_Client_CreateBuffersForAsyncHostToDevice, a), "a transfer of 64 TiB");
     Works(k, add);
   }
-  IsGivenBack(k, before);
+  ExpectMemoryReleased(k, before);
 }
 
 std::string Iota(int64_t elements) {
@@ -148,7 +148,7 @@ void AbsurdResult(Kit& k) {
     k.Require(GetAs<float>(k, x) == std::vector<float>({1}), "the argument of a program without room has changed");
   }
   if (loaded != nullptr) Destroy(k, loaded);
-  IsGivenBack(k, before);
+  ExpectMemoryReleased(k, before);
 }
 
 // Calls `make` until memory is exhausted, then tests the requirements.
@@ -178,7 +178,7 @@ void Fill(Kit& k, const std::function<Err(PJRT_Buffer**)>& make, const std::func
     all.push_back(again);
     for (PJRT_Buffer* b : all) Destroy(k, b);
     Works(k, add);
-    IsGivenBack(k, before);
+    ExpectMemoryReleased(k, before);
   }
 }
 

@@ -17,32 +17,32 @@ namespace {
 
 // The amount that `times` calls must leave behind in each round to count as a leak. `least` applies to the heap and one
 // call.
-int64_t LeastLeak(Held kind, int64_t least, int times) {
+int64_t GetLeakThreshold(Resource kind, int64_t least, int times) {
   switch (kind) {
-    case Held::kHeap:
+    case Resource::kHeap:
       return least * times;
-    case Held::kMapped:
+    case Resource::kMapped:
 #ifdef BACKPLANE_SANITIZED  // AddressSanitizer keeps freed memory for a while
       return std::numeric_limits<int64_t>::max();
 #endif
       // Mapped memory comes in pages of at least 4096 bytes; half of that, because two calls may share one
       return std::max<int64_t>(least, 2048) * times;
-    case Held::kDevice:
+    case Resource::kDevice:
       return int64_t{16} * times;
-    case Held::kDescriptors:
-    case Held::kThreads:
+    case Resource::kDescriptors:
+    case Resource::kThreads:
       return (times + 1) / 2;
   }
   return 0;
 }
 
-void Loses(Kit& k, const char* what, int times, const std::function<void()>& once, int64_t least = 16) {
+void ExpectNoLeak(Kit& k, const char* what, int times, const std::function<void()>& once, int64_t least = 16) {
   k.client();
   for (int i = 0; i < times; ++i) once();  // lets caches and pools fill
-  Footprint at = TakeFootprint(k);
+  Footprint at = MeasureFootprint(k);
   std::array<Footprint, 3> growth;
   Footprint smallest;
-  auto leaks = [&](int kind) { return smallest[kind] >= LeastLeak(static_cast<Held>(kind), least, times); };
+  auto leaks = [&](int kind) { return smallest[kind] >= GetLeakThreshold(static_cast<Resource>(kind), least, times); };
   // A leak repeats in every measurement; a late thread or a growing pool does not.
   for (int look = 0; look < 3; ++look) {
     smallest.fill(std::numeric_limits<int64_t>::max());
@@ -51,26 +51,26 @@ void Loses(Kit& k, const char* what, int times, const std::function<void()>& onc
       Footprint now;
       // Waits for memory that other threads free. Does not wait for mapped memory, because malloc keeps it.
       WaitFor(0.3, [&] {
-        now = TakeFootprint(k);
-        for (int kind = 0; kind < kHeldKinds; ++kind) {
-          if (static_cast<Held>(kind) != Held::kMapped && now[kind] > at[kind]) return false;
+        now = MeasureFootprint(k);
+        for (int kind = 0; kind < kResourceKinds; ++kind) {
+          if (static_cast<Resource>(kind) != Resource::kMapped && now[kind] > at[kind]) return false;
         }
         return true;
       });
-      for (int kind = 0; kind < kHeldKinds; ++kind) {
+      for (int kind = 0; kind < kResourceKinds; ++kind) {
         grown[kind] = now[kind] - at[kind];
         smallest[kind] = std::min(smallest[kind], grown[kind]);
       }
       at = now;
     }
     bool any = false;
-    for (int kind = 0; kind < kHeldKinds; ++kind) any |= leaks(kind);
+    for (int kind = 0; kind < kResourceKinds; ++kind) any |= leaks(kind);
     if (!any) break;
   }
   std::string found;  // reports all symptoms of a leak, because a leaked thread is also leaked mapped memory
-  for (int kind = 0; kind < kHeldKinds; ++kind) {
+  for (int kind = 0; kind < kResourceKinds; ++kind) {
     if (!leaks(kind)) continue;
-    absl::StrAppend(&found, found.empty() ? "" : "; ", NameOf(static_cast<Held>(kind)), ", about ",
+    absl::StrAppend(&found, found.empty() ? "" : "; ", NameOf(static_cast<Resource>(kind)), ", about ",
                     absl::StrFormat("%.4g", static_cast<double>(smallest[kind]) / times), " each time: ", times,
                     " of them leave ", growth[0][kind], ", then ", growth[1][kind], ", then ", growth[2][kind],
                     " behind");
@@ -81,11 +81,11 @@ void Loses(Kit& k, const char* what, int times, const std::function<void()>& onc
 
 void Buffers(Kit& k) {
   const std::vector<float> data(4096, 1.0f);
-  Loses(k, "a buffer made and destroyed", 300, [&] { Destroy(k, Put<float>(k, {4096}, data)); });
+  ExpectNoLeak(k, "a buffer made and destroyed", 300, [&] { Destroy(k, Put<float>(k, {4096}, data)); });
 }
 void DeletedBuffers(Kit& k) {
   const std::vector<float> data(4096, 1.0f);
-  Loses(k, "a buffer made, deleted and destroyed", 300, [&] {
+  ExpectNoLeak(k, "a buffer made, deleted and destroyed", 300, [&] {
     PJRT_Buffer* b = Put<float>(k, {4096}, data);
     Delete(k, b);
     Destroy(k, b);
@@ -109,15 +109,15 @@ void DeletedFreeNow(Kit& k) {  // deleting a buffer frees its memory although th
 }
 void Reads(Kit& k) {
   PJRT_Buffer* b = Put<float>(k, {1024}, std::vector<float>(1024, 1.0f));
-  Loses(k, "a copy to the host", 300, [&] { Get(k, b); });
+  ExpectNoLeak(k, "a copy to the host", 300, [&] { Get(k, b); });
 }
 void Events(Kit& k) {
   PJRT_Buffer* b = Put<float>(k, {4}, {1, 2, 3, 4});
-  Loses(k, "an event made and destroyed", 1000, [&] { Destroy(k, ReadyEvent(k, b)); });
+  ExpectNoLeak(k, "an event made and destroyed", 1000, [&] { Destroy(k, ReadyEvent(k, b)); });
 }
 void Callbacks(Kit& k) {
   PJRT_Buffer* b = Put<float>(k, {4}, {1, 2, 3, 4});
-  Loses(k, "a callback of an event", 500, [&] {
+  ExpectNoLeak(k, "a callback of an event", 500, [&] {
     PJRT_Event* event = ReadyEvent(k, b);
     KIT_ARGS(k, a, PJRT_Event_OnReady);
     a.event = event;
@@ -127,7 +127,7 @@ void Callbacks(Kit& k) {
   });
 }
 void Errors(Kit& k) {
-  Loses(k, "an error made and destroyed", 1000, [&] {
+  ExpectNoLeak(k, "an error made and destroyed", 1000, [&] {
     KIT_ARGS(k, a, PJRT_Client_LookupDevice);
     a.client = k.client();
     a.id = 987654;
@@ -137,14 +137,14 @@ void Errors(Kit& k) {
 void FailedCompiles(Kit& k) {
   PJRT_LoadedExecutable* none = nullptr;
   const std::string options = PlainOptions(k).Serialize();
-  Loses(
+  ExpectNoLeak(
       k, "a program that is refused", 100,
       [&] { k.Require(!TryCompile(k, "module { func.func @main( }", "mlir", options, &none).ok(), "no error"); }, 32);
 }
 void FailedExecutions(Kit& k) {
   PJRT_LoadedExecutable* add = Compile(k, kAdd);
   PJRT_Buffer* x = Put<float>(k, {4}, {1, 2, 3, 4});
-  Loses(k, "an execution that is refused", 200, [&] {
+  ExpectNoLeak(k, "an execution that is refused", 200, [&] {
     Launch launch;
     launch.executable = add;
     launch.arguments = {{x}};
@@ -154,7 +154,7 @@ void FailedExecutions(Kit& k) {
 void FailedBuffers(Kit& k) {
   const Dims dims = {2, 2}, strides = {4};  // one stride for two dims
   const float data[4] = {};
-  Loses(k, "a buffer that is refused", 300, [&] {
+  ExpectNoLeak(k, "a buffer that is refused", 300, [&] {
     PJRT_Client_BufferFromHostBuffer_Args a = PutArgs(k, PJRT_Buffer_Type_F32, dims, data);
     a.byte_strides = strides.data();
     a.num_byte_strides = 1;
@@ -164,7 +164,7 @@ void FailedBuffers(Kit& k) {
 void Executions(Kit& k) {
   PJRT_LoadedExecutable* add = Compile(k, kAdd);
   PJRT_Buffer* x = Put<float>(k, {4}, {1, 2, 3, 4});
-  Loses(k, "an execution", 400, [&] {
+  ExpectNoLeak(k, "an execution", 400, [&] {
     Launch launch;
     launch.executable = add;
     launch.arguments = {{x, x}};
@@ -180,7 +180,7 @@ void Executions(Kit& k) {
 void LargeExecutions(Kit& k) {
   PJRT_LoadedExecutable* add = Compile(k, AddText("f32", "262144x"));
   PJRT_Buffer* x = Put<float>(k, {262144}, std::vector<float>(262144, 1.0f));
-  Loses(
+  ExpectNoLeak(
       k, "an execution with results of 1 MiB", 24,
       [&] {
         PJRT_Buffer* out = Execute(k, add, {x, x})[0];
@@ -192,7 +192,7 @@ void LargeExecutions(Kit& k) {
 void Donations(Kit& k) {
   PJRT_LoadedExecutable* donate = Compile(k, kDonate);
   PJRT_Buffer* y = Put<float>(k, {4}, {1, 2, 3, 4});
-  Loses(k, "an execution that takes an argument over", 300, [&] {
+  ExpectNoLeak(k, "an execution that takes an argument over", 300, [&] {
     PJRT_Buffer* x = Put<float>(k, {4}, {1, 2, 3, 4});
     PJRT_Buffer* out = Execute(k, donate, {x, y})[0];
     Await(k, ReadyEvent(k, out), "the output");
@@ -201,20 +201,20 @@ void Donations(Kit& k) {
   });
 }
 void Executables(Kit& k) {
-  Loses(
+  ExpectNoLeak(
       k, "a program compiled and destroyed", 25, [&] { Destroy(k, Compile(k, kAdd)); }, 2048);
 }
 void ExecutableObjects(Kit& k) {
   PJRT_LoadedExecutable* add = Compile(k, kAdd);
-  Loses(k, "an executable asked for and destroyed", 500, [&] { Destroy(k, ExecutableOf(k, add)); });
+  ExpectNoLeak(k, "an executable asked for and destroyed", 500, [&] { Destroy(k, ExecutableOf(k, add)); });
 }
 void Serializations(Kit& k) {
   PJRT_Executable* add = ExecutableOf(k, Compile(k, kAdd));
-  Loses(
+  ExpectNoLeak(
       k, "a serialization", 100, [&] { Serialize(k, add); }, 64);
 }
 void Clients(Kit& k) {
-  Loses(
+  ExpectNoLeak(
       k, "a client made and destroyed", 6, [&] { Destroy(k, k.NewClient()); }, 4096);
 }
 

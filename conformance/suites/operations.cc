@@ -95,7 +95,7 @@ PJRT_Buffer* Input(Kit& k, const Array& array, PJRT_Device* device) {
 }
 
 // The program must be rejected. The messages of our plugins must contain the label of the rule.
-void MustRefuse(Kit& k, const Case& c, const Err& e, absl::string_view when) {
+void ExpectRejection(Kit& k, const Case& c, const Err& e, absl::string_view when) {
   k.Require(!e.message.empty(), "refused ", when, " with ", CodeName(e.code), " but without a message");
   if (k.setup().strict && !c.fails->label.empty()) {
     k.Require(absl::StrContains(e.message, absl::StrCat("[", c.fails->label, "]")), "refused ", when,
@@ -119,7 +119,7 @@ void RunCase(Kit& k, const Case& c) {
   Err e =
       TryCompile(k, c.program, c.format == ProgramFormat::kStablehlo ? "mlir" : "hlo", options.Serialize(), &loaded);
   if (e.code == PJRT_Error_Code_UNIMPLEMENTED && !c.fails) k.Unsupported(ErrText(e));
-  if (c.fails && !e.ok()) return MustRefuse(k, c, e, "when it was compiled");
+  if (c.fails && !e.ok()) return ExpectRejection(k, c, e, "when it was compiled");
   k.Require(e.ok(), "PJRT_Client_Compile: ", ErrText(e));
   if (c.fails && c.fails->stage == Failure::kCompile && k.setup().strict)
     k.Fail("compiles, though it breaks ", c.fails->label);
@@ -150,14 +150,14 @@ void RunCase(Kit& k, const Case& c) {
   }
   e = TryExecute(k, &launch);
   if (e.code == PJRT_Error_Code_UNIMPLEMENTED && !c.fails) k.Unsupported(ErrText(e));
-  if (c.fails && !e.ok()) return MustRefuse(k, c, e, "when it ran");
+  if (c.fails && !e.ok()) return ExpectRejection(k, c, e, "when it ran");
   k.Require(e.ok(), "PJRT_LoadedExecutable_Execute: ", ErrText(e));
   // Launches all devices first, because they may wait for each other.
   for (const auto& outputs : launch.outputs) {
     for (PJRT_Buffer* out : outputs) {
       e = Outcome(k, ReadyEvent(k, out));
       if (e.code == PJRT_Error_Code_UNIMPLEMENTED && !c.fails) k.Unsupported(ErrText(e));
-      if (c.fails && !e.ok()) return MustRefuse(k, c, e, "when it ran");
+      if (c.fails && !e.ok()) return ExpectRejection(k, c, e, "when it ran");
       k.Require(e.ok(), "a result: ", ErrText(e));
     }
   }

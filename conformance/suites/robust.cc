@@ -92,9 +92,9 @@ Err Call(Kit& k, const host::Slot& slot, Block* block) {
   void* function = *reinterpret_cast<void* const*>(reinterpret_cast<const char*>(&k.api()) + slot.offset);
   if (function == nullptr) return {};
   std::memset(block->bytes + Block::kArgs, 0xC5, Block::kGuard);
-  if (k.setup().trail != nullptr) k.setup().trail->Enter(slot.name);
+  if (k.setup().last_call != nullptr) k.setup().last_call->Enter(slot.name);
   PJRT_Error* error = reinterpret_cast<Function>(function)(block->bytes);
-  if (k.setup().trail != nullptr) k.setup().trail->Leave();
+  if (k.setup().last_call != nullptr) k.setup().last_call->Leave();
   for (size_t i = 0; i < Block::kGuard; ++i)
     k.Require(block->bytes[Block::kArgs + i] == 0xC5, slot.name, ": wrote past the end of its arguments");
   const Err e = k.Take(error);

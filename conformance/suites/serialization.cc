@@ -89,12 +89,12 @@ void KeepsFingerprint(Kit& k) {
 }
 
 void AcrossProcesses(Kit& k) {
-  const CheckOutcome there = RunElsewhere(k, "serialization.receive", BytesOf(k, kAdd));
+  const CheckOutcome there = RunInNewProcess(k, "serialization.receive", BytesOf(k, kAdd));
   k.Require(there.result == Result::kPass, "in another process: ", there.detail);
 }
 
 void Receive(Kit& k) {  // runs in the second process
-  const std::string bytes = ElsewhereInput();
+  const std::string bytes = ReadChildInput();
   ExpectAdds(k, Load(k, bytes));
 }
 
@@ -188,30 +188,30 @@ void OtherCounts(Kit& k) {
   }
 }
 
-constexpr char kNeeds[] = "PJRT_Executable_Serialize PJRT_Executable_DeserializeAndLoad";
+constexpr char kRequiredFunctions[] = "PJRT_Executable_Serialize PJRT_Executable_DeserializeAndLoad";
 constexpr Check kChecks[] = {
-    {"serialization.round_trip", kNeeds, "an executable made again from its bytes runs", RoundTrip},
-    {"serialization.others", kNeeds, "programs of several outputs and with loops too", RoundTripOthers},
-    {"serialization.copies", kNeeds, "the bytes are the caller's again after the call", BytesAreCopied},
-    {"serialization.donation", kNeeds, "what is taken over is still taken over", KeepsDonation},
-    {"serialization.facts", kNeeds, "name, outputs and their types are the same", KeepsFacts},
+    {"serialization.round_trip", kRequiredFunctions, "an executable made again from its bytes runs", RoundTrip},
+    {"serialization.others", kRequiredFunctions, "programs of several outputs and with loops too", RoundTripOthers},
+    {"serialization.copies", kRequiredFunctions, "the bytes are the caller's again after the call", BytesAreCopied},
+    {"serialization.donation", kRequiredFunctions, "what is taken over is still taken over", KeepsDonation},
+    {"serialization.facts", kRequiredFunctions, "name, outputs and their types are the same", KeepsFacts},
     {"serialization.fingerprint",
      "PJRT_Executable_Serialize PJRT_Executable_DeserializeAndLoad PJRT_Executable_Fingerprint",
      "the fingerprint is the same", KeepsFingerprint},
-    {"serialization.across_processes", kNeeds, "another process makes the executable from the bytes", AcrossProcesses,
-     60},
-    {"serialization.twice", kNeeds, "two executables from the same bytes", Twice},
-    {"serialization.again", kNeeds, "an executable made from bytes can be serialized again", ThroughTwo},
+    {"serialization.across_processes", kRequiredFunctions, "another process makes the executable from the bytes",
+     AcrossProcesses, 60},
+    {"serialization.twice", kRequiredFunctions, "two executables from the same bytes", Twice},
+    {"serialization.again", kRequiredFunctions, "an executable made from bytes can be serialized again", ThroughTwo},
     {"serialization.other_device", "devices:2 PJRT_Executable_Serialize PJRT_Executable_DeserializeAndLoad",
      "options of the load choose another device", OtherDevice, 0, true},
     {"serialization.other_counts", "devices:2 PJRT_Executable_Serialize PJRT_Executable_DeserializeAndLoad",
      "options of the load with other numbers of replicas or partitions give an error", OtherCounts, 0, true},
-    {"serialization.malformed", kNeeds, "bytes that are no executable give an error", Malformed},
-    {"serialization.damaged", kNeeds, "a changed bit does not end the process", Damaged, 60, true},
+    {"serialization.malformed", kRequiredFunctions, "bytes that are no executable give an error", Malformed},
+    {"serialization.damaged", kRequiredFunctions, "a changed bit does not end the process", Damaged, 60, true},
 };
 
-// Not listed among the checks: RunElsewhere runs it.
-constexpr Check kReceive = {"serialization.receive", kNeeds, "the other process", Receive, 60};
+// Not listed among the checks: RunInNewProcess runs it.
+constexpr Check kReceive = {"serialization.receive", kRequiredFunctions, "the other process", Receive, 60};
 
 }  // namespace
 

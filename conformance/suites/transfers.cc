@@ -62,10 +62,10 @@ std::string FloatBytes(Kit& k, PJRT_Buffer* floats) { return ImageOf(k, floats).
 std::string IntBytes(Kit& k, PJRT_Buffer* ints) { return ImageOf(k, ints).Bytes(kInts.data(), 4); }
 int64_t Size(const std::string& bytes) { return static_cast<int64_t>(bytes.size()); }
 // Returns where to split a transfer in two: after two thirds, between two elements.
-int64_t Cut(const std::string& bytes) { return Size(bytes) * 2 / 3 / 8 * 8; }
+int64_t GetSplitOffset(const std::string& bytes) { return Size(bytes) * 2 / 3 / 8 * 8; }
 
 // Returns the size that the manager reports for a buffer, which must be at least that of its layout.
-int64_t RoomOf(Kit& k, Manager* manager, int index, int64_t at_least) {
+int64_t GetBufferSize(Kit& k, Manager* manager, int index, int64_t at_least) {
   if (!k.Has(&PJRT_Api::PJRT_AsyncHostToDeviceTransferManager_BufferSize)) return at_least;
   KIT_ARGS(k, s, PJRT_AsyncHostToDeviceTransferManager_BufferSize);
   s.transfer_manager = manager;
@@ -93,7 +93,7 @@ void Pieces(Kit& k) {
   Manager* m = TwoBuffers(k);
   PJRT_Buffer* ints = Retrieve(k, m, 1);
   const std::string bytes = IntBytes(k, ints);
-  const int64_t cut = Cut(bytes);
+  const int64_t cut = GetSplitOffset(bytes);
   Err e = Transfer(k, m, 1, bytes.data() + cut, cut, Size(bytes) - cut, false);  // the last part first
   k.Require(e.ok(), ErrText(e));
   e = Transfer(k, m, 1, bytes.data(), 0, cut, true);
@@ -107,7 +107,7 @@ void NotReadyBeforeLast(Kit& k) {
   PJRT_Buffer* ints = Retrieve(k, m, 1);
   PJRT_Event* ready = ReadyEvent(k, ints);
   const std::string bytes = IntBytes(k, ints);
-  const int64_t cut = Cut(bytes);
+  const int64_t cut = GetSplitOffset(bytes);
   k.Require(!IsReady(k, ready), "a buffer is ready before anything was transferred");
   Err e = Transfer(k, m, 1, bytes.data(), 0, cut, false);
   k.Require(e.ok(), ErrText(e));
@@ -162,7 +162,7 @@ void Dropped(Kit& k) {
 
 void OutOfRange(Kit& k) {
   Manager* m = TwoBuffers(k);
-  const int64_t room = RoomOf(k, m, 0, ImageOf(k, Retrieve(k, m, 0)).bytes);
+  const int64_t room = GetBufferSize(k, m, 0, ImageOf(k, Retrieve(k, m, 0)).bytes);
   const std::vector<char> bytes(64, 1);
   k.Require(!Transfer(k, m, 0, bytes.data(), room - 8, 16, false).ok(), "16 bytes at offset ", room - 8,
             " of a buffer of ", room, " are taken");

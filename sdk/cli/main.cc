@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
     if (fcntl(fd, F_GETFD) == -1 && open("/dev/null", O_RDWR) != fd) return backplane::cli::kUsage;
   }
   // The child processes that query or test a plugin run this program (sdk/host/probe.h, conformance/kit/judge.h).
-  if (argc > 1 && absl::string_view(argv[1]) == backplane::conformance::kChildWord)
+  if (argc > 1 && absl::string_view(argv[1]) == backplane::conformance::kChildFlag)
     return backplane::conformance::ChildMain({argv + 2, argv + argc});
   if (argc > 1 && absl::string_view(argv[1]) == "--probe-child") return backplane::host::ProbeMain(argc - 1, argv + 1);
   return backplane::cli::RunCommandLine(backplane::cli::AllCommands(), argc, argv);

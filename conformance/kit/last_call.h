@@ -1,18 +1,18 @@
 // Records the last call of a check in memory that outlives its process, so that the runner knows which call aborted or
 // hung.
-#ifndef BACKPLANE_CONFORMANCE_KIT_TRAIL_H_
-#define BACKPLANE_CONFORMANCE_KIT_TRAIL_H_
+#ifndef BACKPLANE_CONFORMANCE_KIT_LAST_CALL_H_
+#define BACKPLANE_CONFORMANCE_KIT_LAST_CALL_H_
 
 #include <atomic>
 #include <string>
 
 namespace backplane::conformance {
 
-class Trail {
+class LastCall {
  public:
-  // Creates a trail, or opens an inherited one by its file descriptor. Returns null if the system refuses.
-  static Trail* Create(int* fd);
-  static Trail* Open(int fd);
+  // Creates a record, or opens an inherited one by its file descriptor. Returns null if the system refuses.
+  static LastCall* Create(int* fd);
+  static LastCall* Open(int fd);
   void Close();  // destroys `this`
 
   // Thread-safe; the last writer wins. `call` must be a string constant.
@@ -28,4 +28,4 @@ class Trail {
 
 }  // namespace backplane::conformance
 
-#endif  // BACKPLANE_CONFORMANCE_KIT_TRAIL_H_
+#endif  // BACKPLANE_CONFORMANCE_KIT_LAST_CALL_H_
