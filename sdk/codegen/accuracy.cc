@@ -11,7 +11,7 @@ namespace backplane::codegen {
 namespace {
 
 // No result is larger than one.
-bool StaysBelowOne(Opcode opcode) {
+bool IsBoundedByOne(Opcode opcode) {
   return opcode == Opcode::kCos || opcode == Opcode::kSin || opcode == Opcode::kErf || opcode == Opcode::kLogistic ||
          opcode == Opcode::kTanh;
 }
@@ -53,7 +53,7 @@ absl::Status CheckAccuracy(const Module& module, bool has_fma) {
       }
       const double eps = Epsilon(t), relative = std::max(wanted->rtol, static_cast<double>(wanted->ulps) * eps);
       // An error is at most so many units of at most eps times the result.
-      if (relative >= *bound * eps || (StaysBelowOne(i->opcode()) && wanted->atol >= *bound * eps)) continue;
+      if (relative >= *bound * eps || (IsBoundedByOne(i->opcode()) && wanted->atol >= *bound * eps)) continue;
       return absl::UnimplementedError(absl::StrCat(i->name(), ": ", OpName(i->opcode()), " of ", Name(t),
                                                    " is exact to ", *bound, " units of the last place (", *bound * eps,
                                                    " of the result), asked for are atol ", wanted->atol, ", rtol ",

@@ -30,7 +30,7 @@ V MathEmitter::Join(const std::vector<V>& pieces) {
   return level[0];
 }
 
-V MathEmitter::ByPieces(const std::vector<V>& xs, int count, const std::function<V(const std::vector<V>&)>& fn) {
+V MathEmitter::ApplyInPieces(const std::vector<V>& xs, int count, const std::function<V(const std::vector<V>&)>& fn) {
   if (lanes == count) return fn(xs);
   std::vector<V> pieces;
   for (int begin = 0; begin < lanes; begin += count) {
@@ -45,7 +45,7 @@ V MathEmitter::ByPieces(const std::vector<V>& xs, int count, const std::function
 
 V MathEmitter::Scalef(V x, V n) {
   const int width = f64 ? 8 : 16;
-  return ByPieces({x, n}, width, [&](const std::vector<V>& p) -> V {
+  return ApplyInPieces({x, n}, width, [&](const std::vector<V>& p) -> V {
     V mask = f64 ? V(b.getInt8(0xff)) : V(b.getInt16(0xffff));
     return b.CreateIntrinsic(
         f64 ? llvm::Intrinsic::x86_avx512_mask_scalef_pd_512 : llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, {},
@@ -55,7 +55,7 @@ V MathEmitter::Scalef(V x, V n) {
 
 V MathEmitter::GetExp(V x) {
   const int width = f64 ? 8 : 16;
-  return ByPieces({x}, width, [&](const std::vector<V>& p) -> V {
+  return ApplyInPieces({x}, width, [&](const std::vector<V>& p) -> V {
     V mask = f64 ? V(b.getInt8(0xff)) : V(b.getInt16(0xffff));
     return b.CreateIntrinsic(
         f64 ? llvm::Intrinsic::x86_avx512_mask_getexp_pd_512 : llvm::Intrinsic::x86_avx512_mask_getexp_ps_512, {},
@@ -66,7 +66,7 @@ V MathEmitter::GetExp(V x) {
 V MathEmitter::GetMant(V x) {
   const int width = f64 ? 8 : 16;
   constexpr int kThreeQuartersToOneAndAHalf = 3, kNanIfNegative = 2 << 2;
-  return ByPieces({x}, width, [&](const std::vector<V>& p) -> V {
+  return ApplyInPieces({x}, width, [&](const std::vector<V>& p) -> V {
     V mask = f64 ? V(b.getInt8(0xff)) : V(b.getInt16(0xffff));
     return b.CreateIntrinsic(
         f64 ? llvm::Intrinsic::x86_avx512_mask_getmant_pd_512 : llvm::Intrinsic::x86_avx512_mask_getmant_ps_512, {},
@@ -125,7 +125,7 @@ V MathEmitter::CallOutOfLine(const std::string& name, const std::vector<V>& xs, 
   }
   auto call = [&](const std::vector<V>& p) -> V { return b.CreateCall(function, p); };
   if (count == 0) return call(xs);
-  return ByPieces(xs, count, call);
+  return ApplyInPieces(xs, count, call);
 }
 
 llvm::Function* MathEmitter::FindOrMake(const ScalarFunction& f) {

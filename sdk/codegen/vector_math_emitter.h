@@ -118,7 +118,7 @@ class MathEmitter {
   V Join(const std::vector<V>& pieces);
   // Applies `fn` to pieces of `count` lanes, of which the last may be padded, or to the complete values if they have
   // `count` lanes.
-  V ByPieces(const std::vector<V>& xs, int count, const std::function<V(const std::vector<V>&)>& fn);
+  V ApplyInPieces(const std::vector<V>& xs, int count, const std::function<V(const std::vector<V>&)>& fn);
 
   // Calls the internal function `name` for this type on at most `max_lanes` lanes at a time. Creates the function with
   // `body` if the module does not contain it yet.

@@ -40,7 +40,7 @@ V FixLog(MathEmitter& e, V u, V r) {
 }
 
 // 2^-n for whole n in a float, |n| at most the exponent range less one.
-V PowerOfMinus(MathEmitter& e, V n) { return e.PowerOfTwo(e.Bits(e.Sub(e.Magic(), n))); }
+V PowerOfTwoNegated(MathEmitter& e, V n) { return e.PowerOfTwo(e.Bits(e.Sub(e.Magic(), n))); }
 
 }  // namespace
 
@@ -100,7 +100,7 @@ V EmitLog1p(MathEmitter& e, V x) {
     n = s.exponent;
   }
   // (1 + x) 2^-n - 1 without the rounding of 1 + x. For large x that rounding does not matter.
-  V scale = PowerOfMinus(e, n);
+  V scale = PowerOfTwoNegated(e, n);
   V exact = e.Fma(x, scale, e.Sub(scale, e.C(1.0)));
   V ordinary = e.b.CreateAnd(e.Gt(x, e.C(-1.0)), e.Lt(x, e.C(e.f64 ? 0x1p60 : 0x1p30)));
   V r = LogOf(e, e.Select(ordinary, exact, e.Sub(m, e.C(1.0))), n);

@@ -78,7 +78,7 @@ ReducedAngle ReduceAngle(MathEmitter& e, V x) { return e.f64 ? Reduce64(e, x) : 
 struct SineCosine {
   V sine, cosine;
 };
-SineCosine OfReduced(MathEmitter& e, const ReducedAngle& r) {
+SineCosine ComputeSineCosine(MathEmitter& e, const ReducedAngle& r) {
   V z = e.Mul(r.hi, r.hi);
   if (!e.f64) {
     // (sin r - r) / r^3 to 2^-28 (2^-37 with the fourth term) and (cos r - 1 + r^2/2) / r^4 to 2^-33, in r^2.
@@ -116,7 +116,7 @@ int TrigLanes(MathEmitter& e) { return e.f64 ? 2 * e.target->F64Lanes() : 2 * e.
 V EmitSin(MathEmitter& e, V x) {
   return e.CallOutOfLine("sin", {x}, TrigLanes(e), [](MathEmitter& f, const std::vector<V>& a) {
     ReducedAngle r = ReduceAngle(f, a[0]);
-    SineCosine sc = OfReduced(f, r);
+    SineCosine sc = ComputeSineCosine(f, r);
     V v = FlipIfSecondBit(f, f.Select(QuadrantOdd(f, r.quadrant), sc.cosine, sc.sine), r.quadrant);
     return f.Select(f.Eq(a[0], f.C(0.0)), a[0], v);
   });
@@ -125,7 +125,7 @@ V EmitSin(MathEmitter& e, V x) {
 V EmitCos(MathEmitter& e, V x) {
   return e.CallOutOfLine("cos", {x}, TrigLanes(e), [](MathEmitter& f, const std::vector<V>& a) {
     ReducedAngle r = ReduceAngle(f, a[0]);
-    SineCosine sc = OfReduced(f, r);
+    SineCosine sc = ComputeSineCosine(f, r);
     // cos x = sin(x + pi/2)
     V next = f.b.CreateAdd(r.quadrant, f.I(1));
     return FlipIfSecondBit(f, f.Select(QuadrantOdd(f, next), sc.cosine, sc.sine), next);
@@ -138,7 +138,7 @@ V EmitTan(MathEmitter& e, V x) {
   return e.CallOutOfLine("tan", {x}, most, [](MathEmitter& f, const std::vector<V>& a) {
     MathEmitter d = f.As(f.b.getDoubleTy());
     ReducedAngle r = Reduce64(d, f.f64 ? a[0] : f.b.CreateFPExt(a[0], d.type));
-    SineCosine sc = OfReduced(d, r);
+    SineCosine sc = ComputeSineCosine(d, r);
     V odd = QuadrantOdd(d, r.quadrant);
     V v = d.Div(d.Select(odd, d.Neg(sc.cosine), sc.sine), d.Select(odd, sc.sine, sc.cosine));
     if (!f.f64) v = f.b.CreateFPTrunc(v, f.type);

@@ -167,7 +167,8 @@ Val BodyEvaluator::Compute(const Instruction* op, const Index& index, const Guar
   }
   if (op->Is(Opcode::kMap)) {
     const Computation& called = *op->called(0);
-    return caller_.Call(called, operands, true, caller_.ActiveIn(called, guards))[static_cast<size_t>(element)];
+    return caller_.Call(called, operands, true,
+                        caller_.ComputeActiveMask(called, guards))[static_cast<size_t>(element)];
   }
   return e_.Emit(*op, operands);
 }

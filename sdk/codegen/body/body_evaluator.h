@@ -111,8 +111,8 @@ class BodyEvaluator {
   Val EvalReduce(const Instruction* op, const Index& index, const Guards& guards, int element);
   Val EvalPartials(const Instruction* op, const Index& index, const PartialResults& partials, int element);
   // Emits nested loops, outer to inner, around the code that fn emits.
-  void Nest(absl::Span<const VarId> loops, std::vector<llvm::Value*>& carried,
-            const std::function<void(std::vector<llvm::Value*>&)>& fn);
+  void EmitLoopNest(absl::Span<const VarId> loops, std::vector<llvm::Value*>& carried,
+                    const std::function<void(std::vector<llvm::Value*>&)>& fn);
 
   ElementEmitter& e_;
   llvm::IRBuilder<>& b_;

@@ -79,7 +79,7 @@ std::vector<Vals> BodyEvaluator::ReduceLoops(absl::Span<const Instruction* const
       const Index in = compiler::ReduceOperandIndex(r, index, nest.reduced);
       Vals inputs;
       for (int64_t i = 0; i < r.operand_count() / 2; ++i) inputs.push_back(Eval(r.operand(i), in, inner));
-      const Vals next = combiners_.Combine(r, acc[k], inputs, false, caller_.ActiveIn(*r.called(0), inner));
+      const Vals next = combiners_.Combine(r, acc[k], inputs, false, caller_.ComputeActiveMask(*r.called(0), inner));
       for (size_t i = 0; i < next.size(); ++i) {
         Val v = e_.Splat(next[i], ElementEmitter::LanesOf(acc[k][i]));
         if (fresh) v = e_.Select(fresh, v, acc[k][i]);

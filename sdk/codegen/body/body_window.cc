@@ -16,15 +16,15 @@ constexpr int64_t kUnrolledWindow = 16;  // positions
 
 }  // namespace
 
-void BodyEvaluator::Nest(absl::Span<const VarId> loops, std::vector<Value*>& carried,
-                         const std::function<void(std::vector<Value*>&)>& fn) {
+void BodyEvaluator::EmitLoopNest(absl::Span<const VarId> loops, std::vector<Value*>& carried,
+                                 const std::function<void(std::vector<Value*>&)>& fn) {
   if (loops.empty()) return fn(carried);
   const int64_t n = vars_.extent(loops[0]);
   llvm::IntegerType* type = indices_.CounterType(n);
   Value* end = llvm::ConstantInt::get(type, static_cast<uint64_t>(n));
   scopes_.Loop(llvm::ConstantInt::get(type, 0), end, 1, carried, [&](Value* iv, std::vector<Value*>& inside) {
     scopes_.Bind(loops.subspan(0, 1), iv);
-    Nest(loops.subspan(1), inside, fn);
+    EmitLoopNest(loops.subspan(1), inside, fn);
   });
 }
 
@@ -48,7 +48,8 @@ Val BodyEvaluator::EvalWindow(const Instruction* op, const Index& index, const G
     Vals inputs;
     for (int64_t i = 0; i < n; ++i) inputs.push_back(Eval(op->operand(i), existing, inner));
     const Computation& reducer = *op->called(0);
-    Value* active = caller_.Both(caller_.ActiveIn(reducer, guards), caller_.ActiveIn(reducer, s.guards));
+    Value* active =
+        caller_.AndMasks(caller_.ComputeActiveMask(reducer, guards), caller_.ComputeActiveMask(reducer, s.guards));
     const Vals next = combiners_.Combine(*op, accumulators, inputs, positions <= kStepwiseWindow, active);
     for (size_t i = 0; i < next.size(); ++i) {
       accumulators[i] = mask ? e_.Select(mask, next[i], accumulators[i]) : next[i];
@@ -73,7 +74,7 @@ Val BodyEvaluator::EvalWindow(const Instruction* op, const Index& index, const G
       position.push_back(w.size > 1 ? Affine::Var(loops.back()) : Affine::Const(0));
     }
     std::vector<Value*> carried = PartsOf(acc);
-    Nest(loops, carried, [&](std::vector<Value*>& parts) {
+    EmitLoopNest(loops, carried, [&](std::vector<Value*>& parts) {
       Vals now = FromParts(acc, parts);
       combine_position(position, now);
       parts = PartsOf(now);

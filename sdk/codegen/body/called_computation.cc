@@ -10,21 +10,21 @@ namespace backplane::codegen {
 
 using llvm::Value;
 
-Value* ComputationCaller::Both(Value* a, Value* b) {
+Value* ComputationCaller::AndMasks(Value* a, Value* b) {
   if (a == nullptr || b == nullptr) return a == nullptr ? b : a;
   const int lanes = std::max(ElementEmitter::LanesOf(a), ElementEmitter::LanesOf(b));
   return b_.CreateAnd(e_.Splat(a, lanes), e_.Splat(b, lanes));
 }
 
-bool ComputationCaller::HoldsLoop(const Computation& computation) {
+bool ComputationCaller::ContainsLoop(const Computation& computation) {
   return std::any_of(computation.instructions().begin(), computation.instructions().end(), [](const auto& i) {
     return i->Is(Opcode::kWhile) || std::any_of(i->called().begin(), i->called().end(),
-                                                [](const Computation* called) { return HoldsLoop(*called); });
+                                                [](const Computation* called) { return ContainsLoop(*called); });
   });
 }
 
-Value* ComputationCaller::ActiveIn(const Computation& computation, const Guards& guards) {
-  return guards.empty() || !HoldsLoop(computation) ? nullptr : indices_.Mask(guards);
+Value* ComputationCaller::ComputeActiveMask(const Computation& computation, const Guards& guards) {
+  return guards.empty() || !ContainsLoop(computation) ? nullptr : indices_.Mask(guards);
 }
 
 Vals ComputationCaller::Call(const Computation& computation, absl::Span<const Val> arguments, bool rounded,
@@ -94,8 +94,8 @@ Vals ComputationCaller::While(const Instruction& loop, const Vals& initial, bool
   auto wants_more = [&](std::vector<Value*>& flat) {
     const Vals state = FromParts(initial, flat, first);
     Value* more = CallWithTuples(*loop.called(0), {{state}}, rounded, lanes > 0 ? flat[0] : active)[0].v;
-    if (lanes == 0) return active ? Both(active, more) : more;
-    running = e_.Splat(Both(flat[0], more), lanes);
+    if (lanes == 0) return active ? AndMasks(active, more) : more;
+    running = e_.Splat(AndMasks(flat[0], more), lanes);
     return static_cast<Value*>(b_.CreateOrReduce(running));
   };
   auto iteration = [&](std::vector<Value*>& flat) -> Value* {
@@ -129,7 +129,7 @@ Vals ComputationCaller::Conditional(const Instruction& conditional, absl::Span<c
     Value* selected =
         pred ? selector
              : b_.CreateICmpEQ(selector, llvm::ConstantInt::get(selector->getType(), static_cast<uint64_t>(k)));
-    const Vals values = branch(k, Both(active, selected));
+    const Vals values = branch(k, AndMasks(active, selected));
     for (size_t i = 0; i < result.size(); ++i) {
       Val a = values[i], b = result[i];
       a.stored = b.stored = nullptr;

@@ -20,8 +20,8 @@ class ComputationCaller {
       : e_(elements), b_(elements.b()), scopes_(scopes), indices_(indices) {}
 
   // Emits a computation whose parameters are scalars and returns all its results. `active` masks the lanes whose
-  // results matter (ActiveIn); null: all lanes. The results of other lanes are unspecified. If `rounded` is false,
-  // results of narrow floats keep f32 precision.
+  // results matter (ComputeActiveMask); null: all lanes. The results of other lanes are unspecified. If `rounded` is
+  // false, results of narrow floats keep f32 precision.
   Vals Call(const Computation& computation, absl::Span<const Val> arguments, bool rounded = true,
             llvm::Value* active = nullptr);
   // Like Call, but parameters may be tuples, which are given as their leaves.
@@ -34,10 +34,10 @@ class ComputationCaller {
 
   // Returns a mask of the lanes whose guards hold, or null if the computation contains no loop. A loop might not
   // terminate for the unspecified values of the other lanes.
-  llvm::Value* ActiveIn(const Computation& computation, const Guards& guards);
-  static bool HoldsLoop(const Computation& computation);
+  llvm::Value* ComputeActiveMask(const Computation& computation, const Guards& guards);
+  static bool ContainsLoop(const Computation& computation);
   // Returns the logical and of two masks; null means true.
-  llvm::Value* Both(llvm::Value* a, llvm::Value* b);
+  llvm::Value* AndMasks(llvm::Value* a, llvm::Value* b);
 
  private:
   ElementEmitter& e_;

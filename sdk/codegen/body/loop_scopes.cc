@@ -134,8 +134,8 @@ void LoopScopes::AtLevel(int target, const std::function<void()>& fn) {
   scopes_.insert(scopes_.end(), suspended.begin(), suspended.end());
 }
 
-LoopScopes::Cut LoopScopes::CutHere() {
-  Cut cut;
+LoopScopes::BlockSplit LoopScopes::SplitBlock() {
+  BlockSplit cut;
   cut.before = b_.GetInsertBlock();
   if (b_.GetInsertPoint() == cut.before->end()) {
     cut.after = llvm::BasicBlock::Create(b_.getContext(), "", cut.before->getParent());
@@ -147,7 +147,7 @@ LoopScopes::Cut LoopScopes::CutHere() {
   return cut;
 }
 
-void LoopScopes::Resume(const Cut& cut) {
+void LoopScopes::Resume(const BlockSplit& cut) {
   if (cut.resume != nullptr) {
     b_.SetInsertPoint(cut.resume);
   } else {
@@ -181,7 +181,7 @@ void LoopScopes::InScope(llvm::Instruction* enter, const std::function<void()>& 
 
 void LoopScopes::Repeat(Values& carried, const std::function<Value*(Values&)>& before,
                         const std::function<Value*(Values&)>& iteration) {
-  const Cut cut = CutHere();
+  const BlockSplit cut = SplitBlock();
   llvm::Function* function = cut.before->getParent();
   llvm::BasicBlock* block = llvm::BasicBlock::Create(b_.getContext(), "", function, cut.after);
   b_.SetInsertPoint(cut.before);
@@ -241,7 +241,7 @@ void LoopScopes::Loop(Value* begin, Value* end, int64_t step, const std::functio
 }
 
 void LoopScopes::If(Value* condition, const std::function<void()>& body) {
-  const Cut cut = CutHere();
+  const BlockSplit cut = SplitBlock();
   llvm::BasicBlock* block = llvm::BasicBlock::Create(b_.getContext(), "", cut.before->getParent(), cut.after);
   b_.SetInsertPoint(cut.before);
   llvm::Instruction* enter = condition == nullptr

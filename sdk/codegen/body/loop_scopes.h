@@ -119,14 +119,14 @@ class LoopScopes {
     int number = 0;                      // different from those of all other scopes that are open
   };
   // The position of the code of a new scope, and the builder's position after it.
-  struct Cut {
+  struct BlockSplit {
     llvm::BasicBlock* before = nullptr;
     llvm::BasicBlock* after = nullptr;
     llvm::Instruction* resume = nullptr;  // null: at the end of `after`
   };
 
-  Cut CutHere();
-  void Resume(const Cut& cut);
+  BlockSplit SplitBlock();
+  void Resume(const BlockSplit& cut);
   // Opens a scope that `enter` branches into, runs fn in it, and closes it.
   void InScope(llvm::Instruction* enter, const std::function<void()>& fn);
 

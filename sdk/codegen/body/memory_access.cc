@@ -20,7 +20,7 @@ llvm::Align MemoryAccess::AlignmentOf(Type* element) const {
   return llvm::Align(std::min(std::bit_floor(bytes), std::bit_floor(promised)));
 }
 
-Value* MemoryAccess::ReadableInsteadOf(Value* base) {
+Value* MemoryAccess::GetFallbackAddress(Value* base) {
   const unsigned space = base->getType()->getPointerAddressSpace();
   const IrTarget& target = e_.target();
   // Memory that only the machine can give out always has a first element.
@@ -51,7 +51,7 @@ ArrayRef MemoryAccess::Constant(const Literal& literal) {
 Value* MemoryAccess::LoadScalar(Type* element, Value* base, const Affine& address, Value* mask) {
   Value* pointer = b_.CreateGEP(element, base, indices_.Uniform(address));
   if (mask && !mask->getType()->isVectorTy()) {
-    pointer = b_.CreateSelect(mask, pointer, ReadableInsteadOf(base));
+    pointer = b_.CreateSelect(mask, pointer, GetFallbackAddress(base));
   } else if (mask) {
     // Some lane may need the element, which then exists; if none does, it may not. The first element always does.
     pointer = b_.CreateSelect(b_.CreateOrReduce(mask), pointer, base);

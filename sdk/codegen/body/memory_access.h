@@ -51,7 +51,7 @@ class MemoryAccess {
   llvm::Value* ConsecutivePairs(llvm::Type* part, llvm::Value* base, const Affine& address);
   llvm::Align AlignmentOf(llvm::Type* element) const;
   // Returns memory, in the address space of `base`, that is read in place of an element that may not exist.
-  llvm::Value* ReadableInsteadOf(llvm::Value* base);
+  llvm::Value* GetFallbackAddress(llvm::Value* base);
 
   ElementEmitter& e_;
   llvm::IRBuilder<>& b_;

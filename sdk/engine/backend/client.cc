@@ -37,7 +37,7 @@ class PoolStorage : public Storage {
 };
 
 // Free memory is kept up to this part of what the host has.
-constexpr int64_t kKeptPart = 4;
+constexpr int64_t kKeptMemoryDivisor = 4;
 
 Runtime* MakeRuntime() {
   ThreadPool::Options threads;
@@ -47,7 +47,7 @@ Runtime* MakeRuntime() {
   tasks.spin_microseconds = threads.spin_microseconds;
   MemoryPool::Options blocks;
   if (const int64_t bytes = HostMemoryBytes(); bytes > 0) {
-    blocks.max_kept_bytes = std::min(blocks.max_kept_bytes, static_cast<size_t>(bytes / kKeptPart));
+    blocks.max_kept_bytes = std::min(blocks.max_kept_bytes, static_cast<size_t>(bytes / kKeptMemoryDivisor));
     blocks.trim_above_bytes = static_cast<size_t>(bytes);
   }
   return new Runtime(threads, tasks, blocks);
@@ -80,24 +80,24 @@ void Runtime::EndProcess() {
   workers.WaitUntilIdle(std::max(left, std::chrono::milliseconds(0)));
 }
 
-void Runtime::NoteMainThread() {
-  struct MainThreadEnd {
+void Runtime::RegisterMainThread() {
+  struct MainThreadExitHook {
     const bool is_main = getpid() == gettid();
-    ~MainThreadEnd() {
+    ~MainThreadExitHook() {
       if (is_main) Get().EndProcess();
     }
   };
-  static thread_local const MainThreadEnd end;
+  static thread_local const MainThreadExitHook end;
   (void)end.is_main;
 }
 
 void Runtime::Schedule(absl::AnyInvocable<void()> work, Workers::Kind kind) {
-  NoteMainThread();
+  RegisterMainThread();
   workers.Schedule(std::move(work), kind);
 }
 
 void Runtime::ScheduleMember(int64_t launch, int64_t members, absl::AnyInvocable<void()> work) {
-  NoteMainThread();
+  RegisterMainThread();
   workers.ScheduleMember(launch, members, std::move(work));
 }
 

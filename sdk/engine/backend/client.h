@@ -38,7 +38,7 @@ struct Runtime {
 
  private:
   void EndProcess();  // waits; the total time of all calls is bounded
-  static void NoteMainThread();
+  static void RegisterMainThread();
 };
 
 class EngineClient : public Client {

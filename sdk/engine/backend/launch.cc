@@ -15,7 +15,7 @@ namespace {
 constexpr double kInlineMicroseconds = 60;
 // Up to this time it still does, with the pool woken: what the caller could do meanwhile is worth less than the
 // hand-over.
-constexpr double kStayMicroseconds = 150;
+constexpr double kInlineWithPoolMicroseconds = 150;
 
 // The temporary memory that a launch holds at a time: devices that communicate hold theirs at the same time.
 int64_t TemporaryBytesOfLaunch(const Program& program, const ExecutableSignature& signature) {
@@ -102,7 +102,7 @@ absl::StatusOr<ExecuteResult> ProgramLaunch::Start(std::shared_ptr<ProgramLaunch
     return result;
   }
   if (ready && !launch->program_.may_block() && !launch->program_.traits().has_unbounded_loop &&
-      launch->program_.estimated_us() + more_microseconds < kStayMicroseconds) {
+      launch->program_.estimated_us() + more_microseconds < kInlineWithPoolMicroseconds) {
     const absl::Status s = launch->RunOnce();
     result.done = s.ok() ? Event() : Event::Ready(s);
     for (DeviceArray& out : result.outputs) out.ready = result.done;

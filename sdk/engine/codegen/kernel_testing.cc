@@ -20,7 +20,7 @@ struct Block {
     std::memset(data.get(), 0xcd, (bytes + 127) / 64 * 64);
   }
   // Whether anything was written past the end.
-  bool Overrun() const {
+  bool HasOverrun() const {
     auto* p = static_cast<const unsigned char*>(data.get());
     for (int64_t i = size; i < (size + 127) / 64 * 64; ++i) {
       if (p[i] != 0xcd) return true;
@@ -138,9 +138,9 @@ absl::StatusOr<std::vector<Literal>> TestKernel::Run(const std::vector<Literal>&
     }
   }
   for (const Block& b : blocks) {
-    if (b.Overrun()) return absl::InternalError("the kernel wrote past the end of a buffer");
+    if (b.HasOverrun()) return absl::InternalError("the kernel wrote past the end of a buffer");
   }
-  if (scratch.Overrun()) return absl::InternalError("the kernel wrote past the end of its scratch");
+  if (scratch.HasOverrun()) return absl::InternalError("the kernel wrote past the end of its scratch");
   std::vector<Literal> results;
   for (size_t j = 0; j < shapes.size(); ++j) {
     Shape s = shapes[j];

@@ -7,7 +7,7 @@ namespace backplane::engine::codegen {
 
 using llvm::Value;
 
-void EmitKind(PhaseFrame& f, const LoopPhase& kind) {
+void EmitPhaseBody(PhaseFrame& f, const LoopPhase& kind) {
   for (const PartialReduction& p : kind.partials) {
     PartialResults partials;
     for (int buffer : p.buffers) partials.bases.push_back(f.buffers[static_cast<size_t>(buffer)]);
@@ -38,7 +38,7 @@ void EmitKind(PhaseFrame& f, const LoopPhase& kind) {
   });
 }
 
-void EmitKind(PhaseFrame& f, const RowPhase& kind) {
+void EmitPhaseBody(PhaseFrame& f, const RowPhase& kind) {
   for (const Instruction* x : kind.staged) {
     const int64_t bytes = kind.row_length * backplane::codegen::ComputedBytes(x->shape().element_type());
     f.hooks.Stage(x, f.Scratch(RoundUp(bytes + 256, 64)), kind.row_length);

@@ -14,7 +14,7 @@ using llvm::Value;
 absl::Status EmitPhase(ElementEmitter& elements, const FusionPlan& plan, const Phase& phase, const jit::HostInfo& host,
                        const std::string& symbol) {
   PhaseFrame frame(elements, plan, phase, host, symbol);
-  std::visit([&](const auto& kind) { EmitKind(frame, kind); }, phase.kind);
+  std::visit([&](const auto& kind) { EmitPhaseBody(frame, kind); }, phase.kind);
   frame.b.CreateRetVoid();
   return elements.status();
 }

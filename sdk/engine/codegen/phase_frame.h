@@ -66,17 +66,17 @@ class PhaseFrame {
 };
 
 // Emit the loops of each kind of phase.
-void EmitKind(PhaseFrame& f, const LoopPhase& kind);
-void EmitKind(PhaseFrame& f, const RowPhase& kind);
-void EmitKind(PhaseFrame& f, const ReducePhase& kind);
-void EmitKind(PhaseFrame& f, const PartialReducePhase& kind);
-void EmitKind(PhaseFrame& f, const ColumnReducePhase& kind);
-void EmitKind(PhaseFrame& f, const PartialColumnReducePhase& kind);
-void EmitKind(PhaseFrame& f, const TransposePhase& kind);
-void EmitKind(PhaseFrame& f, const TransposeCopyPhase& kind);
-void EmitKind(PhaseFrame& f, const ScatterPhase& kind);
-void EmitKind(PhaseFrame& f, const SelectAndScatterPhase& kind);
-void EmitKind(PhaseFrame& f, const ScanPhase& kind);
+void EmitPhaseBody(PhaseFrame& f, const LoopPhase& kind);
+void EmitPhaseBody(PhaseFrame& f, const RowPhase& kind);
+void EmitPhaseBody(PhaseFrame& f, const ReducePhase& kind);
+void EmitPhaseBody(PhaseFrame& f, const PartialReducePhase& kind);
+void EmitPhaseBody(PhaseFrame& f, const ColumnReducePhase& kind);
+void EmitPhaseBody(PhaseFrame& f, const PartialColumnReducePhase& kind);
+void EmitPhaseBody(PhaseFrame& f, const TransposePhase& kind);
+void EmitPhaseBody(PhaseFrame& f, const TransposeCopyPhase& kind);
+void EmitPhaseBody(PhaseFrame& f, const ScatterPhase& kind);
+void EmitPhaseBody(PhaseFrame& f, const SelectAndScatterPhase& kind);
+void EmitPhaseBody(PhaseFrame& f, const ScanPhase& kind);
 
 }  // namespace backplane::engine::codegen
 

@@ -12,15 +12,15 @@ namespace backplane::engine::codegen {
 namespace {
 
 // The arrays that are read across, and the loop that they are contiguous along.
-struct CrossedArrays {
+struct TransposedArrays {
   std::vector<const Instruction*> arrays;
   int source_group = -1;
   int width = 1;  // bytes of the widest element
 };
 
 // Nothing when an address moves with the last loop in no constant steps, or none is read across.
-std::optional<CrossedArrays> FindCrossedArrays(const GroupWalk& w, const std::vector<std::vector<VarId>>& groups,
-                                               int widest) {
+std::optional<TransposedArrays> FindTransposedArrays(const GroupWalk& w, const std::vector<std::vector<VarId>>& groups,
+                                                     int widest) {
   // The sum moves with a joined group as with one counter; its step, or nothing if it does not.
   auto step = [&](const Affine& e, const std::vector<VarId>& g) -> std::optional<int64_t> {
     const int64_t k = e.CoefOf(g.back());
@@ -31,7 +31,7 @@ std::optional<CrossedArrays> FindCrossedArrays(const GroupWalk& w, const std::ve
     }
     return k;
   };
-  CrossedArrays crossed;
+  TransposedArrays crossed;
   for (const Access& a : w.accesses) {
     const std::optional<int64_t> last = step(a.address, groups.back());
     if (!last) return std::nullopt;
@@ -65,7 +65,7 @@ std::optional<Phase> PlanTranspose(const Draft& draft, const GroupWalk& w,
   // A transpose and nothing else.
   bool plain = draft.outputs.size() == 1 && draft.outputs[0].container == nullptr && w.accesses.size() == 1;
   for (const Instruction* x : w.visited) plain = plain && (MovesElements(*x) || x == w.accesses[0].array);
-  const std::optional<CrossedArrays> crossed = FindCrossedArrays(w, groups, plain ? 16 : 8);
+  const std::optional<TransposedArrays> crossed = FindTransposedArrays(w, groups, plain ? 16 : 8);
   if (!crossed) return std::nullopt;
   const int width = crossed->width;
   const std::vector<VarId>& source = groups[static_cast<size_t>(crossed->source_group)];

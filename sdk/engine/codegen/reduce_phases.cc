@@ -136,7 +136,7 @@ class ColumnLoops {
         const Index in = compiler::ReduceOperandIndex(r, index_, row.reduced);
         Vals inputs;
         for (int64_t i = 0; i < r.operand_count() / 2; ++i) inputs.push_back(f_.body.Eval(r.operand(i), in, tail));
-        Value* active = f_.body.caller().ActiveIn(*r.called(0), tail);
+        Value* active = f_.body.caller().ComputeActiveMask(*r.called(0), tail);
         acc = f_.body.combiners().Combine(r, acc, inputs, false, active);
       }
       Store(k, slot, acc);
@@ -188,7 +188,7 @@ class ColumnLoops {
 
 }  // namespace
 
-void EmitKind(PhaseFrame& f, const ReducePhase& kind) {
+void EmitPhaseBody(PhaseFrame& f, const ReducePhase& kind) {
   for (const MultiOutput& reduces : kind.multi_output) f.body.SetMultiOutput(reduces);
   const PhaseLoops loops = MakeLoops(f.vars, kind.nest);
   f.ForEachItem([&](Value* item) {
@@ -197,7 +197,7 @@ void EmitKind(PhaseFrame& f, const ReducePhase& kind) {
   });
 }
 
-void EmitKind(PhaseFrame& f, const PartialReducePhase& kind) {
+void EmitPhaseBody(PhaseFrame& f, const PartialReducePhase& kind) {
   const ReductionSplit& split = kind.split;
   const PhaseLoops loops = MakeLoops(f.vars, kind.nest);
   const VarId part = f.vars.Loop(split.blocks);
@@ -222,8 +222,8 @@ void EmitKind(PhaseFrame& f, const PartialReducePhase& kind) {
   });
 }
 
-void EmitKind(PhaseFrame& f, const ColumnReducePhase& kind) { ColumnLoops(f, kind, nullptr).Emit(); }
+void EmitPhaseBody(PhaseFrame& f, const ColumnReducePhase& kind) { ColumnLoops(f, kind, nullptr).Emit(); }
 
-void EmitKind(PhaseFrame& f, const PartialColumnReducePhase& kind) { ColumnLoops(f, kind, &kind.split).Emit(); }
+void EmitPhaseBody(PhaseFrame& f, const PartialColumnReducePhase& kind) { ColumnLoops(f, kind, &kind.split).Emit(); }
 
 }  // namespace backplane::engine::codegen

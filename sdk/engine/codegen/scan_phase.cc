@@ -66,7 +66,7 @@ class ScanLoops {
     f_.scopes.Loop(f_.Number(0), f_.Number(length_), 1, carried, [&](Value* iv, std::vector<Value*>& now) {
       f_.scopes.Bind({&step_, 1}, iv);
       const Vals inputs = {f_.body.Eval(op_.operand(0), index_, tail)};
-      Value* active = f_.body.caller().ActiveIn(*op_.called(0), tail);
+      Value* active = f_.body.caller().ComputeActiveMask(*op_.called(0), tail);
       Val acc = f_.body.combiners().Combine(op_, backplane::codegen::FromParts(start, now), inputs, false, active)[0];
       acc = f_.e.Splat(acc, width);
       f_.memory.Store(out_, address_, Rounded(acc), tail);
@@ -113,6 +113,6 @@ class ScanLoops {
 
 }  // namespace
 
-void EmitKind(PhaseFrame& f, const ScanPhase& kind) { ScanLoops(f, kind).Emit(); }
+void EmitPhaseBody(PhaseFrame& f, const ScanPhase& kind) { ScanLoops(f, kind).Emit(); }
 
 }  // namespace backplane::engine::codegen

@@ -25,7 +25,7 @@ class ScatterLoops {
   }
 
   void Emit() {
-    f_.ForEachItem([&](Value* item) { Nest(item, 0); });
+    f_.ForEachItem([&](Value* item) { EmitLoopNest(item, 0); });
   }
 
  private:
@@ -49,12 +49,12 @@ class ScatterLoops {
     }
   }
 
-  void Nest(Value* item, size_t k) {
+  void EmitLoopNest(Value* item, size_t k) {
     if (k < loops_.size()) {
       const int64_t d = loops_[k];
       return f_.scopes.Loop(f_.Number(0), f_.Number(updates_.dimensions(d)), 1, [&](Value* iv) {
         f_.scopes.Bind({&vars_[static_cast<size_t>(d)], 1}, iv);
-        Nest(item, k + 1);
+        EmitLoopNest(item, k + 1);
       });
     }
     if (kind_.lanes == 0) return f_.scopes.Block([&] { Update({}); });
@@ -95,7 +95,8 @@ class ScatterLoops {
     for (int64_t i = 0; i < arrays_; ++i) {
       args.push_back(f_.body.Eval(op_.operand(arrays_ + 1 + i), update_index_, tail));
     }
-    const Vals results = f_.body.caller().Call(combiner, args, true, f_.body.caller().ActiveIn(combiner, inner));
+    const Vals results =
+        f_.body.caller().Call(combiner, args, true, f_.body.caller().ComputeActiveMask(combiner, inner));
     for (int64_t i = 0; i < arrays_; ++i) {
       f_.memory.Store(array(i), address_, results[static_cast<size_t>(i)], inner);
     }
@@ -116,6 +117,6 @@ class ScatterLoops {
 
 }  // namespace
 
-void EmitKind(PhaseFrame& f, const ScatterPhase& kind) { ScatterLoops(f, kind).Emit(); }
+void EmitPhaseBody(PhaseFrame& f, const ScatterPhase& kind) { ScatterLoops(f, kind).Emit(); }
 
 }  // namespace backplane::engine::codegen

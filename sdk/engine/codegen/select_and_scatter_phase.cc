@@ -30,7 +30,7 @@ class SelectAndScatterLoops {
       for (int d = kind_.item_dimensions - 1; d >= 0; --d) {
         f_.scopes.Bind(Var(d), f_.Take(item, source_->shape().dimensions(d)));
       }
-      Nest(kind_.item_dimensions);
+      EmitLoopNest(kind_.item_dimensions);
     });
   }
 
@@ -45,7 +45,7 @@ class SelectAndScatterLoops {
   absl::Span<const VarId> Var(int64_t d) const { return {&vars_[static_cast<size_t>(d)], 1}; }
   Value* Splat(Value* v) { return f_.e.Splat(v, lanes_); }
 
-  void Nest(int64_t d) {
+  void EmitLoopNest(int64_t d) {
     if (d == rank_) return f_.scopes.Block([&] { Update({}); });
     const int64_t n = source_->shape().dimensions(d);
     if (lanes_ > 0 && d == rank_ - 1) {
@@ -58,7 +58,7 @@ class SelectAndScatterLoops {
     }
     f_.scopes.Loop(f_.Number(0), f_.Number(n), 1, [&](Value* iv) {
       f_.scopes.Bind(Var(d), iv);
-      Nest(d + 1);
+      EmitLoopNest(d + 1);
     });
   }
 
@@ -128,7 +128,7 @@ class SelectAndScatterLoops {
     ComputationCaller& caller = f_.body.caller();
     const Computation& select = *op_.called(0);
     // Where nothing is chosen yet there is nothing to compare with.
-    Value* active = ComputationCaller::HoldsLoop(select)
+    Value* active = ComputationCaller::ContainsLoop(select)
                         ? caller.Both(best.exists, caller.Both(f_.indices.Mask(tail), mask))
                         : nullptr;
     Value* keep = caller.Call(select, {best.value, value}, true, active)[0].v;
@@ -156,6 +156,6 @@ class SelectAndScatterLoops {
 
 }  // namespace
 
-void EmitKind(PhaseFrame& f, const SelectAndScatterPhase& kind) { SelectAndScatterLoops(f, kind).Emit(); }
+void EmitPhaseBody(PhaseFrame& f, const SelectAndScatterPhase& kind) { SelectAndScatterLoops(f, kind).Emit(); }
 
 }  // namespace backplane::engine::codegen

@@ -24,7 +24,7 @@ llvm::GlobalVariable* PlanData(const TransposePlan& plan, llvm::Module& module) 
 
 }  // namespace
 
-void EmitKind(PhaseFrame& f, const TransposeCopyPhase& kind) {
+void EmitPhaseBody(PhaseFrame& f, const TransposeCopyPhase& kind) {
   const PhaseLoops loops = MakeLoops(f.vars, kind.nest);
   const int last = static_cast<int>(loops.groups.size()) - 1;
   const TransposePlan& tiles = kind.tiles;

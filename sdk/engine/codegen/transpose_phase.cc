@@ -76,7 +76,7 @@ class TileLoops {
     AccessWalk walk = f_.WalkOutputs(loops_);
     walk.Finish();
     for (const Access& a : walk.accesses()) {
-      if (!IsCrossed(a)) continue;
+      if (!IsReadTransposed(a)) continue;
       const int bytes = ByteWidth(FirstShape(*a.array).element_type());
       crossed_.push_back({a, f_.Scratch(RoundUp(kind_.tile_rows * kind_.tile_columns * bytes + 64, 64))});
     }
@@ -98,7 +98,7 @@ class TileLoops {
       for (size_t g = loops_.groups.size() - 1; g-- > 0;) {
         if (g != SourceGroup()) f_.scopes.Bind(loops_.groups[g], f_.Take(item, f_.ExtentOf(loops_.groups[g])));
       }
-      for (const Crossed& c : crossed_) {
+      for (const TransposedTile& c : crossed_) {
         auto square = [&](Value* r, Value* k) { TransposeAt(c, r, k); };
         // The output is written in long pieces; with a tile in between, the source is read in long pieces instead.
         if (plain_) {
@@ -115,7 +115,7 @@ class TileLoops {
 
  private:
   // An array that is read across, at the only index that counts, and its transposed tile.
-  struct Crossed {
+  struct TransposedTile {
     Access access;
     Value* tile;
   };
@@ -123,11 +123,12 @@ class TileLoops {
   size_t SourceGroup() const { return static_cast<size_t>(kind_.source_group); }
   const std::vector<VarId>& column_vars() const { return loops_.groups.back(); }
 
-  bool IsCrossed(const Access& a) const {
+  bool IsReadTransposed(const Access& a) const {
     if (std::find(kind_.arrays.begin(), kind_.arrays.end(), a.array) == kind_.arrays.end()) return false;
     if (a.address.CoefOf(row_vars_.back()) != 1 || std::abs(a.address.CoefOf(column_vars().back())) <= 1) return false;
     // A second index into the same array is read element by element.
-    return std::none_of(crossed_.begin(), crossed_.end(), [&](const Crossed& c) { return c.access.array == a.array; });
+    return std::none_of(crossed_.begin(), crossed_.end(),
+                        [&](const TransposedTile& c) { return c.access.array == a.array; });
   }
 
   void ForEachRow(int64_t step, const std::function<void(Value* row)>& fn) {
@@ -149,7 +150,7 @@ class TileLoops {
   }
 
   // The square at row r and column k of the tile.
-  void TransposeAt(const Crossed& c, Value* r, Value* k) {
+  void TransposeAt(const TransposedTile& c, Value* r, Value* k) {
     llvm::IRBuilder<>& b = f_.b;
     llvm::Type* element = b.getIntNTy(static_cast<unsigned>(ByteWidth(FirstShape(*c.access.array).element_type()) * 8));
     const int64_t square = kind_.tile_square, source_step = c.access.address.CoefOf(column_vars().back());
@@ -182,7 +183,7 @@ class TileLoops {
     ForEachRow(1, [&](Value* r) {
       Value* line = f_.b.CreateMul(r, f_.Number(kind_.tile_columns));
       ForEachColumn(lanes, lanes, [&](Value* k) {
-        for (const Crossed& c : crossed_) {
+        for (const TransposedTile& c : crossed_) {
           // The tile has elements as memory has them; complex numbers are pairs.
           const VarId position = f_.vars.Loop(kind_.tile_rows * kind_.tile_columns);
           f_.scopes.Bind({&position, 1}, f_.b.CreateAdd(line, k), lanes);
@@ -198,7 +199,7 @@ class TileLoops {
   const TransposePhase& kind_;
   const PhaseLoops loops_;
   const std::vector<VarId>& row_vars_;
-  std::vector<Crossed> crossed_;
+  std::vector<TransposedTile> crossed_;
   bool plain_ = false;  // nothing but the transpose: no tile in scratch
   // In the work item that is being emitted: where its tile starts.
   Value *tile_column_ = nullptr, *tile_row_ = nullptr;
@@ -206,6 +207,6 @@ class TileLoops {
 
 }  // namespace
 
-void EmitKind(PhaseFrame& f, const TransposePhase& kind) { TileLoops(f, kind).Emit(); }
+void EmitPhaseBody(PhaseFrame& f, const TransposePhase& kind) { TileLoops(f, kind).Emit(); }
 
 }  // namespace backplane::engine::codegen

@@ -21,12 +21,12 @@
 namespace backplane::engine {
 namespace {
 
-struct Wishes {
+struct Flags {
   bool before = false, after = false, log = false, run = true;
   ProgramRunOptions options;
 };
 
-bool Examine(const char* path, const Wishes& wishes) {
+bool Examine(const char* path, const Flags& flags) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     std::printf("%s: cannot be read\n", path);
@@ -38,22 +38,22 @@ bool Examine(const char* path, const Wishes& wishes) {
     std::printf("%s: %s\n", path, module.status().ToString().c_str());
     return false;
   }
-  if (wishes.before) std::printf("%s\n", (*module)->ToString().c_str());
+  if (flags.before) std::printf("%s\n", (*module)->ToString().c_str());
   std::vector<std::string> log;
   std::unique_ptr<Module> lowered = (*module)->Clone();
   absl::Status s = RunEnginePipeline(lowered.get(), &log);
-  if (s.ok() && wishes.after) std::printf("%s\n", lowered->ToString().c_str());
+  if (s.ok() && flags.after) std::printf("%s\n", lowered->ToString().c_str());
   if (s.ok()) s = Program::Build(std::move(lowered), {}, &log).status();
-  if (wishes.log) {
+  if (flags.log) {
     for (const std::string& line : log) std::printf("%s\n", line.c_str());
   }
   if (!s.ok()) {
     std::printf("%s: %s\n", path, s.ToString().c_str());
     return false;
   }
-  if (!wishes.run) return true;
-  std::string difference = ProgramDifference(**module, wishes.options);
-  if (!wishes.log) difference = difference.substr(0, difference.find('\n'));
+  if (!flags.run) return true;
+  std::string difference = ProgramDifference(**module, flags.options);
+  if (!flags.log) difference = difference.substr(0, difference.find('\n'));
   std::printf("%s: %s\n", path, difference.empty() ? "like the evaluator" : difference.c_str());
   return difference.empty();
 }
@@ -62,29 +62,29 @@ bool Examine(const char* path, const Wishes& wishes) {
 }  // namespace backplane::engine
 
 int main(int argc, char** argv) {
-  backplane::engine::Wishes wishes;
+  backplane::engine::Flags flags;
   int differ = 0;
   for (int k = 1; k < argc; ++k) {
     const char* a = argv[k];
     long low = 0, high = 0;
     if (std::strcmp(a, "--before") == 0)
-      wishes.before = true;
+      flags.before = true;
     else if (std::strcmp(a, "--after") == 0)
-      wishes.after = true;
+      flags.after = true;
     else if (std::strcmp(a, "--log") == 0)
-      wishes.log = true;
+      flags.log = true;
     else if (std::strcmp(a, "--no-run") == 0)
-      wishes.run = false;
+      flags.run = false;
     else if (std::sscanf(a, "--seed=%ld", &low) == 1)
-      wishes.options.seed = static_cast<uint32_t>(low);
+      flags.options.seed = static_cast<uint32_t>(low);
     else if (std::sscanf(a, "--int=%ld,%ld", &low, &high) == 2)
-      wishes.options.int_low = low, wishes.options.int_high = high;
-    else if (std::sscanf(a, "--float=%lf,%lf", &wishes.options.low, &wishes.options.high) == 2)
+      flags.options.int_low = low, flags.options.int_high = high;
+    else if (std::sscanf(a, "--float=%lf,%lf", &flags.options.low, &flags.options.high) == 2)
       continue;
-    else if (std::sscanf(a, "--tolerance=%lf", &wishes.options.tolerance) == 1)
+    else if (std::sscanf(a, "--tolerance=%lf", &flags.options.tolerance) == 1)
       continue;
     else
-      differ += !backplane::engine::Examine(a, wishes);
+      differ += !backplane::engine::Examine(a, flags);
   }
   return differ > 100 ? 100 : differ;
 }

@@ -5,7 +5,7 @@
 namespace backplane::engine {
 namespace {
 
-constexpr double kAgainCycles = 2.5;  // what may be computed again in each kernel that needs it
+constexpr double kMaxRecomputeCycles = 2.5;  // what may be computed again in each kernel that needs it
 constexpr size_t kMaxCopies = 6;
 constexpr int kMaxChain = 6;  // instructions that one copy makes computed again
 
@@ -15,7 +15,7 @@ codegen::FusionRole RoleOf(const Instruction& i, const CustomLowering* lowering)
 
 // Cycles for one element to compute an instruction again from what stays in memory, or a large number when it reads
 // more than one array to do so: then a copy of it would cost traffic instead of saving some.
-double AgainCost(const Instruction& i, const CustomLowering* lowering, int depth) {
+double RecomputeCost(const Instruction& i, const CustomLowering* lowering, int depth) {
   constexpr double kNever = 1e9;
   if (IsFreeSource(i)) return 0;
   if (i.Is(Opcode::kParameter) || i.Is(Opcode::kConstant) || i.Is(Opcode::kTuple) || i.Is(Opcode::kGetTupleElement))
@@ -29,14 +29,15 @@ double AgainCost(const Instruction& i, const CustomLowering* lowering, int depth
   }
   const double cost = codegen::CostPerElement(i);
   if (large == nullptr || large->users().size() < 2) return cost;
-  const double below = AgainCost(*large, lowering, depth - 1);
-  return cost + (below >= kNever || cost + below > kAgainCycles ? 0 : below);
+  const double below = RecomputeCost(*large, lowering, depth - 1);
+  return cost + (below >= kNever || cost + below > kMaxRecomputeCycles ? 0 : below);
 }
 
 // Whether each reader of the instruction computes it again.
 bool IsDuplicated(const Instruction& i, const CustomLowering* lowering) {
   if (IsFreeSource(i)) return true;
-  if (i.users().size() > kMaxCopies || i.shape().IsScalar() || AgainCost(i, lowering, kMaxChain) > kAgainCycles)
+  if (i.users().size() > kMaxCopies || i.shape().IsScalar() ||
+      RecomputeCost(i, lowering, kMaxChain) > kMaxRecomputeCycles)
     return false;
   return std::all_of(i.users().begin(), i.users().end(), [&](const Instruction* user) {
     const codegen::FusionRole role = RoleOf(*user, lowering);
@@ -45,7 +46,7 @@ bool IsDuplicated(const Instruction& i, const CustomLowering* lowering) {
   });
 }
 
-void CopyFor(Instruction* user, const Instruction* i) {
+void DuplicateForUser(Instruction* user, const Instruction* i) {
   InstructionSpec spec;
   spec.opcode = i->opcode();
   spec.shape = i->shape();
@@ -74,7 +75,7 @@ void DuplicateCheapProducers(Computation* computation, const CustomLowering* low
     if (i->users().size() < 2 || i == computation->root() || !IsDuplicated(*i, lowering)) continue;
     const std::vector<Instruction*> users(i->users().begin(), i->users().end());
     for (size_t u = 1; u < users.size(); ++u) {
-      if (RoleOf(*users[u], lowering) != codegen::FusionRole::kNotFusible) CopyFor(users[u], i);
+      if (RoleOf(*users[u], lowering) != codegen::FusionRole::kNotFusible) DuplicateForUser(users[u], i);
     }
   }
 }

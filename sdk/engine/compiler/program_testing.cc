@@ -33,7 +33,7 @@ class Block {
   void* data() const { return memory_.get() + start_; }
   size_t size() const { return size_; }
   // Nothing was written before the array or more than `slack` bytes after it.
-  bool Intact(size_t slack) const {
+  bool IsIntact(size_t slack) const {
     for (size_t k = 0; k < Total(); ++k) {
       if ((k < start_ || k >= start_ + size_ + slack) && memory_.get()[k] != 0xcd) return false;
     }
@@ -48,9 +48,9 @@ class Block {
 
 // Memory whose end is the end of what may be read: the host's memory may end there, and a program that looks further
 // dies here as well.
-class EndOfMemory {
+class GuardedBuffer {
  public:
-  explicit EndOfMemory(size_t bytes) {
+  explicit GuardedBuffer(size_t bytes) {
     const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     const size_t readable = (bytes + page - 1) / page * page;
     mapped_ = readable + page;
@@ -59,9 +59,9 @@ class EndOfMemory {
     if (mprotect(static_cast<char*>(memory_) + readable, page, PROT_NONE) != 0) std::abort();
     data_ = static_cast<char*>(memory_) + readable - bytes;
   }
-  EndOfMemory(const EndOfMemory&) = delete;
-  EndOfMemory& operator=(const EndOfMemory&) = delete;
-  ~EndOfMemory() { munmap(memory_, mapped_); }
+  GuardedBuffer(const GuardedBuffer&) = delete;
+  GuardedBuffer& operator=(const GuardedBuffer&) = delete;
+  ~GuardedBuffer() { munmap(memory_, mapped_); }
   void* data() const { return data_; }
 
  private:
@@ -222,10 +222,10 @@ struct Run {
       std::memset(block, 0xcd, static_cast<size_t>(program.temporary_bytes()));
       memory->Free(block);
     }
-    std::vector<std::unique_ptr<EndOfMemory>> ends;
+    std::vector<std::unique_ptr<GuardedBuffer>> ends;
     for (size_t k = 0; at_end && k < arguments.size(); ++k) {
       if (!parameter_shapes[k].IsArray() || overwritten[k]) continue;
-      ends.push_back(std::make_unique<EndOfMemory>(in[k].size()));
+      ends.push_back(std::make_unique<GuardedBuffer>(in[k].size()));
       in_addresses[k] = std::memcpy(ends.back()->data(), in[k].data(), in[k].size());
     }
     ExecutionContext context;
@@ -236,12 +236,12 @@ struct Run {
       Literal got(wanted[k].shape());
       Reorder(result_shapes[k], out_addresses[k], got.mutable_bytes(), true);
       if (std::string d = Compare(wanted[k], got, tolerance); !d.empty()) return absl::StrCat("output ", k, " ", d);
-      if (alias[k] < 0 && !out[k].Intact(MemoryPool::kTailPadding))
+      if (alias[k] < 0 && !out[k].IsIntact(MemoryPool::kTailPadding))
         return absl::StrCat("output ", k, ": the program wrote around it");
     }
     for (size_t k = 0; k < arguments.size(); ++k) {
       if (!parameter_shapes[k].IsArray()) continue;
-      if (!in[k].Intact(0)) return absl::StrCat("argument ", k, ": the program wrote around it");
+      if (!in[k].IsIntact(0)) return absl::StrCat("argument ", k, ": the program wrote around it");
       if (overwritten[k]) continue;
       std::vector<char> before(in[k].size());
       Reorder(parameter_shapes[k], arguments[k].bytes(), before.data(), false);

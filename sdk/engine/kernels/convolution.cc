@@ -143,7 +143,7 @@ struct ConvolutionCandidate {
   ConvolutionFactory make;
 };
 
-std::vector<ConvolutionCandidate> Ranked(const ConvolutionProblem& p) {
+std::vector<ConvolutionCandidate> RankCandidates(const ConvolutionProblem& p) {
   const ConvolutionCandidate depthwise{"depthwise", &MakeDepthwiseConvolution},
       forward{"onednn_forward", &MakeOneDnnForward}, data{"onednn_backward_data", &MakeOneDnnBackwardData},
       weights{"onednn_backward_weights", &MakeOneDnnBackwardWeights}, im2col{"im2col", &MakeIm2Col},
@@ -185,7 +185,7 @@ std::string ConvolutionProblem::ToString() const {
 absl::StatusOr<std::unique_ptr<ConvolutionPlan>> PlanConvolution(const ConvolutionProblem& problem,
                                                                  const ConvolutionOptions& options, RefusalLog* log) {
   if (absl::Status s = Validate(problem); !s.ok()) return s;
-  for (const ConvolutionCandidate& candidate : Ranked(problem)) {
+  for (const ConvolutionCandidate& candidate : RankCandidates(problem)) {
     if (!options.only.empty() && options.only != candidate.name) continue;
     absl::StatusOr<std::unique_ptr<ConvolutionPlan>> plan = candidate.make(problem, options.num_threads);
     if (plan.ok()) return plan;

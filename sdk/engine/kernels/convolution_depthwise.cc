@@ -12,7 +12,7 @@
 namespace backplane::engine {
 namespace {
 
-constexpr int64_t kMostKernelRows = 64;
+constexpr int64_t kMaxKernelRows = 64;
 
 class Depthwise : public ConvolutionPlan {
  public:
@@ -43,7 +43,7 @@ class Depthwise : public ConvolutionPlan {
     }
     auto row = [&](int64_t index, int) {
       const int64_t b = index / y.output, oy = index % y.output;
-      const void* rows[kMostKernelRows];
+      const void* rows[kMaxKernelRows];
       for (int64_t ky = 0; ky < y.kernel; ++ky) {
         const int64_t i = oy * y.stride + ky * y.rhs_dilation - y.pad_low;
         rows[ky] = i < 0 || i >= y.input ? nullptr : At(lhs, b * p_.lhs_batch_stride + i * y.lhs_stride, p_.lhs_type);
@@ -115,7 +115,7 @@ absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeDepthwiseConvolution(const 
   for (const ConvolutionDim& d : p.dims) {
     if (d.lhs_dilation != 1) return absl::UnimplementedError("the input is dilated");
   }
-  if (p.dims[0].kernel > kMostKernelRows) return absl::UnimplementedError("too many kernel rows");
+  if (p.dims[0].kernel > kMaxKernelRows) return absl::UnimplementedError("too many kernel rows");
   return std::unique_ptr<ConvolutionPlan>(std::make_unique<Depthwise>(p, type, num_threads));
 }
 

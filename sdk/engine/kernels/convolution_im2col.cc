@@ -181,9 +181,8 @@ absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeIm2Col(const ConvolutionPro
       (p.kernel_in_features < kFewestFeatures || p.out_features / p.feature_groups < kFewestFeatures)) {
     return absl::UnimplementedError("groups of few features");
   }
-  constexpr int64_t kMostPatchBytes = 64 << 20;
-  if (8 * KernelPositions(p) * p.kernel_in_features * static_cast<int64_t>(ElementBytes(p.lhs_type)) >
-      kMostPatchBytes) {
+  constexpr int64_t kMaxPatchBytes = 64 << 20;
+  if (8 * KernelPositions(p) * p.kernel_in_features * static_cast<int64_t>(ElementBytes(p.lhs_type)) > kMaxPatchBytes) {
     return absl::UnimplementedError("the window is too large to be copied");
   }
   auto plan = std::make_unique<Im2Col>(p, num_threads);

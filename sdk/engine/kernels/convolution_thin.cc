@@ -69,9 +69,9 @@ void Narrow(const T* from, ElementType type, void* to, int64_t stride, int64_t c
 }
 
 template <typename T>
-class Thin : public ConvolutionPlan {
+class ThinConvolution : public ConvolutionPlan {
  public:
-  Thin(const ConvolutionProblem& p, std::unique_ptr<ConvolutionPlan> reference, int num_threads)
+  ThinConvolution(const ConvolutionProblem& p, std::unique_ptr<ConvolutionPlan> reference, int num_threads)
       : p_(p),
         reference_(std::move(reference)),
         kernels_(PickSimd(base::thin_kernels, avx2::thin_kernels, avx512::thin_kernels)),
@@ -197,7 +197,8 @@ class Thin : public ConvolutionPlan {
 };
 
 template <typename T>
-void Thin<T>::Unit(int64_t b, int64_t g, int64_t band, const void* lhs, const T* weights, void* out, char* mine) const {
+void ThinConvolution<T>::Unit(int64_t b, int64_t g, int64_t band, const void* lhs, const T* weights, void* out,
+                              char* mine) const {
   const ConvolutionDim& first = p_.dims.front();
   const ConvolutionDim& last = p_.dims.back();
   const int rank = static_cast<int>(p_.dims.size()), outer = rank - 1;
@@ -302,8 +303,10 @@ absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeThinConvolution(const Convo
   const bool wide =
       p.lhs_type == ElementType::kF64 || p.rhs_type == ElementType::kF64 || p.out_type == ElementType::kF64;
   if (wide)
-    return std::unique_ptr<ConvolutionPlan>(std::make_unique<Thin<double>>(p, *std::move(reference), num_threads));
-  return std::unique_ptr<ConvolutionPlan>(std::make_unique<Thin<float>>(p, *std::move(reference), num_threads));
+    return std::unique_ptr<ConvolutionPlan>(
+        std::make_unique<ThinConvolution<double>>(p, *std::move(reference), num_threads));
+  return std::unique_ptr<ConvolutionPlan>(
+      std::make_unique<ThinConvolution<float>>(p, *std::move(reference), num_threads));
 }
 
 }  // namespace backplane::engine

@@ -94,7 +94,7 @@ BP_INLINE void Channels(const DepthwiseRow& r, int64_t c) {
 }
 
 template <typename T, typename S>
-void RestOfChannels(const DepthwiseRow& r, int64_t begin) {
+void ComputeRemainingChannels(const DepthwiseRow& r, int64_t begin) {
   const T* kernel = static_cast<const T*>(r.kernel);
   for (int64_t x = 0; x < r.out_columns; ++x) {
     for (int64_t c = begin; c < r.channels; ++c) {
@@ -122,7 +122,7 @@ void Row(const DepthwiseRow& r) {
   } else {
     for (; c + kLanes <= r.channels; c += kLanes) Channels<T, S, 0, 0>(r, c);
   }
-  if (c < r.channels) RestOfChannels<T, S>(r, c);
+  if (c < r.channels) ComputeRemainingChannels<T, S>(r, c);
 }
 
 void AnyRow(DepthwiseType type, const DepthwiseRow& r) {

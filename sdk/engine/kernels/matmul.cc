@@ -162,7 +162,7 @@ struct MatmulCandidate {
 };
 
 // Fastest first, as measured for each kind of shape.
-std::vector<MatmulCandidate> Ranked(const MatmulProblem& p) {
+std::vector<MatmulCandidate> RankCandidates(const MatmulProblem& p) {
   const MatmulCandidate small_complex{"small_complex", &MakeSmallComplexMatmul}, gemv{"gemv", &MakeGemvMatmul},
       small{"small", &MakeSmallMatmul}, packed{"onednn_packed", &MakeOneDnnMatmul},
       plain{"onednn_plain", &MakeOneDnnPlainMatmul}, sgemm{"onednn_sgemm", &MakeOneDnnSgemm},
@@ -212,7 +212,7 @@ absl::StatusOr<std::unique_ptr<MatmulPlan>> PlanMatmul(const MatmulProblem& prob
   SimplifyBatch(p);
   const int64_t rows = p.m;
   const bool merged = MergeBatchIntoRows(p);
-  for (const MatmulCandidate& candidate : Ranked(p)) {
+  for (const MatmulCandidate& candidate : RankCandidates(p)) {
     if (!options.only.empty() && options.only != candidate.name) continue;
     absl::StatusOr<std::unique_ptr<MatmulPlan>> plan = candidate.make(p, options.num_threads);
     if (plan.ok()) {

@@ -9,7 +9,7 @@
 namespace backplane::engine {
 namespace {
 
-constexpr int64_t kMostMultiplications = 512;
+constexpr int64_t kMaxMultiplications = 512;
 
 template <typename T>
 class SmallComplexMatmul : public MatmulPlan {
@@ -54,9 +54,8 @@ absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeSmallComplexMatmul(const MatmulP
     return absl::UnimplementedError("operands and result are not of one complex type");
   }
   const int64_t work = p.m * p.n * p.k;
-  if (work > kMostMultiplications || BatchCount(p) * work > 16 * kMostMultiplications) {
-    return absl::UnimplementedError(
-        absl::StrCat(work, " multiplications in one product, above ", kMostMultiplications));
+  if (work > kMaxMultiplications || BatchCount(p) * work > 16 * kMaxMultiplications) {
+    return absl::UnimplementedError(absl::StrCat(work, " multiplications in one product, above ", kMaxMultiplications));
   }
   if (p.lhs_type == ElementType::kC64)
     return std::unique_ptr<MatmulPlan>(std::make_unique<SmallComplexMatmul<float>>(p));

@@ -179,8 +179,8 @@ absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeGemvMatmul(const MatmulProblem& 
   }
   const bool matrix_is_rhs = p.m <= p.n;
   const int64_t vectors = std::min(p.m, p.n);
-  constexpr int64_t kWorthIt = 1024;
-  if (std::max(p.m, p.n) * p.k < kWorthIt) return absl::UnimplementedError("too small");
+  constexpr int64_t kMinMultiplyAdds = 1024;
+  if (std::max(p.m, p.n) * p.k < kMinMultiplyAdds) return absl::UnimplementedError("too small");
   const int64_t row = matrix_is_rhs ? p.rhs_n_stride : p.lhs_m_stride;
   const int64_t depth = matrix_is_rhs ? p.rhs_k_stride : p.lhs_k_stride;
   if (row != 1 && depth != 1) return absl::UnimplementedError("the matrix is contiguous in no dimension");

@@ -11,14 +11,14 @@
 namespace backplane::engine {
 namespace {
 
-constexpr int64_t kLoneLineFrom = 64;  // shorter contiguous lines are transformed several at a time
-constexpr int64_t kShortLineTo = 63;   // these are transformed by the definition
-constexpr int64_t kParallelLineFrom = 1 << 15;
+constexpr int64_t kMinSingleLineSize = 64;  // shorter contiguous lines are transformed several at a time
+constexpr int64_t kMaxShortLineSize = 63;   // these are transformed by the definition
+constexpr int64_t kMinParallelLineSize = 1 << 15;
 
 // exp(-2 pi i k / n) for 0 <= k < n, each from an angle of at most pi / 4.
-struct Unity {
+struct RootsOfUnity {
   std::vector<double> c, s;
-  explicit Unity(int64_t n) : c(static_cast<size_t>(n)), s(static_cast<size_t>(n)) {
+  explicit RootsOfUnity(int64_t n) : c(static_cast<size_t>(n)), s(static_cast<size_t>(n)) {
     for (int64_t k = 0; k < n; ++k) {
       // 4 k / n = quadrant + rest / n, in whole numbers.
       const int64_t quadrant = 4 * k / n, rest = 4 * k - quadrant * n;
@@ -65,7 +65,7 @@ class Line {
       PlanBluestein();
       return;
     }
-    const Unity unity(n);
+    const RootsOfUnity unity(n);
     int64_t current = n, s = lanes;
     passes_.resize(radices.size());
     tables_.resize(radices.size());
@@ -145,7 +145,7 @@ class Line {
     }
     inner_ = std::make_unique<Line>(best, lanes_);
     chirp_r_.resize(static_cast<size_t>(n_)), chirp_i_.resize(static_cast<size_t>(n_));
-    const Unity unity(2 * n_);
+    const RootsOfUnity unity(2 * n_);
     const size_t m = static_cast<size_t>(best);
     std::vector<double> kernel_r(m), kernel_i(m);
     for (int64_t j = 0; j < n_; ++j) {
@@ -219,12 +219,12 @@ class Axis {
         n_(n),
         outer_(outer),
         inner_(inner),
-        lanes_(inner == 1 && n >= kLoneLineFrom ? 1 : kFftWidth<T>),
-        short_(n > 1 && n <= kShortLineTo ? ShortFft<T>::Create(n, IsReal()) : nullptr),
+        lanes_(inner == 1 && n >= kMinSingleLineSize ? 1 : kFftWidth<T>),
+        short_(n > 1 && n <= kMaxShortLineSize ? ShortFft<T>::Create(n, IsReal()) : nullptr),
         halved_(IsReal() && n % 2 == 0 && short_ == nullptr),
         line_(halved_ ? n / 2 : n, lanes_) {
     if (!halved_) return;
-    const Unity unity(n);
+    const RootsOfUnity unity(n);
     for (int64_t k = 0; k <= n / 2; ++k) {
       wr_.push_back(static_cast<T>(unity.c[static_cast<size_t>(k)]));
       wi_.push_back(static_cast<T>(unity.s[static_cast<size_t>(k)]));
@@ -241,7 +241,7 @@ class Axis {
   // in may be out for complex transforms. `scale` multiplies the result.
   void Run(const void* in, void* out, T scale, std::byte* workspace, ThreadPool* pool) const {
     const int64_t lines = outer_ * inner_, groups = (lines + lanes_ - 1) / lanes_;
-    const bool one_by_one = groups < 2 * PoolThreads(pool) && lanes_ == 1 && n_ >= kParallelLineFrom;
+    const bool one_by_one = groups < 2 * PoolThreads(pool) && lanes_ == 1 && n_ >= kMinParallelLineSize;
     auto run = [&](int64_t begin, int64_t end, int slot, ThreadPool* line_pool) {
       T* memory = reinterpret_cast<T*>(workspace + slot * slot_bytes());
       const int64_t length = line_.array_length();

@@ -12,9 +12,9 @@
 namespace backplane::engine {
 namespace {
 
-constexpr int64_t kFactorRows = 16;    // blocks up to this size are factorized by the definition
-constexpr int64_t kParallelFrom = 96;  // smaller blocks are one thread's
-constexpr int64_t kFewColumns = 3;     // right sides solved one at a time
+constexpr int64_t kFactorRows = 16;       // blocks up to this size are factorized by the definition
+constexpr int64_t kMinParallelSize = 96;  // smaller blocks are one thread's
+constexpr int64_t kFewColumns = 3;        // right sides solved one at a time
 
 template <typename T>
 struct Traits {
@@ -88,7 +88,7 @@ bool Factor(int64_t n, Block<T> a, T* buffer, ThreadPool* pool) {
   for (int64_t i = 0; i < rest; ++i) {
     for (int64_t k = 0; k < h; ++k) y.data[k * rest + i] = Tr::Conj(below.data[i * below.stride + k]);
   }
-  ThreadPool* threads = n >= kParallelFrom ? pool : nullptr;
+  ThreadPool* threads = n >= kMinParallelSize ? pool : nullptr;
   SolveLowerInParallel<T>(h, rest, a, false, y, threads);
   for (int64_t i = 0; i < rest; ++i) {
     for (int64_t k = 0; k < h; ++k) below.data[i * below.stride + k] = Tr::Conj(y.data[k * rest + i]);

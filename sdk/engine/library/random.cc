@@ -187,7 +187,7 @@ void ThreeFryNarrow(const RandomState& s, const Halves& h, void* out, ThreadPool
 
 // Calls fn(words, begin, end) with the Philox words of elements [begin, end), `per` words an element.
 template <typename Fn>
-void ForPhilox(RandomState& state, int64_t count, int per, ThreadPool* pool, Fn fn) {
+void ForEachPhiloxPiece(RandomState& state, int64_t count, int per, ThreadPool* pool, Fn fn) {
   constexpr int64_t kPiece = 1024;  // elements; a multiple of 4 * kBatch whatever `per` is
   ForRange(pool, (count + kPiece - 1) / kPiece, 4 * kGrain / kPiece, [&](int64_t first, int64_t last, int) {
     uint32_t words[4 * kPiece];
@@ -246,7 +246,7 @@ void UniformFloats(RandomState& state, const void* low, const void* high, int64_
   using Wide = decltype(Widen(T{}));
   const T first = Read<T>(low);
   const Wide a = Widen(first), b = Widen(Read<T>(high));
-  ForPhilox(state, count, sizeof(Wide) / 4, pool, [&](const uint32_t* words, int64_t begin, int64_t end) {
+  ForEachPhiloxPiece(state, count, sizeof(Wide) / 4, pool, [&](const uint32_t* words, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i, words += sizeof(Wide) / 4) {
       T v = Round<T>(a + (b - a) * Unit<Wide>(words));
       if (a < b && Widen(v) >= b) v = first;  // rounding may reach the open end
@@ -260,7 +260,7 @@ void UniformIntegers(RandomState& state, const void* low, const void* high, int6
                      ThreadPool* pool) {
   const T first = Read<T>(low);
   const uint64_t range = static_cast<uint64_t>(Read<T>(high)) - static_cast<uint64_t>(first);
-  ForPhilox(state, count, 2, pool, [&](const uint32_t* words, int64_t begin, int64_t end) {
+  ForEachPhiloxPiece(state, count, 2, pool, [&](const uint32_t* words, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i, words += 2) {
       const uint64_t bits = words[0] | uint64_t{words[1]} << 32;
       static_cast<T*>(out)[i] = static_cast<T>(static_cast<uint64_t>(first) + (range == 0 ? 0 : bits % range));
@@ -272,7 +272,7 @@ template <typename T>
 void NormalFloats(RandomState& state, const void* mean, const void* deviation, int64_t count, void* out,
                   ThreadPool* pool) {
   const double m = static_cast<double>(Widen(Read<T>(mean))), d = static_cast<double>(Widen(Read<T>(deviation)));
-  ForPhilox(state, count, 4, pool, [&](const uint32_t* words, int64_t begin, int64_t end) {
+  ForEachPhiloxPiece(state, count, 4, pool, [&](const uint32_t* words, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i, words += 4) {
       const double radius = std::sqrt(-2 * std::log(1 - Unit<double>(words)));
       static_cast<T*>(out)[i] = Round<T>(m + d * radius * std::cos(2 * M_PI * Unit<double>(words + 2)));
@@ -315,7 +315,7 @@ void PhiloxBits(RandomState& state, int64_t count, int element_bytes, void* out,
     Advance(state, (words + 3) / 4);
     return;
   }
-  ForPhilox(state, count, 1, pool, [&](const uint32_t* words, int64_t begin, int64_t end) {
+  ForEachPhiloxPiece(state, count, 1, pool, [&](const uint32_t* words, int64_t begin, int64_t end) {
     if (element_bytes == 2)
       Narrow(words, end - begin, static_cast<uint16_t*>(out) + begin);
     else

@@ -12,8 +12,8 @@
 namespace backplane::engine {
 namespace {
 
-constexpr int64_t kRadixFrom = 96;           // shorter rows go to std::sort
-constexpr int64_t kParallelRowFrom = 65536;  // shorter rows are one thread's
+constexpr int64_t kMinRadixSortSize = 96;       // shorter rows go to std::sort
+constexpr int64_t kMinParallelRowSize = 65536;  // shorter rows are one thread's
 
 enum class Method { kSingle, kPacked, kChunks, kComparator };
 
@@ -36,7 +36,7 @@ struct Wide {
   uint32_t index, place;
 };
 
-struct Sixteen {
+struct Bits128 {
   uint64_t low, high;
 };
 
@@ -98,7 +98,7 @@ Sizes ScratchSizes(const SortProblem& p, int threads) {
 }
 
 bool RowInParallel(const SortProblem& p, ThreadPool* pool) {
-  return p.n >= kParallelRowFrom && p.outer * p.inner < 2 * PoolThreads(pool) && PoolThreads(pool) > 1;
+  return p.n >= kMinParallelRowSize && p.outer * p.inner < 2 * PoolThreads(pool) && PoolThreads(pool) > 1;
 }
 
 class RowSorter {
@@ -152,7 +152,7 @@ class RowSorter {
       if (difference != 0) changed = true;
     });
     U* sorted = a;
-    if (n < kRadixFrom) {
+    if (n < kMinRadixSortSize) {
       std::sort(a, a + n);
     } else {
       sorted = Radix(a, b, 0, 8 * sizeof(U), [](U k) { return k; });
@@ -210,7 +210,7 @@ class RowSorter {
       }
     });
     uint64_t* sorted = a;
-    if (p_.n < kRadixFrom) {
+    if (p_.n < kMinRadixSortSize) {
       std::sort(a, a + p_.n);
     } else {
       sorted = Radix(a, b, 32, 32 + KeyBits(p_), [](uint64_t e) { return e; });
@@ -250,7 +250,7 @@ class RowSorter {
           shift += 8 * p_.keys[k].format.bytes;
         }
       });
-      if (p_.n < kRadixFrom) {
+      if (p_.n < kMinRadixSortSize) {
         std::sort(a, a + p_.n,
                   [](const Wide& x, const Wide& y) { return x.key != y.key ? x.key < y.key : x.place < y.place; });
       } else if (Radix(a, b, 0, bits, [](const Wide& e) { return e.key; }) != a) {
@@ -360,7 +360,7 @@ class RowSorter {
           Gather<uint64_t>(k, index_of);
           break;
         default:
-          Gather<Sixteen>(k, index_of);
+          Gather<Bits128>(k, index_of);
           break;
       }
     }
@@ -402,7 +402,7 @@ void Transpose(int64_t bytes, const std::byte* from, int64_t from_row, int64_t f
                     : bytes == 2 ? TransposeOf<uint16_t>
                     : bytes == 4 ? TransposeOf<uint32_t>
                     : bytes == 8 ? TransposeOf<uint64_t>
-                                 : TransposeOf<Sixteen>;
+                                 : TransposeOf<Bits128>;
   copy(from, from_row, from_column, to, to_row, to_column, rows, columns);
 }
 
@@ -476,9 +476,9 @@ void Sort(const SortProblem& problem, const void* const* inputs, void* const* ou
 
 double SortMicroseconds(const SortProblem& problem) {
   const double rows = static_cast<double>(problem.outer * problem.inner), n = static_cast<double>(problem.n);
-  const double each = problem.keys.empty()     ? 0.01 * std::log2(n + 1)
-                      : problem.n < kRadixFrom ? 0.003 * std::log2(n + 1)
-                                               : 0.002 * (1 + KeyBits(problem) / 16.0);
+  const double each = problem.keys.empty()            ? 0.01 * std::log2(n + 1)
+                      : problem.n < kMinRadixSortSize ? 0.003 * std::log2(n + 1)
+                                                      : 0.002 * (1 + KeyBits(problem) / 16.0);
   return 0.1 + rows * n * each * static_cast<double>(problem.operand_bytes.size());
 }
 

@@ -72,7 +72,7 @@ int64_t Scan(const U* x, int64_t begin, int64_t n, U flip, U bar) {
 }
 
 template <typename U, int kMode>
-const Candidate* BestOf(const TopKProblem& p, const U* x, std::byte* memory) {
+const Candidate* SelectTopK(const TopKProblem& p, const U* x, std::byte* memory) {
   const KeyMasks<U> masks(p.format);
   Candidate* buffer = reinterpret_cast<Candidate*>(memory);
   auto candidate = [&](int64_t i) { return Candidate{masks.template Encode<kMode>(x[i]), static_cast<uint32_t>(i)}; };
@@ -127,7 +127,7 @@ void TopK(const TopKProblem& problem, const void* input, void* values, int32_t* 
     ForRange(pool, problem.rows, std::max<int64_t>(1, 16384 / problem.n), [&](int64_t begin, int64_t end, int slot) {
       for (int64_t r = begin; r < end; ++r) {
         const U* row = x + r * problem.n;
-        const Candidate* best = BestOf<U, kMode>(problem, row, workspace + slot * SlotBytes(problem));
+        const Candidate* best = SelectTopK<U, kMode>(problem, row, workspace + slot * SlotBytes(problem));
         for (int64_t i = 0; i < problem.k; ++i) {
           out[r * problem.k + i] = row[best[i].index];
           indices[r * problem.k + i] = static_cast<int32_t>(best[i].index);

@@ -11,9 +11,9 @@ namespace {
 
 // Without any program's end for so long, an allocation waits no longer: what computes may itself wait for this caller,
 // such as for a lock of the host.
-constexpr std::chrono::seconds kPatience{5};
+constexpr std::chrono::seconds kStallTimeout{5};
 // In all, though programs go on ending: they may be others', and what is held may stay.
-constexpr std::chrono::seconds kMostPatience{60};
+constexpr std::chrono::seconds kMaxWait{60};
 
 void RaisePeak(std::atomic<int64_t>& peak, int64_t value) {
   int64_t seen = peak.load(std::memory_order_relaxed);
@@ -27,7 +27,7 @@ MemoryBudget::MemoryBudget(int64_t limit_bytes, MemoryPool* pool, Workers* worke
     : limit_(limit_bytes), pool_(pool), workers_(workers) {}
 
 // `leave`: room beyond what is held that stays free, or is in use by temporary memory.
-bool MemoryBudget::Take(int64_t bytes, Use use, int64_t leave) {
+bool MemoryBudget::TryReserve(int64_t bytes, Use use, int64_t leave) {
   int64_t before = in_use_.load(std::memory_order_relaxed);
   do {
     if (limit_ <= 0) continue;
@@ -41,7 +41,7 @@ bool MemoryBudget::Take(int64_t bytes, Use use, int64_t leave) {
   return true;
 }
 
-void MemoryBudget::GiveBack(int64_t bytes, Use use) {
+void MemoryBudget::Unreserve(int64_t bytes, Use use) {
   if (use == Use::kTemporary) temporary_.fetch_sub(bytes, std::memory_order_relaxed);
   in_use_.fetch_sub(bytes, std::memory_order_relaxed);
 }
@@ -66,7 +66,7 @@ MemoryBudget::Expected::~Expected() {
   if (--at->second == 0) budget_->expected_.erase(at);
 }
 
-absl::Status MemoryBudget::NoRoom(uint64_t bytes, absl::string_view what) const {
+absl::Status MemoryBudget::OutOfMemoryError(uint64_t bytes, absl::string_view what) const {
   const int64_t in_use = in_use_.load(std::memory_order_relaxed);
   if (limit_ > 0) {
     return absl::ResourceExhaustedError(absl::StrCat(what, ": no memory for ", bytes, " bytes: ", in_use,
@@ -76,22 +76,22 @@ absl::Status MemoryBudget::NoRoom(uint64_t bytes, absl::string_view what) const 
       absl::StrCat(what, ": no memory for ", bytes, " bytes: ", in_use, " are in use, the client has no limit"));
 }
 
-absl::Status MemoryBudget::TakeOrWait(int64_t bytes, absl::string_view what, Use use, void** block) {
-  bool leave_room = use == Use::kHeld;
+absl::Status MemoryBudget::ReserveOrWait(int64_t bytes, absl::string_view what, Use use, void** block) {
+  bool leave_room = use == Use::kPersistent;
   bool last = false;
-  const auto limit = std::chrono::steady_clock::now() + kMostPatience;
+  const auto limit = std::chrono::steady_clock::now() + kMaxWait;
   for (;;) {
     const uint64_t changes = workers_ == nullptr ? 0 : workers_->changes();
     bool system_refuses = false;
-    if (Take(bytes, use, leave_room ? LargestExpected() : 0)) {
+    if (TryReserve(bytes, use, leave_room ? LargestExpected() : 0)) {
       if (block == nullptr) return absl::OkStatus();
       *block = pool_->Allocate(static_cast<size_t>(bytes));
       if (*block != nullptr) return absl::OkStatus();
-      GiveBack(bytes, use);
+      Unreserve(bytes, use);
       system_refuses = true;
     }
     if (!last && workers_ != nullptr && std::chrono::steady_clock::now() < limit &&
-        workers_->WaitForChange(changes, kPatience))
+        workers_->WaitForChange(changes, kStallTimeout))
       continue;
     if (leave_room && !system_refuses) {  // nobody computes who could use the room
       leave_room = false;
@@ -102,7 +102,7 @@ absl::Status MemoryBudget::TakeOrWait(int64_t bytes, absl::string_view what, Use
       last = true;
       continue;
     }
-    if (!system_refuses) return NoRoom(static_cast<uint64_t>(bytes), what);
+    if (!system_refuses) return OutOfMemoryError(static_cast<uint64_t>(bytes), what);
     return absl::ResourceExhaustedError(absl::StrCat(what, ": the system has no memory for ", bytes,
                                                      " bytes: ", in_use_.load(std::memory_order_relaxed),
                                                      " are in use, the client's limit is ", limit_));
@@ -111,10 +111,10 @@ absl::Status MemoryBudget::TakeOrWait(int64_t bytes, absl::string_view what, Use
 
 absl::StatusOr<void*> MemoryBudget::Allocate(size_t bytes, absl::string_view what, Use use) {
   if (bytes > static_cast<size_t>(INT64_MAX) || (limit_ > 0 && bytes > static_cast<size_t>(limit_))) {
-    return NoRoom(bytes, what);
+    return OutOfMemoryError(bytes, what);
   }
   void* block = nullptr;
-  absl::Status status = TakeOrWait(static_cast<int64_t>(bytes), what, use, &block);
+  absl::Status status = ReserveOrWait(static_cast<int64_t>(bytes), what, use, &block);
   if (!status.ok()) return status;
   return block;
 }
@@ -123,15 +123,15 @@ void MemoryBudget::Free(void* block, Use use) {
   if (block == nullptr) return;
   const size_t bytes = MemoryPool::RequestedBytes(block);
   pool_->Free(block);
-  GiveBack(static_cast<int64_t>(bytes), use);
+  Unreserve(static_cast<int64_t>(bytes), use);
 }
 
 absl::Status MemoryBudget::Reserve(int64_t bytes, absl::string_view what) {
-  if (limit_ > 0 && bytes > limit_) return NoRoom(static_cast<uint64_t>(bytes), what);
-  return TakeOrWait(bytes, what, Use::kHeld, nullptr);
+  if (limit_ > 0 && bytes > limit_) return OutOfMemoryError(static_cast<uint64_t>(bytes), what);
+  return ReserveOrWait(bytes, what, Use::kPersistent, nullptr);
 }
 
-void MemoryBudget::Release(int64_t bytes) { GiveBack(bytes, Use::kHeld); }
+void MemoryBudget::Release(int64_t bytes) { Unreserve(bytes, Use::kPersistent); }
 
 MemoryBudget::Statistics MemoryBudget::GetStatistics() const {
   Statistics s;

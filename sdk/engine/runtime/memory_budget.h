@@ -6,7 +6,7 @@
 // computes, and only for a bounded time, so it cannot wait for itself for ever.
 //
 // Results are allocated when a program is submitted, its temporary memory when it starts. Therefore the results of
-// waiting programs must not use up all memory: allocations that stay (kHeld) leave room for the largest temporary
+// waiting programs must not use up all memory: allocations that stay (kPersistent) leave room for the largest temporary
 // memory of all programs in flight as long as any program computes. The programs can then run at least one after
 // another.
 //
@@ -36,12 +36,12 @@ class MemoryBudget {
   MemoryBudget(const MemoryBudget&) = delete;
   MemoryBudget& operator=(const MemoryBudget&) = delete;
 
-  enum class Use : uint8_t { kHeld, kTemporary };
+  enum class Use : uint8_t { kPersistent, kTemporary };
 
   // Allocates a block of the pool. Returns ResourceExhausted, with `what` the memory is for and the bytes requested, in
   // use and allowed, if there is not enough memory; a request larger than the limit fails without waiting.
-  absl::StatusOr<void*> Allocate(size_t bytes, absl::string_view what, Use use = Use::kHeld);
-  void Free(void* block, Use use = Use::kHeld);
+  absl::StatusOr<void*> Allocate(size_t bytes, absl::string_view what, Use use = Use::kPersistent);
+  void Free(void* block, Use use = Use::kPersistent);
 
   // Like Allocate and Free, but only count the bytes.
   absl::Status Reserve(int64_t bytes, absl::string_view what);
@@ -68,11 +68,12 @@ class MemoryBudget {
   void ResetPeaks();
 
  private:
-  bool Take(int64_t bytes, Use use, int64_t leave);  // counts the bytes; returns false if the limit would be exceeded
-  void GiveBack(int64_t bytes, Use use);
+  bool TryReserve(int64_t bytes, Use use,
+                  int64_t leave);  // counts the bytes; returns false if the limit would be exceeded
+  void Unreserve(int64_t bytes, Use use);
   int64_t LargestExpected();
-  absl::Status TakeOrWait(int64_t bytes, absl::string_view what, Use use, void** block);
-  absl::Status NoRoom(uint64_t bytes, absl::string_view what) const;
+  absl::Status ReserveOrWait(int64_t bytes, absl::string_view what, Use use, void** block);
+  absl::Status OutOfMemoryError(uint64_t bytes, absl::string_view what) const;
 
   const int64_t limit_;
   MemoryPool* const pool_;

@@ -78,7 +78,7 @@ class SpinLock {
   std::atomic<bool> flag_{false};
 };
 
-void RaiseTo(std::atomic<int64_t>& peak, int64_t value) {
+void UpdateMaximum(std::atomic<int64_t>& peak, int64_t value) {
   int64_t seen = peak.load(std::memory_order_relaxed);
   while (seen < value && !peak.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
   }
@@ -119,7 +119,7 @@ struct MemoryPool::Impl {
     }
   }
 
-  Header* TakeFree(int size_class) {
+  Header* PopFree(int size_class) {
     SizeClass& c = classes[size_class];
     if (c.count.load(std::memory_order_relaxed) == 0) return nullptr;
     std::lock_guard<SpinLock> lock(c.lock);
@@ -169,7 +169,7 @@ struct MemoryPool::Impl {
   }
 
   void AddReserved(size_t bytes) {
-    RaiseTo(peak_reserved, reserved.fetch_add(bytes, std::memory_order_relaxed) + static_cast<int64_t>(bytes));
+    UpdateMaximum(peak_reserved, reserved.fetch_add(bytes, std::memory_order_relaxed) + static_cast<int64_t>(bytes));
   }
 
   void* Allocate(size_t bytes) {
@@ -180,11 +180,11 @@ struct MemoryPool::Impl {
       return nullptr;
     }
     const int wanted = ClassFor(bytes);
-    Header* header = TakeFree(wanted);
+    Header* header = PopFree(wanted);
     if (ABSL_PREDICT_FALSE(header == nullptr)) {
       const bool slab = ClassPayload(wanted) <= kLargestSlabPayload;
       for (int i = 1; i <= kClassesToSearch && !slab && header == nullptr && wanted + i < kNumClasses; ++i) {
-        header = TakeFree(wanted + i);
+        header = PopFree(wanted + i);
       }
       if (header == nullptr) {
         header = slab ? NewFromSlab(wanted) : NewMapping(wanted);
@@ -197,8 +197,8 @@ struct MemoryPool::Impl {
     }
     header->requested = bytes;
     header->live = 1;
-    RaiseTo(peak, now);
-    RaiseTo(largest, static_cast<int64_t>(bytes));
+    UpdateMaximum(peak, now);
+    UpdateMaximum(largest, static_cast<int64_t>(bytes));
     allocations.fetch_add(1, std::memory_order_relaxed);
     return header + 1;
   }
@@ -226,7 +226,7 @@ struct MemoryPool::Impl {
   void Trim(size_t keep) {
     for (int i = kNumClasses - 1; i >= 0 && ClassPayload(i) > kLargestSlabPayload; --i) {
       while (kept.load(std::memory_order_relaxed) > static_cast<int64_t>(keep)) {
-        Header* header = TakeFree(i);
+        Header* header = PopFree(i);
         if (header == nullptr) break;
         reserved.fetch_sub(header->mapping_bytes, std::memory_order_relaxed);
         munmap(header->mapping, header->mapping_bytes);

@@ -114,7 +114,7 @@ struct ThreadPool::Impl {
   }
 
   // Joins every open job once. True if there was a chunk to run.
-  bool Help(int slot) {
+  bool RunOpenJobs(int slot) {
     bool helped = false;
     uint64_t mask = active_jobs.load(std::memory_order_acquire);
     while (mask != 0) {
@@ -144,7 +144,7 @@ struct ThreadPool::Impl {
     if (on_thread_start != nullptr) on_thread_start();
     while (!stopping.load(std::memory_order_acquire)) {
       const uint32_t seen = epoch.load(std::memory_order_seq_cst);
-      if (Help(slot)) continue;
+      if (RunOpenJobs(slot)) continue;
       if (SpinForEpoch(seen)) continue;
       sleepers.fetch_add(1, std::memory_order_seq_cst);
       if (epoch.load(std::memory_order_seq_cst) == seen) FutexWait(&epoch, seen);
