@@ -43,7 +43,7 @@ absl::StatusOr<std::string> ArrayText(const host::HostArray& array, int64_t limi
 // Returns a grey or coloured picture of a 2-D array (or of [h,w,3], [h,w,4] in 0..1 or 0..255) as PNG bytes. An element
 // is one pixel, or more if the picture would be narrower than `min_pixels`. Numbers are scaled from the smallest to the
 // largest; numbers that are not finite are red.
-absl::StatusOr<std::string> Picture(const host::HostArray& array, int min_pixels = 256);
+absl::StatusOr<std::string> RenderPicture(const host::HostArray& array, int min_pixels = 256);
 
 }  // namespace backplane::cli
 

@@ -51,7 +51,7 @@ absl::StatusOr<std::unique_ptr<Module>> WithResults(const Module& module, absl::
 }
 
 // Returns a program that consists of one instruction, with its operands as parameters.
-absl::StatusOr<std::unique_ptr<Module>> Alone(const Instruction& instruction) {
+absl::StatusOr<std::unique_ptr<Module>> ExtractInstruction(const Instruction& instruction) {
   auto module = std::make_unique<Module>("alone");
   Computation* entry = module->AddComputation("main");
   module->set_entry(entry);
@@ -94,8 +94,8 @@ absl::StatusOr<Values> Show(const Module& module, absl::Span<const size_t> indic
 }
 
 // Runs the instruction alone, with the operands that plugin a computed for it.
-absl::Status TryAlone(const Module& module, const Instruction& instruction, const Session& a, const Session& b,
-                      const std::vector<HostArray>& inputs, const Tolerance& tolerance, Culprit* culprit) {
+absl::Status CompareAlone(const Module& module, const Instruction& instruction, const Session& a, const Session& b,
+                          const std::vector<HostArray>& inputs, const Tolerance& tolerance, Culprit* culprit) {
   const Computation& entry = *module.entry();
   std::map<const Instruction*, size_t> index_of;
   size_t index = 0;
@@ -124,7 +124,7 @@ absl::Status TryAlone(const Module& module, const Instruction& instruction, cons
     if (values.size() != asked.size()) return absl::InternalError("operands are missing");
     for (size_t i = 0; i < asked.size(); ++i) arguments[asked_for[i]] = std::move(values[i]);
   }
-  BP_ASSIGN_OR_RETURN(const std::unique_ptr<Module> alone, Alone(instruction));
+  BP_ASSIGN_OR_RETURN(const std::unique_ptr<Module> alone, ExtractInstruction(instruction));
   BP_ASSIGN_OR_RETURN(const host::Program program, ForPlugin(*alone));
   BP_ASSIGN_OR_RETURN(const std::vector<HostArray> of_a, CompileAndRun(a, program, arguments));
   BP_ASSIGN_OR_RETURN(const std::vector<HostArray> of_b, CompileAndRun(b, program, arguments));
@@ -165,7 +165,7 @@ absl::StatusOr<Culprit> FindFirstDifference(const Module& original, const Sessio
       culprit.source = metadata.source_file.empty()
                            ? metadata.op_name
                            : absl::StrCat(metadata.op_name, " (", metadata.source_file, ":", metadata.source_line, ")");
-      culprit.alone_status = TryAlone(*module, instruction, a, b, inputs, tolerance, &culprit);
+      culprit.alone_status = CompareAlone(*module, instruction, a, b, inputs, tolerance, &culprit);
       return culprit;
     }
     begin = end;

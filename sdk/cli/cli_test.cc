@@ -169,11 +169,11 @@ TEST(Output, StatisticsAndText) {
 }
 
 TEST(Output, Pictures) {
-  const std::string png = Picture(HostArray::Of<float>({2, 3}, {0, 1, 2, 3, 4, NAN})).value();
+  const std::string png = RenderPicture(HostArray::Of<float>({2, 3}, {0, 1, 2, 3, 4, NAN})).value();
   EXPECT_EQ(png.substr(1, 3), "PNG");
   EXPECT_EQ(png.substr(png.size() - 8, 4), "IEND");
-  EXPECT_TRUE(Picture(HostArray::Of<uint8_t>({1, 1, 3}, {255, 0, 0})).ok());
-  EXPECT_THAT(Picture(Floats({1})).status().message(), HasSubstr("expected [height,width]"));
+  EXPECT_TRUE(RenderPicture(HostArray::Of<uint8_t>({1, 1, 3}, {255, 0, 0})).ok());
+  EXPECT_THAT(RenderPicture(Floats({1})).status().message(), HasSubstr("expected [height,width]"));
 }
 
 TEST(Text, Tables) {

@@ -137,7 +137,7 @@ int RunCommandLine(std::vector<Command> commands, int argc, char** argv) {
       if (limits == nullptr) {
         work();
       } else if (outcome = Supervise(*limits, work, &exit_code); !outcome.ok()) {
-        terminal.TakeBarAway();
+        terminal.ClearProgress();
         exit_code = Fail(outcome, json, terminal);
       }
     });

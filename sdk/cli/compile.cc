@@ -14,7 +14,7 @@
 namespace backplane::cli {
 namespace {
 
-constexpr double kMostDevices = 1 << 20;
+constexpr double kMaxCompileDevices = 1 << 20;
 
 struct CompileCommandOptions {
   PluginOptions plugin;
@@ -141,8 +141,9 @@ Command CompileCommand() {
   command.options.push_back({"--log", &o->log, "print the compile log (plugins of this project)"});
   command.options.push_back(
       {"--save,--output,-O", &o->save, "write the serialized executable", "FILE", false, {}, true});
-  command.options.push_back(Bounded(1, kMostDevices, {"--replicas", &o->replicas, "number of replicas", "N"}));
-  command.options.push_back(Bounded(1, kMostDevices, {"--partitions", &o->partitions, "number of partitions", "N"}));
+  command.options.push_back(Bounded(1, kMaxCompileDevices, {"--replicas", &o->replicas, "number of replicas", "N"}));
+  command.options.push_back(
+      Bounded(1, kMaxCompileDevices, {"--partitions", &o->partitions, "number of partitions", "N"}));
   o->plugin.AddTo(&command);
   command.state = o;
   command.run = [o](Terminal& terminal, int*) { return Compile(*o, terminal); };

@@ -13,8 +13,8 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "core/types/status_macros.h"
-#include "sdk/cli/beside.h"
 #include "sdk/cli/command.h"
+#include "sdk/cli/command_files.h"
 
 namespace backplane::cli {
 namespace {
@@ -165,7 +165,7 @@ Command NewPluginCommand() {
     if (absl::Status status = CheckPluginName(o->name); !status.ok()) {
       return UsageError(absl::string_view(status.message()));
     }
-    ASSIGN_OR_RETURN(std::string templates, DataBesideCommand("templates"));
+    ASSIGN_OR_RETURN(std::string templates, FindCommandData("templates"));
     ASSIGN_OR_RETURN(std::vector<std::string> files, MakeProject(absl::StrCat(templates, "/plugin"), folder, o->name));
     if (terminal.json()) {
       host::Json list = host::Json::MakeArray();

@@ -55,7 +55,7 @@ absl::StatusOr<std::string> Png(int64_t width, int64_t height, const std::string
 
 }  // namespace
 
-absl::StatusOr<std::string> Picture(const host::HostArray& array, int min_pixels) {
+absl::StatusOr<std::string> RenderPicture(const host::HostArray& array, int min_pixels) {
   const std::vector<int64_t>& dims = array.dims;
   const bool colors = dims.size() == 3 && (dims[2] == 3 || dims[2] == 4);
   if ((dims.size() != 2 && !colors) || dims[0] == 0 || dims[1] == 0 || dims[0] > kMaxSide || dims[1] > kMaxSide) {

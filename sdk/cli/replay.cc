@@ -32,7 +32,7 @@ struct ReplayCommandOptions {
 std::string Milliseconds(int64_t ns) { return absl::StrFormat("%.3f", static_cast<double>(ns) * 1e-6); }
 
 // Describes an operation in a few words.
-std::string About(const Operation& op, const ObjectNames& names) {
+std::string DescribeOperation(const Operation& op, const ObjectNames& names) {
   std::vector<std::string> words;
   switch (op.kind) {
     case Kind::kClient: {
@@ -106,7 +106,7 @@ host::Json InfoJson(const SessionReader& session) {
       .Set("lost_bytes", session.lost_bytes());
 }
 
-std::string Abrupt(const SessionReader& session) {
+std::string DescribeAbruptEnd(const SessionReader& session) {
   return absl::StrCat(
       "the host ended abruptly: the session is complete up to its last operation",
       session.lost_bytes() > 0 ? absl::StrCat(", ", session.lost_bytes(), " bytes behind it are not") : "");
@@ -123,12 +123,12 @@ absl::Status List(const ReplayCommandOptions& o, const SessionReader& session, c
                                 ", PJRT C API ", info.api_major, ".", info.api_minor, ": ", session.size(),
                                 " operations, ", Bytes(static_cast<double>(session.file_bytes())), "\n"));
     if (!info.made_from.empty()) terminal.Print(absl::StrCat("made from ", info.made_from, "\n"));
-    if (!session.complete()) terminal.Print(Abrupt(session) + "\n");
+    if (!session.complete()) terminal.Print(DescribeAbruptEnd(session) + "\n");
   }
   for (size_t i = 0; i < session.size(); ++i) {
     BP_ASSIGN_OR_RETURN(const Operation op, session.At(i));
     if (o.until != 0 && op.number > static_cast<uint64_t>(o.until)) break;
-    names.Learn(op);
+    names.AddNames(op);
     if (keep != nullptr && keep->count(i) == 0) continue;
     const std::string code(absl::StatusCodeToString(static_cast<absl::StatusCode>(op.code)));
     if (terminal.json()) {
@@ -141,7 +141,7 @@ absl::Status List(const ReplayCommandOptions& o, const SessionReader& session, c
           .Set("start_ns", op.start_ns)
           .Set("duration_ns", op.duration_ns)
           .Set("kind", KindName(op.kind))
-          .Set("about", About(op, names))
+          .Set("about", DescribeOperation(op, names))
           .Set("code", code)
           .Set("uses", std::move(uses))
           .Set("makes", std::move(makes));
@@ -158,7 +158,7 @@ absl::Status List(const ReplayCommandOptions& o, const SessionReader& session, c
       list.Push(std::move(row));
     } else {
       table.push_back({absl::StrCat(op.number), absl::StrCat(op.thread), Milliseconds(op.start_ns),
-                       Milliseconds(op.duration_ns), std::string(KindName(op.kind)), About(op, names),
+                       Milliseconds(op.duration_ns), std::string(KindName(op.kind)), DescribeOperation(op, names),
                        op.code == 0 ? "" : absl::StrCat(code, ": ", op.message.substr(0, 120))});
     }
   }
@@ -290,7 +290,7 @@ void PrintReport(const ReplayCommandOptions& o, const ReplayReport& report, cons
                  Terminal& terminal) {
   std::vector<std::vector<std::string>> table = {{"", "read", "shape", "differing", "ulp", "abs", "worst"}};
   uint64_t identical = 0, within = 0, differing = 0;
-  constexpr size_t kMostRows = 40;
+  constexpr size_t kMaxRows = 40;
   for (const ReadRow& row : report.reads) {
     if (row.identical) {
       ++identical;
@@ -298,7 +298,7 @@ void PrintReport(const ReplayCommandOptions& o, const ReplayReport& report, cons
     }
     ++(row.agrees ? within : differing);
     // First all reads that differ, then a few of the others.
-    if (table.size() > kMostRows) continue;
+    if (table.size() > kMaxRows) continue;
     const Difference& d = row.difference;
     table.push_back(
         {absl::StrCat(row.number), row.what, row.shape,
@@ -330,7 +330,7 @@ void PrintReport(const ReplayCommandOptions& o, const ReplayReport& report, cons
     terminal.Print(absl::StrCat("\nin all ", Milliseconds(report.wall_ns), " ms; the recorded session took ",
                                 Milliseconds(report.recorded_wall_ns), " ms with its host\n\n"));
   }
-  if (!session.complete()) terminal.Print(Abrupt(session) + "\n");
+  if (!session.complete()) terminal.Print(DescribeAbruptEnd(session) + "\n");
   terminal.Print(absl::StrCat(report.done, " operations, ", report.reads.size(), " reads: ", identical, " identical, ",
                               within, " within the tolerance, ", differing, " different\n"));
   terminal.Print(

@@ -102,7 +102,7 @@ std::pair<uint64_t, bool> ReplayReport::First() const {
   return {error, error != 0};
 }
 
-void ObjectNames::Learn(const Operation& op) {
+void ObjectNames::AddNames(const Operation& op) {
   switch (op.kind) {
     case Kind::kCompile:
     case Kind::kCompileAhead:
@@ -156,7 +156,7 @@ std::string ObjectNames::Program(uint64_t id) const {
 absl::StatusOr<const host::Plugin*> OpenForReplay(const std::string& what, const PluginOptions& options,
                                                   std::vector<host::NamedValue>* create_options) {
   BP_ASSIGN_OR_RETURN(const host::FoundPlugin found, Locate(what, options));
-  const ComingUp coming_up(found.library);
+  const PluginStartup starting_up(found.library);
   absl::StatusOr<const host::Plugin*> plugin = host::Plugin::Load(found.library);
   BP_RETURN_IF_ERROR(FromPlugin(plugin.status()));
   BP_RETURN_IF_ERROR(FromPlugin((*plugin)->Initialize()));
@@ -182,7 +182,7 @@ absl::StatusOr<ReplayReport> ReplayAndCompare(const record::SessionReader& sessi
   for (size_t i = 0; i < session.size(); ++i) {
     BP_ASSIGN_OR_RETURN(const Operation op, session.At(i));
     if (options.until != 0 && op.number > options.until) break;
-    names.Learn(op);
+    names.AddNames(op);
     if (options.keep != nullptr && options.keep->count(i) == 0) continue;
     if (terminal != nullptr) terminal->Progress("replay", i, session.size());
     const Outcome found = replayers[0]->Step(op);

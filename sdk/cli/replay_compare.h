@@ -72,7 +72,7 @@ absl::StatusOr<const host::Plugin*> OpenForReplay(const std::string& what, const
 // Names of the objects of a session, derived from the operations that created them.
 class ObjectNames {
  public:
-  void Learn(const record::Operation& op);
+  void AddNames(const record::Operation& op);
   // Returns "output 3 of jit_step", "object 12" and so on.
   std::string Of(uint64_t id) const;
   std::string Program(uint64_t id) const;  // "jit_step"; empty if the object is not a program

@@ -83,7 +83,7 @@ absl::Status Run(const RunOptions& o, Terminal& terminal) {
   if (!o.save.empty()) BP_RETURN_IF_ERROR(Save(o.save, results));
   if (!o.picture.empty()) {
     if (results.empty()) return absl::InvalidArgumentError("picture: the program has no result");
-    BP_ASSIGN_OR_RETURN(const std::string png, Picture(results[0]));
+    BP_ASSIGN_OR_RETURN(const std::string png, RenderPicture(results[0]));
     BP_RETURN_IF_ERROR(WriteFile(o.picture, png));
   }
   if (terminal.json()) {

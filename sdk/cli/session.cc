@@ -67,7 +67,7 @@ absl::StatusOr<host::ProbeResult> ProbePlugin(const host::FoundPlugin& found, co
 
 absl::StatusOr<Session> OpenSession(const std::string& what, const PluginOptions& options) {
   BP_ASSIGN_OR_RETURN(host::FoundPlugin found, Locate(what, options));
-  const ComingUp coming_up(found.library);
+  const PluginStartup starting_up(found.library);
   absl::StatusOr<const host::Plugin*> plugin = host::Plugin::Load(found.library);
   BP_RETURN_IF_ERROR(FromPlugin(plugin.status()));
   absl::StatusOr<host::Client> client = host::Client::Create(**plugin, found.create_options);

@@ -68,7 +68,7 @@ class Shrinker {
   }
 
   // Whether the selection still shows the difference.
-  bool Shows(const SessionReader& session, const Selection& keep, const Verdict& wanted) {
+  bool ReproducesDifference(const SessionReader& session, const Selection& keep, const Verdict& wanted) {
     const absl::StatusOr<Verdict> verdict = Try(session, keep);
     return verdict.ok() && verdict->how == wanted.how && verdict->target == wanted.target;
   }
@@ -101,10 +101,10 @@ class Shrinker {
 
   // Removes groups of operations as long as the difference stays: halves, quarters and so on, each with all operations
   // that depend on it.
-  Selection ByTrial(const SessionReader& session, const std::vector<record::Link>& links, Selection keep,
-                    const Verdict& wanted) {
-    constexpr uint64_t kMostTries = 400;
-    const uint64_t limit = tried_ + kMostTries;
+  Selection ReduceByTrial(const SessionReader& session, const std::vector<record::Link>& links, Selection keep,
+                          const Verdict& wanted) {
+    constexpr uint64_t kMaxTries = 400;
+    const uint64_t limit = tried_ + kMaxTries;
     size_t parts = 2;
     while (tried_ < limit) {
       const std::vector<size_t> list(keep.begin(), keep.end());
@@ -114,9 +114,10 @@ class Shrinker {
       for (size_t p = parts; p-- > 0 && tried_ < limit;) {
         Selection removed(list.begin() + static_cast<int64_t>(list.size() * p / parts),
                           list.begin() + static_cast<int64_t>(list.size() * (p + 1) / parts));
-        Selection left = record::Without(links, keep, removed);
+        Selection left = record::RemoveOperations(links, keep, removed);
         const bool has_target = wanted.target == 0 || HasNumber(links, left, wanted.target);
-        if (left.empty() || left.size() == keep.size() || !has_target || !Shows(session, left, wanted)) continue;
+        if (left.empty() || left.size() == keep.size() || !has_target || !ReproducesDifference(session, left, wanted))
+          continue;
         keep = std::move(left);
         smaller = true;
         break;
@@ -183,8 +184,8 @@ absl::StatusOr<ShrinkResult> Shrink(const SessionReader& session, const std::vec
     size_t target = 0;
     while (links[target].number != wanted.target) ++target;
     keep.erase(keep.upper_bound(target), keep.end());
-    const Selection needed = record::NeededFor(links, target);
-    if (shrinker.Shows(session, needed, wanted)) keep = needed;
+    const Selection needed = record::CollectDependencies(links, target);
+    if (shrinker.ReproducesDifference(session, needed, wanted)) keep = needed;
   }
 
   // The split: everything before it is replaced by data that the second plugin computed. The error is then after the
@@ -210,7 +211,7 @@ absl::StatusOr<ShrinkResult> Shrink(const SessionReader& session, const std::vec
       if (!trial.ok()) return false;
       Selection all;
       for (size_t i = 0; i < (*trial)->size(); ++i) all.insert(i);
-      return shrinker.Shows(**trial, all, wanted);
+      return shrinker.ReproducesDifference(**trial, all, wanted);
     };
     size_t low = 0, high = splits.size();  // splits[low - 1] shows it; splits[high] does not
     while (low < high) {
@@ -232,14 +233,14 @@ absl::StatusOr<ShrinkResult> Shrink(const SessionReader& session, const std::vec
         keep.insert(i);
         if (links[i].number == wanted.target) target = i;
       }
-      const Selection needed = record::NeededFor(links, target);
-      if (shrinker.Shows(*current, needed, wanted)) keep = needed;
+      const Selection needed = record::CollectDependencies(links, target);
+      if (shrinker.ReproducesDifference(*current, needed, wanted)) keep = needed;
 
       // The first operation that differs is the one after the split. If its own results show the difference, the
       // operations from there to what the host read are not needed.
       size_t first = 0;
       while (links[first].number != result.split) ++first;
-      Selection alone = record::NeededFor(links, first);
+      Selection alone = record::CollectDependencies(links, first);
       const absl::Status written = shrinker.WithExpected(*current, [&](record::Replayer* values) {
         return record::WriteSelection(*current, alone, values, 0, "a trial", alone_path, true);
       });
@@ -255,14 +256,14 @@ absl::StatusOr<ShrinkResult> Shrink(const SessionReader& session, const std::vec
           BP_ASSIGN_OR_RETURN(links, record::LinksOf(*current));
           target = 0;
           while (links[target].number != wanted.target) ++target;
-          keep = record::NeededFor(links, target);
-          if (!shrinker.Shows(*current, keep, wanted)) keep = all;
+          keep = record::CollectDependencies(links, target);
+          if (!shrinker.ReproducesDifference(*current, keep, wanted)) keep = all;
         }
       }
     }
   }
 
-  keep = shrinker.ByTrial(*current, links, std::move(keep), wanted);
+  keep = shrinker.ReduceByTrial(*current, links, std::move(keep), wanted);
 
   const std::string made_from = absl::StrCat("operations of ", session.path(), " by which ", plugins[0],
                                              " differs from ", plugins.size() > 1 ? plugins[1] : "what was recorded");
@@ -276,7 +277,7 @@ absl::StatusOr<ShrinkResult> Shrink(const SessionReader& session, const std::vec
   BP_ASSIGN_OR_RETURN(const std::unique_ptr<SessionReader> made, SessionReader::Open(path));
   Selection all;
   for (size_t i = 0; i < made->size(); ++i) all.insert(i);
-  if (!shrinker.Shows(*made, all, wanted))
+  if (!shrinker.ReproducesDifference(*made, all, wanted))
     return absl::InternalError(absl::StrCat("shrink: ", path, ": does not show the difference any more"));
   result.operations_after = made->size();
   result.bytes_after = made->file_bytes();

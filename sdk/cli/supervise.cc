@@ -40,7 +40,7 @@ struct Shared {
   std::atomic<int> inside;        // calls in progress, in all threads
   std::atomic<uint64_t> count;    // calls that began and ended
   std::atomic<int> library;       // index of the library of that call, or of the one that is being opened
-  std::atomic<bool> coming_up;
+  std::atomic<bool> starting_up;
   std::atomic<int> libraries;  // number of libraries with a name
   std::atomic<bool> done;
   std::atomic<int> exit_code;
@@ -87,7 +87,7 @@ std::string SignalName(int signal) {
 }
 
 // Signals from outside: from the terminal, from the reader of our output, from the administrator of the machine.
-bool FromOutside(int signal) {
+bool IsExternalSignal(int signal) {
   for (int outside : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGPIPE, SIGXCPU}) {
     if (signal == outside) return true;
   }
@@ -96,10 +96,10 @@ bool FromOutside(int signal) {
 
 // Returns the plugin, or "" before any, and what it was doing.
 std::string Library(const Shared& s) { return s.libraries.load() == 0 ? "" : s.names[s.library.load()]; }
-std::string Doing(const Shared& s) {
+std::string DescribeActivity(const Shared& s) {
   const char* call = s.call.load();
   if (s.inside.load() > 0) return absl::StrCat("in ", call);
-  if (s.coming_up.load())
+  if (s.starting_up.load())
     return call == nullptr ? "while it was opened" : absl::StrCat("while it came up, after ", call);
   return call == nullptr ? "before any call" : absl::StrCat("after ", call);
 }
@@ -111,7 +111,7 @@ absl::Status Crashed(const Shared& s, int signal) {
   if (library.empty())
     return absl::InternalError(absl::StrCat("the command itself crashed with ", SignalName(signal), hint));
   return FromPlugin(
-      absl::AbortedError(absl::StrCat(library, ": crashed with ", SignalName(signal), " ", Doing(s), hint)));
+      absl::AbortedError(absl::StrCat(library, ": crashed with ", SignalName(signal), " ", DescribeActivity(s), hint)));
 }
 
 // Waits for the child, whose end closes `pipe`.
@@ -133,18 +133,18 @@ absl::Status Watch(const PluginLimits& limits, const Shared& s, pid_t child, int
     last = now;
     const bool same = count == s.count.load();
     count = s.count.load();
-    starting = s.coming_up.load() ? starting + passed : 0;
-    in_call = same && s.inside.load() > 0 && !s.coming_up.load() ? in_call + passed : 0;
+    starting = s.starting_up.load() ? starting + passed : 0;
+    in_call = same && s.inside.load() > 0 && !s.starting_up.load() ? in_call + passed : 0;
     leaving = s.done.load() ? leaving + passed : 0;
 
     std::string late;
     if (leaving > kLeaveSeconds) {
       late = "does not let the process end after the work was done";
     } else if (starting > limits.start) {
-      late = absl::StrCat("did not come up within ", SecondsText(limits.start), ", ", Doing(s),
+      late = absl::StrCat("did not come up within ", SecondsText(limits.start), ", ", DescribeActivity(s),
                           host::HangHint(Library(s)));
     } else if (limits.call > 0 && in_call > limits.call) {
-      late = absl::StrCat("did not come back within ", SecondsText(limits.call), " ", Doing(s));
+      late = absl::StrCat("did not come back within ", SecondsText(limits.call), " ", DescribeActivity(s));
     }
     if (late.empty()) continue;
     kill(child, SIGKILL);
@@ -194,7 +194,7 @@ absl::Status Supervise(const PluginLimits& limits, const std::function<int()>& w
   if (!watched.ok()) return watched;
   if (WIFSIGNALED(wait_status)) {
     const int number = WTERMSIG(wait_status);
-    if (FromOutside(number)) {
+    if (IsExternalSignal(number)) {
       signal(number, SIG_DFL);
       raise(number);
     }
@@ -206,22 +206,22 @@ absl::Status Supervise(const PluginLimits& limits, const std::function<int()>& w
     const std::string library = Library(s);
     return FromPlugin(
         absl::AbortedError(absl::StrCat(library.empty() ? "something" : library, ": ended the process with status ",
-                                        WEXITSTATUS(wait_status), " ", Doing(s))));
+                                        WEXITSTATUS(wait_status), " ", DescribeActivity(s))));
   }
   *exit_code = s.exit_code.load();
   return absl::OkStatus();
 }
 
-ComingUp::ComingUp(const std::string& library) {
+PluginStartup::PluginStartup(const std::string& library) {
   if (shared == nullptr) return;
   shared->library.store(IndexOf(library));
   last_plugin.store(nullptr);
   shared->call.store(nullptr);
-  shared->coming_up.store(true);
+  shared->starting_up.store(true);
 }
 
-ComingUp::~ComingUp() {
-  if (shared != nullptr) shared->coming_up.store(false);
+PluginStartup::~PluginStartup() {
+  if (shared != nullptr) shared->starting_up.store(false);
 }
 
 }  // namespace backplane::cli

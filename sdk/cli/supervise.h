@@ -27,12 +27,12 @@ struct PluginLimits {
 absl::Status Supervise(const PluginLimits& limits, const std::function<int()>& work, int* exit_code);
 
 // Used within the work: this plugin is being opened while the object exists. Does nothing outside of a child.
-class ComingUp {
+class PluginStartup {
  public:
-  explicit ComingUp(const std::string& library);
-  ~ComingUp();
-  ComingUp(const ComingUp&) = delete;
-  ComingUp& operator=(const ComingUp&) = delete;
+  explicit PluginStartup(const std::string& library);
+  ~PluginStartup();
+  PluginStartup(const PluginStartup&) = delete;
+  PluginStartup& operator=(const PluginStartup&) = delete;
 };
 
 }  // namespace backplane::cli

@@ -87,7 +87,7 @@ void Terminal::Progress(absl::string_view what, size_t done, size_t total) {
   fflush(err_);
 }
 
-void Terminal::TakeBarAway() {
+void Terminal::ClearProgress() {
   if (!json_ && isatty(fileno(err_)) == 1) fprintf(err_, "\r\033[K");
   bar_shown_ = false;
 }

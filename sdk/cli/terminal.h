@@ -34,7 +34,7 @@ class Terminal {
   // is complete.
   void Progress(absl::string_view what, size_t done, size_t total);
   // Removes a bar that a process which has ended may have left behind.
-  void TakeBarAway();
+  void ClearProgress();
 
  private:
   FILE *out_, *err_;

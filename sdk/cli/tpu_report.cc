@@ -10,8 +10,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "sdk/cli/beside.h"
 #include "sdk/cli/command.h"
+#include "sdk/cli/command_files.h"
 #include "sdk/cli/execution.h"
 #include "sdk/cli/npy.h"
 #include "sdk/cli/program.h"
@@ -43,9 +43,9 @@ struct Report {
 };
 
 // Returns the emulator of this build or installation, or else one that hosts would find by its name.
-std::string PluginToOpen(const TpuReportOptions& o) {
+std::string FindEmulator(const TpuReportOptions& o) {
   if (!o.plugin.empty()) return o.plugin;
-  const std::string beside = LibraryBesideCommand("plugins", absl::StrCat("pjrt_backplane_", kPluginName, ".so"));
+  const std::string beside = FindCommandLibrary("plugins", absl::StrCat("pjrt_backplane_", kPluginName, ".so"));
   return beside.empty() ? kPluginName : beside;
 }
 
@@ -77,7 +77,7 @@ absl::StatusOr<Report> ReportOf(const ProgramFile& file, const std::string& chip
   if (!chip.empty()) options.options.push_back(absl::StrCat("chip=\"", chip, "\""));
   if (!o.topology.empty()) options.options.push_back(absl::StrCat("topology=\"", o.topology, "\""));
   options.options.push_back(absl::StrCat("report=\"", folder.path(), "\""));
-  BP_ASSIGN_OR_RETURN(const Session session, OpenSession(PluginToOpen(o), options));
+  BP_ASSIGN_OR_RETURN(const Session session, OpenSession(FindEmulator(o), options));
 
   host::CompileOptions compile;
   const int64_t replicas = o.replicas > 0 || file.module == nullptr ? o.replicas : file.module->config().num_replicas;
@@ -117,7 +117,7 @@ bool IsDocument(const ProgramFile& file) {
   return absl::StartsWith(file.bytes, "{\"format\":\"backplane.tpu_report\"");
 }
 
-absl::StatusOr<Report> ReportFrom(const ProgramFile& file) {
+absl::StatusOr<Report> ParseReport(const ProgramFile& file) {
   Report report;
   report.json = file.bytes;
   BP_ASSIGN_OR_RETURN(report.document, Json::Parse(report.json));
@@ -164,7 +164,7 @@ double TotalSeconds(const Json& kernel) {
 }
 
 // Returns the member of an object of numbers with the largest value.
-std::string Most(const Json* numbers) {
+std::string FindLargestMember(const Json* numbers) {
   std::string most;
   double value = 0;
   if (numbers == nullptr || numbers->object() == nullptr) return most;
@@ -185,7 +185,8 @@ Json Facts(const Report& report) {
     facts.Set(name, Number(totals, name));
   }
   const Json* bounds = totals == nullptr ? nullptr : totals->Find("seconds_by_bound");
-  facts.Set("bound", Most(bounds)).Set("seconds_by_bound", bounds == nullptr ? Json::MakeObject() : *bounds);
+  facts.Set("bound", FindLargestMember(bounds))
+      .Set("seconds_by_bound", bounds == nullptr ? Json::MakeObject() : *bounds);
   bool known = true;
   for (const Json& loop : List(d, "loops")) known = known && loop.Find("known") == nullptr;
   facts.Set("lower_bound", !known);
@@ -236,7 +237,7 @@ std::string Seconds(double seconds) {
 }
 
 // For a report of a program that was run: how often it ran.
-std::string RunsText(const Report& report) {
+std::string FormatRunCount(const Report& report) {
   const double runs = Number(&report.document, "runs");
   if (runs <= 0) return "";
   return absl::StrFormat("  ran     %.0f times, %s in all\n", runs,
@@ -256,7 +257,8 @@ std::string Comparison(const std::vector<Report>& reports, const Terminal& termi
       ratio = seconds <= first ? absl::StrFormat("%.2fx as fast", first / seconds)
                                : absl::StrFormat("%.2fx as long", seconds / first);
     }
-    rows.push_back({r.title, Seconds(seconds), ratio, totals == nullptr ? "" : Most(totals->Find("seconds_by_bound")),
+    rows.push_back({r.title, Seconds(seconds), ratio,
+                    totals == nullptr ? "" : FindLargestMember(totals->Find("seconds_by_bound")),
                     absl::StrCat(List(r.document, "kernels").size()), Bytes(Number(r.document.Find("hbm"), "peak"))});
   }
   return Table(rows, {1, 2, 4, 5});
@@ -282,7 +284,7 @@ absl::Status TpuReport(const TpuReportOptions& o, Terminal& terminal, int* exit_
     for (const ProgramFile& file : files) {
       if (IsDocument(file)) {
         if (&chip == &chips[0]) {
-          BP_ASSIGN_OR_RETURN(reports.emplace_back(), ReportFrom(file));
+          BP_ASSIGN_OR_RETURN(reports.emplace_back(), ParseReport(file));
         }
         continue;
       }
@@ -315,7 +317,7 @@ absl::Status TpuReport(const TpuReportOptions& o, Terminal& terminal, int* exit_
     const bool devices = Number(&r.document, "devices") > 1;
     terminal.Print(absl::StrCat(terminal.Styled(Style::kBold, r.title),
                                 devices ? absl::StrCat(", one of ", Number(&r.document, "devices"), " devices") : "",
-                                text.substr(line), RunsText(r), "\n"));
+                                text.substr(line), FormatRunCount(r), "\n"));
   }
   if (reports.size() > 1) terminal.Print(absl::StrCat(Comparison(reports, terminal), "\n"));
   terminal.Note(absl::StrCat("tpu-report: ", o.out, " (open in a browser)",

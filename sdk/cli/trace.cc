@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "sdk/cli/beside.h"
 #include "sdk/cli/command.h"
+#include "sdk/cli/command_files.h"
 #include "sdk/cli/session.h"
 #include "sdk/cli/temporary_folder.h"
 #include "sdk/host/json.h"
@@ -37,7 +37,7 @@ struct TraceOptions {
 
 absl::StatusOr<fs::path> LayersLibrary() {
   if (const char* set = secure_getenv("BACKPLANE_LAYERS_LIBRARY"); set != nullptr && *set != '\0') return fs::path(set);
-  if (const std::string found = LibraryBesideCommand("layers", "pjrt_backplane_layers.so"); !found.empty()) {
+  if (const std::string found = FindCommandLibrary("layers", "pjrt_backplane_layers.so"); !found.empty()) {
     return fs::path(found);
   }
   return absl::NotFoundError(
@@ -74,8 +74,8 @@ Json OptionJson(const host::NamedValue& option) {
 }
 
 // Returns what a host should open instead of `found`: the library `copy`, or a manifest with options for the client.
-absl::StatusOr<std::string> ForHost(const host::FoundPlugin& found, const std::string& copy,
-                                    const TemporaryFolder& folder, size_t number) {
+absl::StatusOr<std::string> MakeHostEntry(const host::FoundPlugin& found, const std::string& copy,
+                                          const TemporaryFolder& folder, size_t number) {
   if (found.create_options.empty()) return copy;
   Json options = Json::MakeObject();
   for (const host::NamedValue& option : found.create_options) options.Set(option.name, OptionJson(option));
@@ -199,7 +199,7 @@ absl::Status Trace(const TraceOptions& o, Terminal& terminal, int* exit_code) {
       BP_ASSIGN_OR_RETURN(const std::string copy, LibraryFor(library, found.library, folder, 0));
       std::string name = found.name;
       if (found.source == "path") name = "traced";
-      BP_ASSIGN_OR_RETURN(const std::string opened, ForHost(found, copy, folder, 0));
+      BP_ASSIGN_OR_RETURN(const std::string opened, MakeHostEntry(found, copy, folder, 0));
       entries.push_back(absl::StrCat(name, ":", opened));
       if (getenv("JAX_PLATFORMS") == nullptr) set.emplace_back("JAX_PLATFORMS", name);
     } else if (const char* named = getenv("PJRT_NAMES_AND_LIBRARY_PATHS"); named != nullptr) {
@@ -211,7 +211,7 @@ absl::Status Trace(const TraceOptions& o, Terminal& terminal, int* exit_code) {
           BP_ASSIGN_OR_RETURN(found, host::ReadManifest(parts.second));
         }
         BP_ASSIGN_OR_RETURN(const std::string copy, LibraryFor(library, found.library, folder, entries.size()));
-        BP_ASSIGN_OR_RETURN(const std::string opened, ForHost(found, copy, folder, entries.size()));
+        BP_ASSIGN_OR_RETURN(const std::string opened, MakeHostEntry(found, copy, folder, entries.size()));
         entries.push_back(absl::StrCat(parts.first, ":", opened));
       }
     }

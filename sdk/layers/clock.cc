@@ -33,15 +33,15 @@ bool KernelClockUsesCounter() {
 #endif
 }
 
-struct Moment {
+struct ClockSample {
   Ticks ticks;
   int64_t nanos;
 };
 
 // Reads both clocks at one time. Takes the reading with the smallest gap of several, because the thread may be
 // preempted in between.
-Moment Now() {
-  Moment best{};
+ClockSample Now() {
+  ClockSample best{};
   Ticks width = 0;
   for (int i = 0; i < 5; ++i) {
     const Ticks before = NowTicks();
@@ -61,7 +61,7 @@ bool g_counter_tells_time = false;
 }
 
 namespace {
-Moment g_start{};
+ClockSample g_start{};
 }
 
 void StartClock() {
@@ -83,7 +83,7 @@ TickScale::TickScale() : nanos_per_tick_(1) {
   if (!internal::g_counter_tells_time) return;
   // If the clock was started just now, there is no interval to measure the rate.
   constexpr int64_t kShortest = 1000000;
-  Moment now = Now();
+  ClockSample now = Now();
   while (now.nanos - g_start.nanos < kShortest) now = Now();
   nanos_per_tick_ = static_cast<double>(now.nanos - g_start.nanos) / static_cast<double>(now.ticks - g_start.ticks);
 }

@@ -15,7 +15,7 @@ struct LayerError {
 const PJRT_Error_FunctionTable* Functions();
 
 // An opaque error of an older plugin has at least one word, which cannot be the address of our table.
-LayerError* Ours(const PJRT_Error* error) {
+LayerError* AsLayerError(const PJRT_Error* error) {
   if (error == nullptr || error->vtable != Functions()) return nullptr;
   return reinterpret_cast<LayerError*>(const_cast<PJRT_Error*>(error));
 }
@@ -82,15 +82,15 @@ const PJRT_Error_FunctionTable* Functions() {
         PJRT_Error_Destroy_Args args{};
         args.struct_size = PJRT_Error_Destroy_Args_STRUCT_SIZE;
         args.error = error;
-        Ours(error)->stack->api()->PJRT_Error_Destroy(&args);
+        AsLayerError(error)->stack->api()->PJRT_Error_Destroy(&args);
       },
-      [](const PJRT_Error* error, const char** message, size_t* size) { Message(Ours(error), message, size); },
+      [](const PJRT_Error* error, const char** message, size_t* size) { Message(AsLayerError(error), message, size); },
       [](const PJRT_Error* error) {
-        const LayerError* e = Ours(error);
+        const LayerError* e = AsLayerError(error);
         return e->inner != nullptr ? TargetCode(*e->stack, e->inner) : e->code;
       },
       [](const PJRT_Error* error, PJRT_Error_PayloadVisitor visitor, void* user_arg) {
-        ForEachPayload(Ours(error), visitor, user_arg);
+        ForEachPayload(AsLayerError(error), visitor, user_arg);
       }};
   return &kFunctions;
 }
@@ -102,26 +102,26 @@ PJRT_Error* MakeError(Stack& stack, PJRT_Error_Code code, absl::string_view mess
 }
 
 PJRT_Error* WrapError(Stack& stack, PJRT_Error* inner) {
-  if (inner == nullptr || Ours(inner) != nullptr) return inner;
+  if (inner == nullptr || AsLayerError(inner) != nullptr) return inner;
   return &(new LayerError{{Functions()}, &stack, PJRT_Error_Code_UNKNOWN, "", inner})->head;
 }
 
 bool LayerErrorDestroy(PJRT_Error_Destroy_Args* args) {
-  LayerError* e = Ours(Field(args, &PJRT_Error_Destroy_Args::error));
+  LayerError* e = AsLayerError(Field(args, &PJRT_Error_Destroy_Args::error));
   if (e != nullptr) Free(e);
   return e != nullptr;
 }
 
 bool LayerErrorMessage(PJRT_Error_Message_Args* args) {
   if (!Has(args, &PJRT_Error_Message_Args::message_size)) return false;
-  const LayerError* e = Ours(args->error);
+  const LayerError* e = AsLayerError(args->error);
   if (e != nullptr) Message(e, &args->message, &args->message_size);
   return e != nullptr;
 }
 
 bool LayerErrorGetCode(PJRT_Error_GetCode_Args* args, PJRT_Error** result) {
   if (!Has(args, &PJRT_Error_GetCode_Args::code)) return false;
-  const LayerError* e = Ours(args->error);
+  const LayerError* e = AsLayerError(args->error);
   if (e == nullptr) return false;
   *result = nullptr;
   args->code = e->inner != nullptr ? TargetCode(*e->stack, e->inner) : e->code;
@@ -130,7 +130,7 @@ bool LayerErrorGetCode(PJRT_Error_GetCode_Args* args, PJRT_Error** result) {
 
 bool LayerErrorForEachPayload(PJRT_Error_ForEachPayload_Args* args, PJRT_Error** result) {
   if (!Has(args, &PJRT_Error_ForEachPayload_Args::user_arg)) return false;
-  const LayerError* e = Ours(args->error);
+  const LayerError* e = AsLayerError(args->error);
   if (e == nullptr) return false;
   if (args->visitor == nullptr) {
     *result = MakeError(*e->stack, PJRT_Error_Code_INVALID_ARGUMENT, "PJRT_Error_ForEachPayload: visitor is null");
@@ -143,7 +143,7 @@ bool LayerErrorForEachPayload(PJRT_Error_ForEachPayload_Args* args, PJRT_Error**
 
 void DestroyError(Stack& stack, PJRT_Error* error) {
   if (error == nullptr) return;
-  if (LayerError* e = Ours(error); e != nullptr) {
+  if (LayerError* e = AsLayerError(error); e != nullptr) {
     Free(e);
   } else {
     TargetDestroy(stack, error);
@@ -152,14 +152,14 @@ void DestroyError(Stack& stack, PJRT_Error* error) {
 
 PJRT_Error_Code ErrorCode(Stack& stack, const PJRT_Error* error) {
   if (error == nullptr) return PJRT_Error_Code_OK;
-  const LayerError* e = Ours(error);
+  const LayerError* e = AsLayerError(error);
   if (e != nullptr && e->inner == nullptr) return e->code;
   return TargetCode(stack, e != nullptr ? e->inner : error);
 }
 
 std::string ErrorMessage(Stack& stack, const PJRT_Error* error) {
   if (error == nullptr) return "";
-  const LayerError* e = Ours(error);
+  const LayerError* e = AsLayerError(error);
   if (e != nullptr && e->inner == nullptr) return e->message;
   const char* text = nullptr;
   size_t size = 0;

@@ -45,10 +45,10 @@ absl::StatusOr<std::unique_ptr<Stack>> Open() {
 }
 
 // A forked child must not write to the files of its parent.
-void FlushHere() {
+void FlushUnlessForked() {
   if (getpid() == g_process) g_stack->Flush();
 }
-void EndHere() {
+void EndUnlessForked() {
   if (getpid() == g_process) g_stack->End();
 }
 
@@ -69,7 +69,7 @@ void FlushOnSignal() {
   auto loop = [](void* arg) -> void* {
     const int from = static_cast<int>(reinterpret_cast<intptr_t>(arg));
     char byte;
-    while (read(from, &byte, 1) == 1) FlushHere();
+    while (read(from, &byte, 1) == 1) FlushUnlessForked();
     return nullptr;
   };
   if (pthread_create(&thread, nullptr, loop, reinterpret_cast<void*>(static_cast<intptr_t>(ends[0]))) != 0) return;
@@ -99,7 +99,7 @@ const PJRT_Api* OpenOnce() {
   g_process = getpid();
   g_stack = stack->release();
   table = g_stack->api();
-  atexit(EndHere);
+  atexit(EndUnlessForked);
   if (const char* set = getenv("BACKPLANE_LAYERS_FLUSH_SIGNAL"); set != nullptr && absl::string_view(set) == "1") {
     FlushOnSignal();
   }

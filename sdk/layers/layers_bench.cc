@@ -316,7 +316,7 @@ class Variant {
     Ok(api_->PJRT_Buffer_Destroy(&a));
   }
   // Registers a callback that does nothing, as a host does.
-  void Follow(PJRT_Event* event) {
+  void RegisterCallback(PJRT_Event* event) {
     BP_PJRT_ARGS(*plugin_, on, PJRT_Event_OnReady);
     on.event = event;
     on.user_arg = this;
@@ -345,7 +345,7 @@ class Variant {
     a.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
     a.device = device_;
     Ok(api_->PJRT_Client_BufferFromHostBuffer(&a));
-    Follow(a.done_with_host_buffer);
+    RegisterCallback(a.done_with_host_buffer);
     Where(a.buffer);
     return a.buffer;
   }
@@ -364,7 +364,7 @@ class Variant {
     a.output_lists = &outputs;
     a.device_complete_events = &done;
     Ok(api_->PJRT_LoadedExecutable_Execute(&a));
-    Follow(done);
+    RegisterCallback(done);
   }
   bool IsDeleted(PJRT_Buffer* buffer) {
     BP_PJRT_ARGS(*plugin_, a, PJRT_Buffer_IsDeleted);

@@ -6,14 +6,14 @@ namespace backplane::layers::raw {
 namespace {
 
 template <typename Args>
-bool Ask(Stack& stack, PJRT_Error* (*PJRT_Api::*slot)(Args*), Args* args, size_t size) {
+bool CallTarget(Stack& stack, PJRT_Error* (*PJRT_Api::*slot)(Args*), Args* args, size_t size) {
   if (!stack.TargetHas(slot)) return false;
   args->struct_size = host::StructSizeAt(stack.minor_version(), args, size);
   PJRT_Error* error = (stack.target().*slot)(args);
   DestroyError(stack, error);
   return error == nullptr;
 }
-#define BP_ASK(stack, fn, args) Ask(stack, &PJRT_Api::fn, &(args), fn##_Args_STRUCT_SIZE)
+#define BP_ASK(stack, fn, args) CallTarget(stack, &PJRT_Api::fn, &(args), fn##_Args_STRUCT_SIZE)
 
 template <typename F>
 void WithExecutable(Stack& stack, PJRT_LoadedExecutable* loaded, F use) {

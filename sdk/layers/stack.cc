@@ -185,7 +185,7 @@ absl::StatusOr<std::unique_ptr<Stack>> Stack::Create(const PJRT_Api* target, abs
                   target->pjrt_api_version.minor_version, ", expected major version ", PJRT_API_MAJOR);
   }
   // As in sdk/host: one version has a table in another order, and old chains have elements without a size.
-  constexpr int kDisorderedMinor = 56, kFirstChain = 45;
+  constexpr int kDisorderedMinor = 56, kFirstMinorWithSizedChain = 45;
   const int minor = target->pjrt_api_version.minor_version;
   if (minor == kDisorderedMinor) {
     return refuse("speaks PJRT C API 0.", minor, ", whose table has an order that no other has");
@@ -238,10 +238,10 @@ absl::StatusOr<std::unique_ptr<Stack>> Stack::Create(const PJRT_Api* target, abs
   // The chain, element by element, in the same order and with the same sizes. A chain that cannot be read stays the
   // target's.
   PJRT_Extension_Base* unread = nullptr;
-  PJRT_Extension_Base** end = minor < kFirstChain ? &unread : &s.table->extension_start;
+  PJRT_Extension_Base** end = minor < kFirstMinorWithSizedChain ? &unread : &s.table->extension_start;
   bool done[64] = {};
   std::vector<const PJRT_Extension_Base*> met;
-  for (const PJRT_Extension_Base* e = minor < kFirstChain ? nullptr : target->extension_start;
+  for (const PJRT_Extension_Base* e = minor < kFirstMinorWithSizedChain ? nullptr : target->extension_start;
        e != nullptr && met.size() < kMaxExtensions; e = e->next) {
     if (std::find(met.begin(), met.end(), e) != met.end()) break;
     met.push_back(e);

@@ -52,7 +52,7 @@ Format FormatOf(PrimitiveType type) {
   }
 }
 
-Judged PassOn(const Judged& from) { return from; }
+Judged CopyBounds(const Judged& from) { return from; }
 
 // Operations that move elements. Their bounds move in the same way. Operands from `first_index` on are indices.
 absl::StatusOr<Judged> JudgeMovement(const Instruction& i, absl::Span<const Judged* const> ops, size_t first_index,
@@ -220,7 +220,7 @@ bool HasNan(const Literal& value) {
 
 bool HasNoUnderflow(PrimitiveType type, int granule) { return granule >= std::ilogb(UnitInLastPlace(type, 0)); }
 
-int Granule(const Literal& value) {
+int GetLowestBitExponent(const Literal& value) {
   int least = 4096;
   auto add = [&](double v) {
     if (v == 0 || !std::isfinite(v)) return;
@@ -269,7 +269,7 @@ absl::StatusOr<Judged> JudgeInstruction(const Instruction& i, absl::Span<const J
     case Opcode::kDomain:
     case Opcode::kAddDependency:
     case Opcode::kAsyncUpdate:
-      return PassOn(*ops[0]);
+      return CopyBounds(*ops[0]);
     case Opcode::kTuple: {
       Judged j;
       j.is_tuple = true;

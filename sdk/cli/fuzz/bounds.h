@@ -98,7 +98,7 @@ void Drop(Literal& bound);              // makes a bound of zeros invalid
 // Bound for sums of n terms with magnitudes that add up to S, in any order. 0 if all partial sums are exact.
 double SumUnit(const std::vector<const Literal*>& terms, PrimitiveType type, double n, double greatest_sum);
 // Returns the exponent of the lowest bit that is set in any finite element; 4096 if there is none.
-int Granule(const Literal& value);
+int GetLowestBitExponent(const Literal& value);
 // Whether the type's smallest subnormal number is at most 2^granule. Otherwise products with lower bits are rounded
 // even if the mantissa has enough bits.
 bool HasNoUnderflow(PrimitiveType type, int granule);

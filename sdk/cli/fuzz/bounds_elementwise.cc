@@ -113,7 +113,7 @@ absl::StatusOr<Literal> EvaluateOn(const Instruction& i, absl::Span<const Judged
 int64_t IndexIn(const Literal& operand, int64_t i) { return operand.shape().rank() == 0 ? 0 : i; }
 
 // Operations whose results are integers or predicates.
-Judged JudgeWhole(const Instruction& i, absl::Span<const Judged* const> ops, Literal value) {
+Judged JudgeIntegral(const Instruction& i, absl::Span<const Judged* const> ops, Literal value) {
   Judged j = Judged::Exact(value);
   bool exact = true;
   for (const Judged* o : ops) exact = exact && o->exact();
@@ -221,7 +221,7 @@ absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const J
   const PrimitiveType type = value.shape().element_type();
   const Opcode op = i.opcode();
   if (op == Opcode::kSelect) return JudgeSelect(ops, std::move(value));
-  if (!IsFloat(ComplexPart(type))) return JudgeWhole(i, ops, std::move(value));
+  if (!IsFloat(ComplexPart(type))) return JudgeIntegral(i, ops, std::move(value));
 
   bool complex = IsComplex(type), exact = true, whole_operand = false;
   for (const Judged* o : ops) {

@@ -10,7 +10,7 @@
 namespace backplane::cli::fuzz {
 namespace {
 
-void SetAll(Judged& j, double bound) {
+void SetAllBounds(Judged& j, double bound) {
   if (j.value.num_elements() == 0) return;
   bound += UnitInLastPlace(j.value.shape().element_type(), 0);  // a zero of either sign
   j.used = Zeros(j.value.shape());
@@ -197,12 +197,12 @@ Judged JudgeBatchNorm(const Instruction& i, absl::Span<const Judged* const> ops,
       return Judged::Undecided(result.ToLiteral());
     }
     if (!training) {
-      SetAll(result, 2 * bound);
+      SetAllBounds(result, 2 * bound);
       return result;
     }
-    SetAll(result.elements[0], 2 * bound);
-    SetAll(result.elements[1], 2 * mean_error);
-    SetAll(result.elements[2], 2 * variance_error);
+    SetAllBounds(result.elements[0], 2 * bound);
+    SetAllBounds(result.elements[1], 2 * mean_error);
+    SetAllBounds(result.elements[2], 2 * variance_error);
     return result;
   }
   const double g = GreatestSize(*ops[4]), eg = Greatest(ops[4]->used);
@@ -221,9 +221,9 @@ Judged JudgeBatchNorm(const Instruction& i, absl::Span<const Judged* const> ops,
   if (overflows(total * std::max(1.0, 1 / s)) || overflows(inner * std::max(1.0, scale / s))) {
     return Judged::Undecided(result.ToLiteral());
   }
-  SetAll(result.elements[0], 2 * operand_error);
-  SetAll(result.elements[1], 2 * scale_error);
-  SetAll(result.elements[2], 2 * offset_error);
+  SetAllBounds(result.elements[0], 2 * operand_error);
+  SetAllBounds(result.elements[1], 2 * scale_error);
+  SetAllBounds(result.elements[2], 2 * offset_error);
   return result;
 }
 

@@ -12,14 +12,14 @@ namespace {
 
 constexpr PrimitiveType kF64 = PrimitiveType::kF64;
 // The limit for all loops in one reduction or sort together; the generator stays below it.
-constexpr int64_t kMostIterations = 1'000'000;
+constexpr int64_t kMaxEvaluatedIterations = 1'000'000;
 
 absl::StatusOr<Judged> Evaluate(const Instruction& i, absl::Span<const Judged* const> ops) {
   std::vector<const Literal*> pointers;
   for (const Judged* j : ops) pointers.push_back(&j->value);
   // A reducer or comparator may contain a loop, which shrinking may have made endless.
   EvaluatorHooks hooks;
-  hooks.cancelled = [iterations = int64_t{0}]() mutable { return ++iterations > kMostIterations; };
+  hooks.cancelled = [iterations = int64_t{0}]() mutable { return ++iterations > kMaxEvaluatedIterations; };
   ASSIGN_OR_RETURN(Literal value, EvaluateInstruction(i, pointers, hooks));
   return Judged::Exact(std::move(value));
 }
@@ -28,7 +28,7 @@ void MakeUndecided(Judged& j) { j = Judged::Undecided(j.ToLiteral()); }
 
 bool IsWhole(const Literal& l) { return !IsFloat(ComplexPart(l.shape().element_type())); }
 
-bool HasWild(const Literal& magnitudes) {
+bool HasNonFinite(const Literal& magnitudes) {
   for (const double e : magnitudes.data<double>()) {
     if (!std::isfinite(e)) return true;
   }
@@ -180,7 +180,7 @@ absl::StatusOr<Judged> JudgeSort(const Instruction& i, absl::Span<const Judged* 
 
 // Finds elements that are equal to another one in the same window and both are candidates. Which of them is picked
 // depends on the order in which the window is traversed, which is unspecified.
-std::vector<int64_t> SharedPlaces(const Instruction& i, const Literal& operand) {
+std::vector<int64_t> FindTiedPositions(const Instruction& i, const Literal& operand) {
   const Shape& shape = operand.shape();
   const size_t rank = static_cast<size_t>(shape.rank());
   const Instruction* root = i.called(0)->root();
@@ -229,7 +229,7 @@ std::vector<int64_t> SharedPlaces(const Instruction& i, const Literal& operand) 
 }
 
 // Marks the elements of a result at these indices as undecided.
-void LeaveOpen(Judged& j, const std::vector<int64_t>& places) {
+void MarkUndecided(Judged& j, const std::vector<int64_t>& places) {
   if (places.empty()) return;
   for (Literal Judged::*bound : {&Judged::seen, &Judged::used}) {
     j.*bound = BoundsOf(j.*bound, j.value.shape());
@@ -241,7 +241,7 @@ void LeaveOpen(Judged& j, const std::vector<int64_t>& places) {
 
 double SumUnit(const std::vector<const Literal*>& terms, PrimitiveType type, double n, double greatest_sum) {
   int least = 4096;
-  for (const Literal* t : terms) least = std::min(least, Granule(*t));
+  for (const Literal* t : terms) least = std::min(least, GetLowestBitExponent(*t));
   // Every partial sum is a multiple of 2^least below greatest_sum; it is exact if that fits into the mantissa.
   if (std::isfinite(greatest_sum) && greatest_sum * UnitOf(type) < std::ldexp(1.0, std::min(least, 1000))) return 0;
   return (n + 2) * UnitOf(type);
@@ -293,10 +293,10 @@ absl::StatusOr<Judged> JudgeScatter(const Instruction& i, absl::Span<const Judge
   for (const Judged* o : ops) exact = exact && o->exact();
   if (i.Is(Opcode::kSelectAndScatter)) {
     if (!ops[0]->exact()) return Judged::Undecided(result.value);
-    const std::vector<int64_t> shared = SharedPlaces(i, ops[0]->value);
+    const std::vector<int64_t> shared = FindTiedPositions(i, ops[0]->value);
     if (IsWhole(result.value)) {
       if (!exact) return Judged::Undecided(result.value);
-      LeaveOpen(result, shared);
+      MarkUndecided(result, shared);
       return result;
     }
     // The operand alone determines which elements the windows pick; the source's bounds and magnitudes are moved in the
@@ -327,7 +327,7 @@ absl::StatusOr<Judged> JudgeScatter(const Instruction& i, absl::Span<const Judge
                    Greatest(sum)),
            (TermsOfWindow(i.window()) + 1) *
                (GreatestFinite(Magnitudes(ops[1]->value)) + GreatestFinite(Magnitudes(ops[2]->value))));
-    LeaveOpen(result, shared);
+    MarkUndecided(result, shared);
     return result;
   }
   const size_t arrays = ops.size() / 2;
@@ -420,7 +420,7 @@ absl::StatusOr<Judged> JudgeContraction(const Instruction& i, absl::Span<const J
     for (const int64_t d : dims) n *= static_cast<double>(l.value.shape().dimensions(d));
   }
   // Products of small integers: a partial sum is a multiple of the product of both granules.
-  const int granule = Granule(l.value) + Granule(r.value);
+  const int granule = GetLowestBitExponent(l.value) + GetLowestBitExponent(r.value);
   const bool underflows = !HasNoUnderflow(type, granule);
   if (underflows) {
     for (size_t k = 0; k < static_cast<size_t>(error.num_elements()); ++k) {
@@ -442,7 +442,7 @@ absl::StatusOr<Judged> JudgeContraction(const Instruction& i, absl::Span<const J
   SetSum(result, error, sum, unit, n * GreatestFinite(la) * GreatestFinite(ra));
   // Blocked and transformed algorithms may multiply zeros by infinities that the definition does not combine.
   if (i.Is(Opcode::kConvolution) || i.Is(Opcode::kRaggedDot) || i.Is(Opcode::kScaledDot)) {
-    if (HasWild(la) || HasWild(ra)) MakeUndecided(result);
+    if (HasNonFinite(la) || HasNonFinite(ra)) MakeUndecided(result);
   }
   return result;
 }

@@ -46,7 +46,7 @@ Verdict Judge(const Judged& meant, const Outcome& outcome, Power* power = nullpt
       v.what = absl::StrCat("refused: ", outcome.message);
       v.signs = {"refused"};
       return v;
-    case Outcome::Kind::kNoForm:
+    case Outcome::Kind::kNotExpressible:
       return v;
     case Outcome::Kind::kResults:
       break;
@@ -159,7 +159,7 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
     }
     // A program that one form cannot express is sent in the other form, if that is requested.
     for (size_t k = 0; k < outcomes.size(); ++k) {
-      if (outcomes[k].kind != Outcome::Kind::kNoForm) continue;
+      if (outcomes[k].kind != Outcome::Kind::kNotExpressible) continue;
       bool sent = false;
       for (const Form form : options.forms) {
         if (form == r.form) continue;
@@ -238,7 +238,7 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
       }
       // A program with wrong results may have overwritten memory, so that a later program would crash. This does not
       // apply if every value is explained.
-      if (outcomes[k].kind == Outcome::Kind::kResults && !told) runner.Renew();
+      if (outcomes[k].kind == Outcome::Kind::kResults && !told) runner.ReplaceProcess();
       if (found) found(finding);
       result.findings.push_back(std::move(finding));
     }

@@ -256,7 +256,7 @@ constexpr Named kRewrites[] = {
     {"log-of-subnormal", LogOfSubnormal},
 };
 
-bool FitsAfter(Rewrite rewrite, const FuzzProgram& program, const std::vector<Literal>& found) {
+bool MatchesAfterRewrite(Rewrite rewrite, const FuzzProgram& program, const std::vector<Literal>& found) {
   FuzzProgram other = Copy(program);
   bool any = false;
   for (Computation* c : other.module->PostOrder()) {
@@ -276,7 +276,7 @@ std::vector<std::string> ExplainedBy(const FuzzProgram& program, const std::vect
   if (IsFlushing(program, found)) signs.push_back("flushed");
   if (DropsWholeWindows(program, found)) signs.push_back("whole-window");
   for (const Named& n : kRewrites) {
-    if (FitsAfter(n.rewrite, program, found)) signs.push_back(n.sign);
+    if (MatchesAfterRewrite(n.rewrite, program, found)) signs.push_back(n.sign);
   }
   return signs;
 }

@@ -44,7 +44,7 @@ class Renewed : public Runner {
   const std::string& name() const override { return runner_->name(); }
   void Send(const FuzzProgram& program, Form form) override { runner_->Send(program, form); }
   Outcome Receive() override { return runner_->Receive(); }
-  void Renew() override { ++*count_; }
+  void ReplaceProcess() override { ++*count_; }
 
  private:
   std::unique_ptr<Runner> runner_;

@@ -28,7 +28,7 @@ Result ByRows(Builder& b, Value x, Value y, Opcode op, const Literal& neutral, i
 }
 
 // Makes an array of both, sorts or reverses it, and takes the two out again.
-Result ByPlaces(Builder& b, Value x, Value y, Opcode op) {
+Result ByPositions(Builder& b, Value x, Value y, Opcode op) {
   ASSIGN_OR_RETURN(const Value row_x, b.Reshape(x, {1}));
   ASSIGN_OR_RETURN(const Value row_y, b.Reshape(y, {1}));
   ASSIGN_OR_RETURN(const Value both, b.Concatenate({row_x, row_y}, 0));
@@ -103,7 +103,7 @@ Value Generator::ReduceByArrays(Scope& s) {
   Result p = b.Parameter(0, Shape(type, {})), q = b.Parameter(1, Shape(type, {}));
   if (!p.ok() || !q.ok()) return nullptr;
   Result root =
-      random_.Chance(50) ? ByRows(b, *p, *q, *op, init->literal(), random_.Between(1, 5)) : ByPlaces(b, *p, *q, *op);
+      random_.Chance(50) ? ByRows(b, *p, *q, *op, init->literal(), random_.Between(1, 5)) : ByPositions(b, *p, *q, *op);
   absl::StatusOr<Computation*> body = root.ok() ? b.Build(*root) : root.status();
   if (!body.ok()) return nullptr;
   return Add(s, s.b.Reduce({x}, {init}, *body, Subset(x->shape().rank(), 55)));

@@ -53,7 +53,7 @@ void Generator::ChooseHandling() {
   const Shape& result = main.root()->shape();
   // Arguments and results may be requested in any order of dimensions, and the host's arguments may have any order.
   if (random_.Chance(15)) config.result_layout = AnyOrder(result);
-  const bool ordered = random_.Chance(15), given_away = random_.Chance(structured_ ? 40 : 15);
+  const bool ordered = random_.Chance(15), donated = random_.Chance(structured_ ? 40 : 15);
   for (const Instruction* p : main.parameters()) {
     if (!ordered) break;
     Shape shape = p->shape();
@@ -72,7 +72,7 @@ void Generator::ChooseHandling() {
     }
     program_.host_orders.push_back(std::move(order));
   }
-  if (!given_away) return;
+  if (!donated) return;
   // Donates an argument, to a result of the same shape or without a result.
   std::set<int64_t> taken;
   auto order_of = [](const Shape& shape) {

@@ -10,7 +10,7 @@ namespace {
 
 using P = PrimitiveType;
 
-constexpr double kMostCost = 4000;  // the largest number of instructions that one call may execute
+constexpr double kMaxCost = 4000;  // the largest number of instructions that one call may execute
 
 Value FirstArray(const std::vector<Value>& values) { return values.empty() ? nullptr : values[0]; }
 
@@ -85,7 +85,7 @@ Value Generator::CallShared(Scope& s) {
   } else if (s.depth < 2) {
     f = MakeFunction(s, false);
   }
-  if (f == nullptr || CostOf(f) > (s.depth == 0 ? kMostCost : s.depth == 1 ? kMostCost / 10 : kMostCost / 60))
+  if (f == nullptr || CostOf(f) > (s.depth == 0 ? kMaxCost : s.depth == 1 ? kMaxCost / 10 : kMaxCost / 60))
     return nullptr;
   std::vector<Shape> shapes;
   for (const Instruction* p : f->parameters()) shapes.push_back(p->shape());
@@ -95,7 +95,7 @@ Value Generator::CallShared(Scope& s) {
     const std::optional<std::vector<Value>> arguments = ArgumentsFor(s, shapes);
     if (!arguments.has_value()) return last;
     const Value v = Add(s, s.b.Call(f, *arguments));
-    if (v == nullptr || !Useful(JudgedOf(s, v))) return last;
+    if (v == nullptr || !IsUseful(JudgedOf(s, v))) return last;
     if (last != nullptr) Keep(s, last);
     last = v;
   }
@@ -110,7 +110,7 @@ Value Generator::SharedBranches(Scope& s) {
   } else if (s.depth < 2) {
     first = MakeFunction(s, true);
   }
-  if (first == nullptr || CostOf(first) > (s.depth == 0 ? kMostCost : kMostCost / 10)) return nullptr;
+  if (first == nullptr || CostOf(first) > (s.depth == 0 ? kMaxCost : kMaxCost / 10)) return nullptr;
   Computation* second = first;
   for (Computation* other : branches_) {
     if (other->root()->shape().WithoutLayout() == first->root()->shape().WithoutLayout() && random_.Chance(60))
@@ -136,13 +136,13 @@ Value Generator::Recomputed(Scope& s) {
   Computation* f = !functions_.empty() && (s.depth >= 2 || random_.Chance(60)) ? random_.Of(functions_)
                    : s.depth < 2                                               ? MakeFunction(s, false)
                                                                                : nullptr;
-  if (f == nullptr || CostOf(f) > (s.depth == 0 ? kMostCost : kMostCost / 20)) return nullptr;
+  if (f == nullptr || CostOf(f) > (s.depth == 0 ? kMaxCost : kMaxCost / 20)) return nullptr;
   std::vector<Shape> shapes;
   for (const Instruction* p : f->parameters()) shapes.push_back(p->shape());
   const std::optional<std::vector<Value>> arguments = ArgumentsFor(s, shapes);
   if (!arguments.has_value() || arguments->empty()) return nullptr;
   const Value once = Add(s, s.b.Call(f, *arguments));
-  if (once == nullptr || !Useful(JudgedOf(s, once))) return nullptr;
+  if (once == nullptr || !IsUseful(JudgedOf(s, once))) return nullptr;
   auto arrays = [&](Value v) {
     std::vector<Value> all;
     if (!v->shape().IsTuple()) return std::vector<Value>{v};
@@ -214,14 +214,14 @@ Value Generator::SharedCombiner(Scope& s) {
     if (operand == nullptr || HasNan(s, operand)) return last;
     std::vector<int64_t> dims = Subset(x->shape().rank(), 55);
     const Value v = Add(s, s.b.Reduce({operand}, {init}, *body, dims));
-    if (v == nullptr || !Useful(JudgedOf(s, v))) return last;
+    if (v == nullptr || !IsUseful(JudgedOf(s, v))) return last;
     if (last != nullptr) Keep(s, last);
     last = v;
   }
   const Value one = Like(s, type, {}), two = Like(s, type, {});
   if (one == nullptr || two == nullptr || random_.Chance(40)) return last;
   const Value v = Add(s, s.b.Call(*shared, {one, two}));
-  if (v == nullptr || !Useful(JudgedOf(s, v))) return last;
+  if (v == nullptr || !IsUseful(JudgedOf(s, v))) return last;
   Keep(s, last);
   return v;
 }

@@ -16,9 +16,9 @@ namespace {
 
 using P = PrimitiveType;
 
-constexpr int64_t kMostTrips = 24;  // of a loop whose counter is narrow
+constexpr int64_t kMaxTripCount = 24;  // of a loop whose counter is narrow
 
-enum class Carried {
+enum class StateRole {
   kCounter,
   kNarrow,   // counter of a narrow type
   kLimit,    // only the condition reads it
@@ -26,7 +26,7 @@ enum class Carried {
   kWatched,  // an array that the condition reduces
   kUpdated,
   kExchanged,
-  kPassedOn,
+  kForwarded,
   kReplaced,
   kCopied,
   kWritten,  // a slice of it
@@ -37,7 +37,7 @@ enum class Carried {
 enum class Control { kCounted, kCountedToState, kNarrow, kCountedAndNarrow, kCountedUntilFlag, kUntilFlag, kWatched };
 
 struct Element {
-  Carried carried;
+  StateRole carried;
   Value start = nullptr;
   std::optional<Literal> only;  // the only permitted initial value
   int64_t low = 0, high = -1;
@@ -97,12 +97,12 @@ NarrowCounter AnyNarrowCounter(Random& random, const std::set<P>& without) {
       c.limit = c.step > 0 ? least + span - 1 - random.Below(20) : least + random.Below(20);
     bool over = false;
     int64_t at = c.start, trips = 0;
-    for (; trips <= kMostTrips && Holds(at, c.direction, c.limit); ++trips) {
+    for (; trips <= kMaxTripCount && Holds(at, c.direction, c.limit); ++trips) {
       const int64_t next = Wrapped(at + c.step, c.type);
       over = over || next != at + c.step;
       at = next;
     }
-    if (trips <= kMostTrips && over == wraps) {
+    if (trips <= kMaxTripCount && over == wraps) {
       c.trips = trips;
       return c;
     }
@@ -232,10 +232,10 @@ std::optional<Generator::LoopForm> Generator::MakeLoop(Scope& s, std::vector<Val
       Control::kCounted,          Control::kCounted,   Control::kCountedToState,   Control::kCountedToState,
       Control::kNarrow,           Control::kNarrow,    Control::kCountedAndNarrow, Control::kCountedUntilFlag,
       Control::kCountedUntilFlag, Control::kUntilFlag, Control::kUntilFlag,        Control::kWatched};
-  static const auto* const ways =
-      new std::vector<Carried>{Carried::kUpdated,   Carried::kUpdated,   Carried::kUpdated,  Carried::kUpdated,
-                               Carried::kExchanged, Carried::kExchanged, Carried::kPassedOn, Carried::kPassedOn,
-                               Carried::kReplaced,  Carried::kCopied,    Carried::kWritten,  Carried::kWritten};
+  static const auto* const ways = new std::vector<StateRole>{
+      StateRole::kUpdated,   StateRole::kUpdated,   StateRole::kUpdated,   StateRole::kUpdated,
+      StateRole::kExchanged, StateRole::kExchanged, StateRole::kForwarded, StateRole::kForwarded,
+      StateRole::kReplaced,  StateRole::kCopied,    StateRole::kWritten,   StateRole::kWritten};
   const Control control = random_.Of(*controls);
   const NarrowCounter narrow = AnyNarrowCounter(random_, options_.without_types);
   const bool has_narrow = control == Control::kNarrow || control == Control::kCountedAndNarrow;
@@ -250,29 +250,29 @@ std::optional<Generator::LoopForm> Generator::MakeLoop(Scope& s, std::vector<Val
     return state.back().start != nullptr;
   };
   bool ok = true;
-  if (control != Control::kNarrow) ok = ok && add({Carried::kCounter, nullptr, Literal::ScalarInt(counts, 0)});
+  if (control != Control::kNarrow) ok = ok && add({StateRole::kCounter, nullptr, Literal::ScalarInt(counts, 0)});
   if (control == Control::kCountedToState || control == Control::kUntilFlag) {
-    Element limit{Carried::kLimit, nullptr, std::nullopt, 0, 5};
+    Element limit{StateRole::kLimit, nullptr, std::nullopt, 0, 5};
     limit.start = Scalar(s, Literal::ScalarInt(counts, trips), 60);
     ok = ok && add(std::move(limit));
   }
-  if (has_narrow) ok = ok && add({Carried::kNarrow, nullptr, Literal::ScalarInt(narrow.type, narrow.start)});
+  if (has_narrow) ok = ok && add({StateRole::kNarrow, nullptr, Literal::ScalarInt(narrow.type, narrow.start)});
   if (control == Control::kUntilFlag || control == Control::kCountedUntilFlag) {
-    ok = ok && add({Carried::kFlag, nullptr, Literal::ScalarInt(P::kPred, random_.Chance(85) ? 0 : 1)});
+    ok = ok && add({StateRole::kFlag, nullptr, Literal::ScalarInt(P::kPred, random_.Chance(85) ? 0 : 1)});
   }
-  if (control == Control::kWatched) ok = ok && add({Carried::kWatched, Any(s, Kind::kReal, 0, 3)});
+  if (control == Control::kWatched) ok = ok && add({StateRole::kWatched, Any(s, Kind::kReal, 0, 3)});
   const int64_t more = random_.Between(1, 4);
   for (int64_t k = 0; k < more && ok; ++k) {
     Element e{random_.Of(*ways)};
-    e.start = Any(s, Kind::kAny, e.carried == Carried::kWritten ? 1 : 0, 3);
-    if (e.start == nullptr || (e.carried == Carried::kWritten && e.start->shape().num_elements() == 0)) continue;
+    e.start = Any(s, Kind::kAny, e.carried == StateRole::kWritten ? 1 : 0, 3);
+    if (e.start == nullptr || (e.carried == StateRole::kWritten && e.start->shape().num_elements() == 0)) continue;
     const Shape shape = e.start->shape().WithoutLayout();
     e.group = static_cast<int>(k);
     if (random_.Chance(20)) e.start = Constant(s, shape);
-    const Carried carried = e.carried;
+    const StateRole carried = e.carried;
     ok = ok && add(std::move(e));
-    if (carried == Carried::kExchanged || (carried == Carried::kWritten && random_.Chance(40))) {
-      Element other{carried == Carried::kExchanged ? Carried::kExchanged : Carried::kOld};
+    if (carried == StateRole::kExchanged || (carried == StateRole::kWritten && random_.Chance(40))) {
+      Element other{carried == StateRole::kExchanged ? StateRole::kExchanged : StateRole::kOld};
       other.group = static_cast<int>(k);
       other.start = random_.Chance(20) ? state.back().start : Like(s, shape.element_type(), shape.dimensions());
       ok = ok && add(std::move(other));
@@ -303,10 +303,11 @@ std::optional<Generator::LoopForm> Generator::MakeLoop(Scope& s, std::vector<Val
   Scope& b = *body.scope;
   Value counter = nullptr, limit = nullptr;
   for (size_t k = 0; k < state.size(); ++k) {
-    const Carried carried = state[k].carried;
-    if (carried == Carried::kCounter) counter = body.elements[k];
-    if (carried == Carried::kLimit) limit = body.elements[k];
-    const bool only_condition = carried == Carried::kLimit || carried == Carried::kFlag || carried == Carried::kWatched;
+    const StateRole carried = state[k].carried;
+    if (carried == StateRole::kCounter) counter = body.elements[k];
+    if (carried == StateRole::kLimit) limit = body.elements[k];
+    const bool only_condition =
+        carried == StateRole::kLimit || carried == StateRole::kFlag || carried == StateRole::kWatched;
     if (!only_condition || random_.Chance(25)) b.values.push_back(body.elements[k]);
   }
   const int64_t steps = random_.Between(0, s.depth > 0 ? 3 : 5);
@@ -317,9 +318,9 @@ std::optional<Generator::LoopForm> Generator::MakeLoop(Scope& s, std::vector<Val
     const Shape shape = now->shape().WithoutLayout();
     const P type = shape.element_type();
     switch (state[k].carried) {
-      case Carried::kCounter:
-      case Carried::kNarrow: {
-        const int64_t by = state[k].carried == Carried::kCounter ? 1 : narrow.step;
+      case StateRole::kCounter:
+      case StateRole::kNarrow: {
+        const int64_t by = state[k].carried == StateRole::kCounter ? 1 : narrow.step;
         const bool minus = by < 0 || (IsUnsigned(type) && by < 0);
         const Value step = Add(b, b.b.Constant(Literal::ScalarInt(type, minus ? -by : by)));
         if (step == nullptr) return std::nullopt;
@@ -328,7 +329,7 @@ std::optional<Generator::LoopForm> Generator::MakeLoop(Scope& s, std::vector<Val
                                        : Add(b, b.b.Binary(Opcode::kAdd, step, now));
         break;
       }
-      case Carried::kFlag: {
+      case StateRole::kFlag: {
         if (control == Control::kUntilFlag) {
           const Value one = Add(b, b.b.Constant(Literal::ScalarInt(counts, 1)));
           const Value after = one == nullptr ? nullptr : Add(b, b.b.Binary(Opcode::kAdd, counter, one));
@@ -339,23 +340,23 @@ std::optional<Generator::LoopForm> Generator::MakeLoop(Scope& s, std::vector<Val
         if (next[k] != nullptr && random_.Chance(25)) next[k] = Add(b, b.b.Binary(Opcode::kOr, next[k], now));
         break;
       }
-      case Carried::kWatched:
+      case StateRole::kWatched:
         next[k] = random_.Chance(40) ? now : Matching(b, shape);
         break;
-      case Carried::kReplaced:
+      case StateRole::kReplaced:
         next[k] = Constant(b, shape);
         break;
-      case Carried::kExchanged:
+      case StateRole::kExchanged:
         for (size_t o = 0; o < state.size(); ++o) {
           if (o != k && state[o].group == state[k].group && state[k].group >= 0) next[k] = body.elements[o];
         }
         break;
-      case Carried::kOld:  // the array before it is written
+      case StateRole::kOld:  // the array before it is written
         for (size_t o = 0; o < state.size(); ++o) {
           if (o != k && state[o].group == state[k].group) next[k] = body.elements[o];
         }
         break;
-      case Carried::kWritten: {
+      case StateRole::kWritten: {
         std::vector<int64_t> sizes = DimsOf(now);
         const int64_t rows = sizes[0];
         sizes[0] = std::min<int64_t>(rows, random_.Between(1, 2));
@@ -396,19 +397,19 @@ std::optional<Generator::LoopForm> Generator::MakeLoop(Scope& s, std::vector<Val
     if (next[k] != nullptr) continue;
     const Shape shape = body.elements[k]->shape().WithoutLayout();
     switch (state[k].carried) {
-      case Carried::kUpdated:
+      case StateRole::kUpdated:
         next[k] = Matching(b, shape);
         break;
-      case Carried::kCopied:
+      case StateRole::kCopied:
         for (size_t o = 0; o < state.size(); ++o) {
           if (o != k && next[o] != nullptr && next[o]->shape().WithoutLayout() == shape) next[k] = next[o];
         }
         if (next[k] == nullptr) next[k] = Matching(b, shape);
         break;
-      case Carried::kLimit:
-      case Carried::kPassedOn:
-      case Carried::kExchanged:
-      case Carried::kOld:
+      case StateRole::kLimit:
+      case StateRole::kForwarded:
+      case StateRole::kExchanged:
+      case StateRole::kOld:
         next[k] = body.elements[k];
         break;
       default:
@@ -422,7 +423,7 @@ std::optional<Generator::LoopForm> Generator::MakeLoop(Scope& s, std::vector<Val
   StateScope condition = OpenState(s, "loop_condition", judged, form.packed, false);
   if (condition.scope == nullptr) return std::nullopt;
   Scope& c = *condition.scope;
-  auto element = [&](Carried carried) -> Value {
+  auto element = [&](StateRole carried) -> Value {
     for (size_t k = 0; k < state.size(); ++k) {
       if (state[k].carried == carried) return condition.elements[k];
     }
@@ -438,21 +439,21 @@ std::optional<Generator::LoopForm> Generator::MakeLoop(Scope& s, std::vector<Val
     return go != nullptr;
   };
   if (control != Control::kNarrow && control != Control::kUntilFlag) {
-    Value most = element(Carried::kLimit);
+    Value most = element(StateRole::kLimit);
     if (most == nullptr) most = Add(c, c.b.Constant(Literal::ScalarInt(counts, trips)));
-    if (most == nullptr || !also(Add(c, c.b.Compare(element(Carried::kCounter), most, ComparisonDirection::kLt)))) {
+    if (most == nullptr || !also(Add(c, c.b.Compare(element(StateRole::kCounter), most, ComparisonDirection::kLt)))) {
       return std::nullopt;
     }
   }
   if (has_narrow) {
     const Value most = Add(c, c.b.Constant(Literal::ScalarInt(narrow.type, narrow.limit)));
-    if (most == nullptr || !also(Add(c, c.b.Compare(element(Carried::kNarrow), most, narrow.direction))))
+    if (most == nullptr || !also(Add(c, c.b.Compare(element(StateRole::kNarrow), most, narrow.direction))))
       return std::nullopt;
   }
-  if (const Value flag = element(Carried::kFlag); flag != nullptr) {
+  if (const Value flag = element(StateRole::kFlag); flag != nullptr) {
     if (!also(Add(c, c.b.Unary(Opcode::kNot, flag)))) return std::nullopt;
   }
-  if (Value watched = element(Carried::kWatched); watched != nullptr) {
+  if (Value watched = element(StateRole::kWatched); watched != nullptr) {
     const P type = watched->shape().element_type();
     if (random_.Chance(60)) {
       watched = Add(c, c.b.Unary(OneOf({Opcode::kAbs, Opcode::kNegate, Opcode::kSign}), watched));
@@ -496,7 +497,7 @@ Value Generator::StateLoop(Scope& s) {
     if (!form.has_value() || CostOf(form->body) * 6 > most_cost) return nullptr;
   }
   const Value first = RunLoop(s, *form, start);
-  if (first == nullptr || !Useful(JudgedOf(s, first))) return nullptr;
+  if (first == nullptr || !IsUseful(JudgedOf(s, first))) return nullptr;
   if (std::none_of(loops_.begin(), loops_.end(), [&](const LoopForm& f) { return f.body == form->body; })) {
     loops_.push_back(*form);
   }
@@ -509,10 +510,10 @@ Value Generator::StateLoop(Scope& s) {
     const StateElement& e = form->state[static_cast<size_t>(k)];
     if (e.start.has_value() || e.high >= e.low || !random_.Chance(50)) continue;
     const Value left = Add(s, s.b.GetTupleElement(first, k));
-    if (left != nullptr && Useful(JudgedOf(s, left))) (*again)[static_cast<size_t>(k)] = left;
+    if (left != nullptr && IsUseful(JudgedOf(s, left))) (*again)[static_cast<size_t>(k)] = left;
   }
   const Value second = RunLoop(s, *form, *again);
-  if (second == nullptr || !Useful(JudgedOf(s, second))) return first;
+  if (second == nullptr || !IsUseful(JudgedOf(s, second))) return first;
   Keep(s, first);
   return second;
 }

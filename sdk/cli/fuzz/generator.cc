@@ -11,8 +11,8 @@
 namespace backplane::cli::fuzz {
 namespace {
 
-constexpr size_t kMostParameters = 8;
-constexpr int64_t kMostElements = 6000;
+constexpr size_t kMaxParameters = 8;
+constexpr int64_t kMaxElements = 6000;
 
 using P = PrimitiveType;
 
@@ -220,7 +220,7 @@ void Generator::Step(Scope& s) {
     const Value v = (this->*recipe->make)(s);
     if (v == nullptr || s.failed.count(v) > 0) continue;
     if (!v->shape().IsTuple() && options_.without.count(v->opcode()) > 0) continue;
-    if (!Useful(JudgedOf(s, v))) continue;
+    if (!IsUseful(JudgedOf(s, v))) continue;
     Keep(s, v);
     return;
   }
@@ -255,16 +255,16 @@ Value Generator::Add(Scope& s, const hlo::Result& v) {
   return *v;
 }
 
-bool Generator::Useful(const Judged& j) const {
+bool Generator::IsUseful(const Judged& j) const {
   if (j.is_tuple) {
     for (const Judged& e : j.elements) {
-      if (Useful(e)) return true;
+      if (IsUseful(e)) return true;
     }
     return j.elements.empty();
   }
   if (!j.value.shape().IsArray()) return true;
   const int64_t n = j.value.num_elements();
-  if (n > 40 * kMostElements) return false;
+  if (n > 40 * kMaxElements) return false;
   if (n == 0) return true;
   const PrimitiveType type = j.value.shape().element_type();
   const bool floats = IsFloat(ComplexPart(type));
@@ -295,7 +295,7 @@ void Generator::Keep(Scope& s, Value v) {
   if (!v->shape().IsTuple()) return;
   for (int64_t k = 0; k < v->shape().tuple_size(); ++k) {
     if (structured_ && random_.Chance(25)) continue;  // stays unused
-    if (const Value e = Add(s, s.b.GetTupleElement(v, k)); e != nullptr && Useful(JudgedOf(s, e))) Keep(s, e);
+    if (const Value e = Add(s, s.b.GetTupleElement(v, k)); e != nullptr && IsUseful(JudgedOf(s, e))) Keep(s, e);
   }
 }
 
@@ -381,7 +381,7 @@ std::vector<int64_t> Generator::AnyDims(int64_t least_rank, int64_t most_rank) {
     if (structured_) size = std::min<int64_t>(size, 6);
     if (large_ && random_.Chance(40)) size = random_.Between(30, rank == 1 ? 3000 : 90);
     if (random_.Chance(1)) size = 0;
-    while (size > 1 && count * size > (large_ ? 8 * kMostElements : kMostElements / 4)) size = (size + 1) / 2;
+    while (size > 1 && count * size > (large_ ? 8 * kMaxElements : kMaxElements / 4)) size = (size + 1) / 2;
     count *= std::max<int64_t>(size, 1);
     dims.push_back(size);
   }
@@ -406,7 +406,7 @@ Value Generator::Constant(Scope& s, const Shape& shape, std::optional<Fill> fill
 Value Generator::Fresh(Scope& s, const Shape& shape, std::optional<Fill> fill) {
   if (options_.without_types.count(shape.element_type()) > 0) return nullptr;
   const bool must = fill == Fill::kDefinite || fill == Fill::kTriangular;
-  if (s.depth == 0 && (must || (program_.arguments.size() < kMostParameters && random_.Chance(80)))) {
+  if (s.depth == 0 && (must || (program_.arguments.size() < kMaxParameters && random_.Chance(80)))) {
     Literal values = MakeValues(random_, shape, fill.value_or(AnyFill()));
     hlo::Result p = hlo::Parameter(s.b, static_cast<int64_t>(program_.arguments.size()), shape);
     if (!p.ok()) return nullptr;
@@ -418,7 +418,7 @@ Value Generator::Fresh(Scope& s, const Shape& shape, std::optional<Fill> fill) {
 }
 
 Value Generator::Index(Scope& s, int64_t low, int64_t high, PrimitiveType type) {
-  if (s.depth == 0 && program_.arguments.size() < kMostParameters && random_.Chance(60)) {
+  if (s.depth == 0 && program_.arguments.size() < kMaxParameters && random_.Chance(60)) {
     Literal l = Literal::ScalarInt(type, random_.Between(low, high));
     hlo::Result p = hlo::Parameter(s.b, static_cast<int64_t>(program_.arguments.size()), l.shape());
     if (!p.ok()) return nullptr;

@@ -138,7 +138,7 @@ class Generator {
   // null.
   Value Add(Scope& s, const hlo::Result& v);
   const Judged& JudgedOf(const Scope& s, Value v) const { return s.judged.at(v); }
-  bool Useful(const Judged& j) const;
+  bool IsUseful(const Judged& j) const;
   void Keep(Scope& s, Value v);  // adds the elements of a tuple to the scope's values
   bool HasNan(const Scope& s, Value v) const;
   // Sets the value of a new parameter of the entry computation and adds its argument.

@@ -209,11 +209,11 @@ TEST(Quantized, TextMeansWhatTheFormulasSay) {
 
 TEST(HostOrder, LaysElementsOut) {
   const std::byte dense[] = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}, std::byte{5}, std::byte{6}};
-  const StridedMemory columns = LayOut(dense, {2, 3}, 1, {{0, 1}, 0});
+  const StridedMemory columns = WriteInOrder(dense, {2, 3}, 1, {{0, 1}, 0});
   EXPECT_THAT(columns.byte_strides, testing::ElementsAre(1, 2));
   EXPECT_THAT(columns.bytes,
               testing::ElementsAre(std::byte{1}, std::byte{4}, std::byte{2}, std::byte{5}, std::byte{3}, std::byte{6}));
-  const StridedMemory gaps = LayOut(dense, {3}, 2, {{0}, 1});
+  const StridedMemory gaps = WriteInOrder(dense, {3}, 2, {{0}, 1});
   EXPECT_THAT(gaps.byte_strides, testing::ElementsAre(4));
   EXPECT_EQ(gaps.bytes[4], std::byte{3});
   EXPECT_EQ(gaps.bytes[9], std::byte{6});

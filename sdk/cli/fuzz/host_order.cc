@@ -4,8 +4,8 @@
 
 namespace backplane::cli::fuzz {
 
-StridedMemory LayOut(absl::Span<const std::byte> dense, absl::Span<const int64_t> dims, int64_t width,
-                     const HostOrder& order) {
+StridedMemory WriteInOrder(absl::Span<const std::byte> dense, absl::Span<const int64_t> dims, int64_t width,
+                           const HostOrder& order) {
   StridedMemory out;
   out.byte_strides.resize(dims.size());
   int64_t step = width * (1 + order.gap);
@@ -31,7 +31,8 @@ std::vector<std::byte> ReadInOrder(absl::Span<const std::byte> dense, absl::Span
                                    const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
   std::vector<std::byte> out(dense.begin(), dense.end());
   if (from == to) return out;
-  const StridedMemory memory = LayOut(dense, dims, width, {from, 0}), read = LayOut(dense, dims, width, {to, 0});
+  const StridedMemory memory = WriteInOrder(dense, dims, width, {from, 0}),
+                      read = WriteInOrder(dense, dims, width, {to, 0});
   std::vector<int64_t> index(dims.size(), 0);
   for (size_t i = 0; i < dense.size(); i += static_cast<size_t>(width)) {
     int64_t at = 0;

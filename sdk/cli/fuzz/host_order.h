@@ -30,8 +30,8 @@ std::vector<std::byte> ReadInOrder(absl::Span<const std::byte> dense, absl::Span
                                    const std::vector<int64_t>& from, const std::vector<int64_t>& to);
 
 // `dense` contains row-major elements of `width` bytes; `order` contains each dimension once.
-StridedMemory LayOut(absl::Span<const std::byte> dense, absl::Span<const int64_t> dims, int64_t width,
-                     const HostOrder& order);
+StridedMemory WriteInOrder(absl::Span<const std::byte> dense, absl::Span<const int64_t> dims, int64_t width,
+                           const HostOrder& order);
 
 }  // namespace backplane::cli::fuzz
 

@@ -131,7 +131,7 @@ void NarrowProducts(Module& module) {
 }
 
 // A function with an error in the fifth digit.
-void LooseExponential(Module& module) {
+void ImpreciseExponential(Module& module) {
   ForEach(module, Opcode::kExp, [](Computation* c, Instruction* i) {
     const PrimitiveType type = i->shape().element_type();
     if (type != PrimitiveType::kF32 && type != PrimitiveType::kF64) return;
@@ -179,7 +179,7 @@ void GreedyAlias(Module& module) {
 // ---- Several devices
 
 // Groups whose members are in the wrong order.
-void TurnedGroups(Module& module) {
+void ReversedGroups(Module& module) {
   for (const auto& c : module.computations()) {
     for (Instruction* i : c->Snapshot()) {
       if (!i->attrs().Has(AttrId::kReplicaGroups)) continue;
@@ -199,7 +199,7 @@ void LostReduction(Module& module) {
   });
 }
 
-void TurnedPermute(Module& module) {
+void ReversedPermute(Module& module) {
   for (const auto& c : module.computations()) {
     for (Instruction* i : c->Snapshot()) {
       if (!i->attrs().Has(AttrId::kSourceTargetPairs)) continue;
@@ -358,13 +358,13 @@ const std::vector<std::pair<std::string, Mutation>>& All() {
       {"lost-nan", LostNan},
       {"short-sum", ShortSum},
       {"narrow-products", NarrowProducts},
-      {"loose-exponential", LooseExponential},
+      {"loose-exponential", ImpreciseExponential},
       {"lost-update", LostUpdate},
       {"ignored-order", IgnoredOrder},
       {"greedy-alias", GreedyAlias},
-      {"turned-groups", TurnedGroups},
+      {"turned-groups", ReversedGroups},
       {"lost-reduction", LostReduction},
-      {"turned-permute", TurnedPermute},
+      {"turned-permute", ReversedPermute},
       {"shallow-body", ShallowBody},
       {"plain-sort", PlainSort},
       {"ignored-size", IgnoredSize},

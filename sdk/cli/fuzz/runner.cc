@@ -24,13 +24,13 @@ namespace {
 
 // Returns the end of the output of a process, preceded by the failed check if it names one, because there may be a
 // stack trace in between.
-std::string LastWords(absl::string_view said) {
-  constexpr size_t kMost = 600;
+std::string GetOutputTail(absl::string_view said) {
+  constexpr size_t kMaxBytes = 600;
   said = absl::StripAsciiWhitespace(said);
-  const absl::string_view tail = said.substr(said.size() - std::min(said.size(), kMost));
+  const absl::string_view tail = said.substr(said.size() - std::min(said.size(), kMaxBytes));
   const size_t check = said.rfind("Check failed");
   if (check == absl::string_view::npos || check >= said.size() - tail.size()) return std::string(tail);
-  return absl::StrCat(said.substr(check, std::min(said.find('\n', check) - check, kMost)), "\n", tail);
+  return absl::StrCat(said.substr(check, std::min(said.find('\n', check) - check, kMaxBytes)), "\n", tail);
 }
 
 class PluginRunner : public Runner {
@@ -55,7 +55,7 @@ class PluginRunner : public Runner {
                                              : program.quantized.empty() ? ExportPortableArtifact(*to_send)
                                                                          : ExportQuantized(*to_send, program.quantized);
     if (!code.ok()) {
-      pending_.kind = Outcome::Kind::kNoForm;
+      pending_.kind = Outcome::Kind::kNotExpressible;
       pending_.message = std::string(code.status().message());
       return;
     }
@@ -64,7 +64,7 @@ class PluginRunner : public Runner {
       absl::StatusOr<std::string> text =
           form == Form::kHlo ? SerializeHloModule(*helper) : ExportPortableArtifact(*helper);
       if (!text.ok()) {
-        pending_.kind = Outcome::Kind::kNoForm;
+        pending_.kind = Outcome::Kind::kNotExpressible;
         pending_.message = std::string(text.status().message());
         return;
       }
@@ -82,7 +82,7 @@ class PluginRunner : public Runner {
     if (!WriteMessage(fd_, request)) pending_.kind = Outcome::Kind::kCrashed;
   }
 
-  void Renew() override { Stop(); }
+  void ReplaceProcess() override { Stop(); }
 
   Outcome Receive() override {
     if (!sent_) return std::move(pending_);
@@ -159,7 +159,7 @@ class PluginRunner : public Runner {
       const off_t size = lseek(log_, 0, SEEK_END), from = std::max<off_t>(0, size - 65536);
       std::string said(static_cast<size_t>(size - from), '\0');
       if (pread(log_, said.data(), said.size(), from) > 0) {
-        absl::StrAppend(&how, ": ", LastWords(said));
+        absl::StrAppend(&how, ": ", GetOutputTail(said));
       }
       close(log_);
       log_ = -1;
@@ -189,7 +189,7 @@ class EvaluatorRunner : public Runner {
       std::vector<Overwrite> overwrites;
       const std::vector<Handling> handling = HandlingOf(program);
       for (const InputOutputAlias& a : changed->config().input_output_aliases) {
-        if (handling[static_cast<size_t>(a.parameter)].given_away) continue;
+        if (handling[static_cast<size_t>(a.parameter)].donated) continue;
         overwrites.push_back({a.parameter, a.output_index.empty() ? 0 : a.output_index[0]});
       }
       const absl::StatusOr<Judged> read = JudgeSchedule(program, *changed, overwrites);
@@ -220,7 +220,7 @@ class EvaluatorRunner : public Runner {
     const size_t results = outcome_.results.size() / static_cast<size_t>(devices);
     for (const InputOutputAlias& a : changed->config().input_output_aliases) {
       const size_t k = static_cast<size_t>(a.parameter), r = a.output_index.empty() ? 0 : a.output_index[0];
-      if (handling[k].given_away || r >= results) continue;
+      if (handling[k].donated || r >= results) continue;
       if (!(outcome_.results[r] == program.arguments[k])) {
         return Refuse(absl::StrCat("argument ", k, " has changed though it was not given away"));
       }

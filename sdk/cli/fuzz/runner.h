@@ -21,9 +21,9 @@ const char* Text(Form form);
 struct Outcome {
   enum class Kind {
     kResults,
-    kRefused,  // an error of the plugin, at compilation or execution
-    kNoForm,   // the program cannot be expressed in that form
-    kCrashed,  // the process ended
+    kRefused,         // an error of the plugin, at compilation or execution
+    kNotExpressible,  // the program cannot be expressed in that form
+    kCrashed,         // the process ended
     kTimedOut
   } kind = Kind::kResults;
   std::vector<Literal> results;
@@ -39,7 +39,7 @@ class Runner {
   virtual void Send(const FuzzProgram& program, Form form) = 0;
   virtual Outcome Receive() = 0;
   // The next program gets a new process, if programs run in one, so that memory errors of this one do not affect it.
-  virtual void Renew() {}
+  virtual void ReplaceProcess() {}
   Outcome Run(const FuzzProgram& program, Form form) {
     Send(program, form);
     return Receive();

@@ -88,11 +88,11 @@ bool CanBeScheduled(const FuzzProgram& p) {
 }
 
 void MakeSchedule(Random& random, FuzzProgram& p) {
-  struct Held {
+  struct HeldBuffer {
     Shape shape;
     bool there = true;
   };
-  std::vector<Held> buffers;
+  std::vector<HeldBuffer> buffers;
   for (int64_t copy = 0; copy < kArgumentCopies; ++copy) {
     for (const Literal& a : p.arguments) buffers.push_back({a.shape().WithoutLayout()});
   }
@@ -253,7 +253,7 @@ std::vector<std::string> ScheduleText(const FuzzProgram& p) {
 
 // ---- Shrinking.
 
-bool TidyScheduled(FuzzProgram& p) {
+bool RemoveUnusedScheduled(FuzzProgram& p) {
   for (Computation* c : p.module->PostOrder()) {
     c->SortTopologically();
     c->RemoveDead();

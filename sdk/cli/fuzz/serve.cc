@@ -24,7 +24,7 @@ Handling ReadHandling(Reader& from) {
   h.host.tile = from.Numbers();
   h.host.kept = from.Number() != 0;
   h.device_order = from.Numbers();
-  h.given_away = from.Number() != 0;
+  h.donated = from.Number() != 0;
   return h;
 }
 
@@ -100,8 +100,9 @@ absl::StatusOr<bool> SameElements(const host::HostArray& a, const host::HostArra
   return x.shape() == y.shape() && std::memcmp(x.bytes(), y.bytes(), static_cast<size_t>(x.byte_size())) == 0;
 }
 
-absl::StatusOr<host::Buffer> HandOver(const Session& session, const host::HostArray& array, const Handling& handling,
-                                      const host::Device& device, const std::string& format) {
+absl::StatusOr<host::Buffer> TransferToDevice(const Session& session, const host::HostArray& array,
+                                              const Handling& handling, const host::Device& device,
+                                              const std::string& format) {
   int64_t elements = 1;
   for (const int64_t d : array.dims) elements *= d;
   const int64_t size = static_cast<int64_t>(array.data.size());
@@ -121,7 +122,7 @@ absl::StatusOr<host::Buffer> HandOver(const Session& session, const host::HostAr
   }
   // Elements narrower than a byte have no byte strides.
   if (handling.host.minor_to_major.size() == array.dims.size() && elements != 0 && size % elements == 0) {
-    memory = LayOut(array.data, array.dims, size / elements, handling.host);
+    memory = WriteInOrder(array.data, array.dims, size / elements, handling.host);
     view.data = memory.bytes.data();
     view.byte_strides = memory.byte_strides;
   }
@@ -147,7 +148,7 @@ absl::Status CheckAgreements(const std::vector<std::vector<host::HostArray>>& in
                              const std::vector<std::vector<int64_t>>& result_orders) {
   for (size_t row = 0; row < arguments.size(); ++row) {
     for (size_t k = 0; k < arguments[row].size(); ++k) {
-      if (handling[k].given_away && !handling[k].host.kept) continue;
+      if (handling[k].donated && !handling[k].host.kept) continue;
       const absl::StatusOr<host::HostArray> now = arguments[row][k].ToHost();
       if (!now.ok()) {
         return absl::InternalError(absl::StrCat(
@@ -193,12 +194,13 @@ absl::StatusOr<std::vector<Literal>> ServeSchedule(const Session& session, const
   if (places.size() != 1) return absl::InternalError("a schedule is of one device");
   host::ExecuteOptions keep;
   for (size_t i = 0; i < handling.size(); ++i) {
-    if (handling[i].given_away && handling[i].host.kept) keep.non_donatable.push_back(static_cast<int64_t>(i));
+    if (handling[i].donated && handling[i].host.kept) keep.non_donatable.push_back(static_cast<int64_t>(i));
   }
   std::vector<host::Buffer> buffers;
   for (int64_t copy = 0; copy < kArgumentCopies; ++copy) {
     for (size_t i = 0; i < inputs.size(); ++i) {
-      ASSIGN_OR_RETURN(host::Buffer buffer, HandOver(session, inputs[i], handling[i], places[0], program.format));
+      ASSIGN_OR_RETURN(host::Buffer buffer,
+                       TransferToDevice(session, inputs[i], handling[i], places[0], program.format));
       buffers.push_back(std::move(buffer));
     }
   }
@@ -303,7 +305,8 @@ absl::StatusOr<std::vector<Literal>> Serve(const Session& session, Reader& reque
     rows.push_back(inputs[number[row]]);
     buffers.emplace_back();
     for (size_t i = 0; i < rows[row].size(); ++i) {
-      ASSIGN_OR_RETURN(host::Buffer buffer, HandOver(session, rows[row][i], handling[i], places[row], program.format));
+      ASSIGN_OR_RETURN(host::Buffer buffer,
+                       TransferToDevice(session, rows[row][i], handling[i], places[row], program.format));
       buffers[row].push_back(std::move(buffer));
     }
     arguments.emplace_back();
@@ -311,7 +314,7 @@ absl::StatusOr<std::vector<Literal>> Serve(const Session& session, Reader& reque
   }
   host::ExecuteOptions run;
   for (size_t i = 0; i < handling.size(); ++i) {
-    if (handling[i].given_away && handling[i].host.kept) run.non_donatable.push_back(static_cast<int64_t>(i));
+    if (handling[i].donated && handling[i].host.kept) run.non_donatable.push_back(static_cast<int64_t>(i));
   }
   absl::StatusOr<host::ExecuteResult> launched = executable.Execute(arguments, run);
   if (!launched.ok()) {

@@ -40,13 +40,13 @@ ShrinkResult Shrink(const FuzzProgram& program, const StillFails& fails, int mos
     better = false;
     for (auto step : {&ShorterSchedule, &SingleOperation, &FewerResults, &EarlierResult, &InPlaceAnywhere,
                       &WithoutStateElement, &WithoutOperation, &ZerosForOperation, &ValuesAsArguments, &PlainHandling,
-                      &SmallerNumbers, &SmallerDimensions, &SimplerArguments, &Unshared}) {
+                      &SmallerNumbers, &SmallerDimensions, &SimplerArguments, &UnshareComputations}) {
       bool helped = true;
       while (helped && result.tried < most_tries) {
         helped = false;
         for (FuzzProgram& candidate : step(result.program)) {
           if (result.tried >= most_tries) break;
-          if (!Tidy(candidate)) continue;
+          if (!RemoveUnused(candidate)) continue;
           ++result.tried;
           if (!fails(candidate)) continue;
           result.program = std::move(candidate);

@@ -36,9 +36,9 @@ int64_t CountOperations(const Module& module);
 // ---- The steps. Each creates the candidates of one kind, the largest changes first.
 using Candidates = std::vector<FuzzProgram>;
 // Removes what is not needed, including unused arguments. Returns false if the program does not verify.
-bool Tidy(FuzzProgram& program);
+bool RemoveUnused(FuzzProgram& program);
 // Does the same for a program with a schedule, but keeps its parameters and results.
-bool TidyScheduled(FuzzProgram& program);
+bool RemoveUnusedScheduled(FuzzProgram& program);
 // Returns the computations that must not be changed: those of reductions and scatters, which must stay associative,
 // those of sorts, which must stay orders, all that these call, and those that are sent with quantized types.
 std::set<const Computation*> CombiningComputations(const FuzzProgram& program);
@@ -51,7 +51,7 @@ Candidates InPlaceAnywhere(const FuzzProgram& program);
 Candidates WithoutStateElement(const FuzzProgram& program);
 Candidates ZerosForOperation(const FuzzProgram& program);
 Candidates SmallerNumbers(const FuzzProgram& program);
-Candidates Unshared(const FuzzProgram& program);
+Candidates UnshareComputations(const FuzzProgram& program);
 Candidates ShorterSchedule(const FuzzProgram& program);
 Candidates PlainHandling(const FuzzProgram& program);
 Candidates SmallerDimensions(const FuzzProgram& program);

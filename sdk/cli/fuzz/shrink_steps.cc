@@ -155,8 +155,8 @@ void FitConfig(const FuzzProgram& p, const std::vector<int64_t>& removed) {
   if (!(config.result_layout == result)) config.result_layout = Shape();
 }
 
-bool Tidy(FuzzProgram& p) {
-  if (!p.schedule.empty()) return TidyScheduled(p);
+bool RemoveUnused(FuzzProgram& p) {
+  if (!p.schedule.empty()) return RemoveUnusedScheduled(p);
   Computation* entry = p.module->entry();
   entry->SortTopologically();
   for (Computation* c : p.module->PostOrder()) c->RemoveDead();

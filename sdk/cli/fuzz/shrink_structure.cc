@@ -141,7 +141,7 @@ Candidates WithoutStateElement(const FuzzProgram& p) {
   return all;
 }
 
-Candidates Unshared(const FuzzProgram& p) {
+Candidates UnshareComputations(const FuzzProgram& p) {
   Candidates all;
   std::set<const Computation*> called;
   ForEachInstruction(p, [&](const Position& position, const Instruction& i) {

@@ -44,7 +44,7 @@ void Write(Writer& to, const Handling& h) {
   to.Numbers(h.host.tile);
   to.Number(h.host.kept);
   to.Numbers(h.device_order);
-  to.Number(h.given_away);
+  to.Number(h.donated);
 }
 
 }  // namespace
@@ -105,8 +105,8 @@ std::vector<Handling> HandlingOf(const FuzzProgram& program) {
       }
     }
   }
-  for (const InputOutputAlias& a : config.input_output_aliases) all[static_cast<size_t>(a.parameter)].given_away = true;
-  for (const BufferDonor& d : config.buffer_donors) all[static_cast<size_t>(d.parameter)].given_away = true;
+  for (const InputOutputAlias& a : config.input_output_aliases) all[static_cast<size_t>(a.parameter)].donated = true;
+  for (const BufferDonor& d : config.buffer_donors) all[static_cast<size_t>(d.parameter)].donated = true;
   return all;
 }
 

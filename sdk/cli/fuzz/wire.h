@@ -102,7 +102,7 @@ Read ReadMessage(int fd, std::string* message, double deadline = -1);
 struct Handling {
   HostOrder host;
   std::vector<int64_t> device_order;  // minor to major, as the program requests; empty: no request
-  bool given_away = false;            // donated
+  bool donated = false;               // whether the argument is donated
 };
 
 std::vector<Handling> HandlingOf(const FuzzProgram& program);

@@ -95,14 +95,14 @@ Recorder::Recorder(std::string path, Data data, SessionWriter::Settings settings
 absl::Status Recorder::Open() {
   // Another copy of the library in this process, or a process that the host started with its own environment, writes a
   // file of its own.
-  constexpr int kMostFiles = 1000;
+  constexpr int kMaxFiles = 1000;
   const std::string name = path_;
   const size_t slash = name.rfind('/'), dot = name.rfind('.');
   const size_t end = dot == std::string::npos || (slash != std::string::npos && dot < slash) ? name.size() : dot;
   for (int n = 1;; ++n) {
     if (n > 1) path_ = absl::StrCat(name.substr(0, end), ".", n, name.substr(end));
     absl::StatusOr<std::unique_ptr<SessionWriter>> writer = SessionWriter::Create(path_, settings_);
-    if (absl::IsAlreadyExists(writer.status()) && n < kMostFiles) continue;
+    if (absl::IsAlreadyExists(writer.status()) && n < kMaxFiles) continue;
     BP_RETURN_IF_ERROR(writer.status());
     writer_ = *std::move(writer);
     return absl::OkStatus();
@@ -346,7 +346,7 @@ void Recorder::AddInput(const void* data, PJRT_Buffer_Type type, absl::Span<cons
 
 // ---- Queries of the target. If it does not answer, the property stays unknown.
 
-void Recorder::LearnClient(PJRT_Client* client, Operation& op) {
+void Recorder::RecordClient(PJRT_Client* client, Operation& op) {
   if (plugin_ == nullptr) return;
   if (auto attributes = plugin_->Attributes(); attributes.ok()) op.attributes = *std::move(attributes);
   BP_PJRT_ARGS(*plugin_, platform, PJRT_Client_PlatformName);
@@ -396,7 +396,7 @@ void Recorder::LearnClient(PJRT_Client* client, Operation& op) {
   }
 }
 
-void Recorder::LearnExecutable(PJRT_LoadedExecutable* loaded, Operation& op) {
+void Recorder::RecordExecutable(PJRT_LoadedExecutable* loaded, Operation& op) {
   Executable facts;
   facts.id = NewId();
   op.makes = {facts.id};

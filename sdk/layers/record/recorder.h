@@ -116,7 +116,6 @@ class Recorder final : public layers::Layer {
   void AfterEvent(layers::Call& call);
   // The host is about to learn that the event is ready, with this error.
   void Observe(const EventPtr& event, const PJRT_Error* error, WaitKind kind);
-  void Obstacle(layers::Call& call, const std::string& what);
 
   void Write(Operation& op, layers::Ticks start, layers::Ticks end);
   uint64_t NewId() { return next_id_.fetch_add(1, std::memory_order_relaxed); }
@@ -151,8 +150,8 @@ class Recorder final : public layers::Layer {
   uint64_t MakeBuffer(PJRT_Buffer* buffer);
   uint64_t MakeEvent(PJRT_Event* event, std::optional<Read> read = std::nullopt);
 
-  void LearnClient(PJRT_Client* client, Operation& op);
-  void LearnExecutable(PJRT_LoadedExecutable* loaded, Operation& op);
+  void RecordClient(PJRT_Client* client, Operation& op);
+  void RecordExecutable(PJRT_LoadedExecutable* loaded, Operation& op);
   std::optional<std::pair<PJRT_Buffer_Type, std::vector<int64_t>>> ShapeOf(PJRT_Buffer* buffer);
   std::optional<host::BufferLayout> LayoutOf(PJRT_Buffer* buffer);
   bool OnCpu(PJRT_Buffer* buffer);

@@ -43,7 +43,7 @@ void Recorder::End(PJRT_Client_Create_Args& args, Pending& call) {
   const uint64_t id = NewId();
   call.op.makes = {id};
   Put(clients_, args.client, id);
-  LearnClient(args.client, call.op);
+  RecordClient(args.client, call.op);
 }
 
 bool Recorder::Begin(PJRT_Client_Destroy_Args& args, Pending& call) {
@@ -64,7 +64,7 @@ bool Recorder::Begin(PJRT_Client_Compile_Args& args, Pending& call) {
                    writer_->AddBlob(absl::string_view(args.compile_options, args.compile_options_size))};
   return true;
 }
-void Recorder::End(PJRT_Client_Compile_Args& args, Pending& call) { LearnExecutable(args.executable, call.op); }
+void Recorder::End(PJRT_Client_Compile_Args& args, Pending& call) { RecordExecutable(args.executable, call.op); }
 
 bool Recorder::Begin(PJRT_Compile_Args& args, Pending& call) {
   call.op.kind = Kind::kCompileAhead;
@@ -86,7 +86,7 @@ bool Recorder::Begin(PJRT_Client_Load_Args& args, Pending& call) {
   call.op.blobs = {writer_->AddBlob(absl::string_view(args.compile_options, args.compile_options_size))};
   return true;
 }
-void Recorder::End(PJRT_Client_Load_Args& args, Pending& call) { LearnExecutable(args.loaded_executable, call.op); }
+void Recorder::End(PJRT_Client_Load_Args& args, Pending& call) { RecordExecutable(args.loaded_executable, call.op); }
 
 bool Recorder::Begin(PJRT_Executable_Serialize_Args& args, Pending& call) {
   call.op.kind = Kind::kSerialize;
@@ -109,7 +109,7 @@ bool Recorder::Begin(PJRT_Executable_DeserializeAndLoad_Args& args, Pending& cal
   return true;
 }
 void Recorder::End(PJRT_Executable_DeserializeAndLoad_Args& args, Pending& call) {
-  LearnExecutable(args.loaded_executable, call.op);
+  RecordExecutable(args.loaded_executable, call.op);
 }
 
 bool Recorder::Begin(PJRT_Executable_Destroy_Args& args, Pending& call) {

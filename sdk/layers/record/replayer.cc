@@ -93,7 +93,7 @@ absl::Status Replayer::Do(const Operation& op, Outcome& out) {
       if (op.code != 0) return Skip("it was compiled without a client, and failed; not done again");
       BP_ASSIGN_OR_RETURN(std::string code, Blob(op, 0));
       BP_ASSIGN_OR_RETURN(std::string options, Blob(op, 1));
-      Make(op, 0, Ahead{{op.text, std::move(code)}, std::move(options)});
+      Make(op, 0, CompiledAhead{{op.text, std::move(code)}, std::move(options)});
       return absl::OkStatus();
     }
     case Kind::kLoad:
@@ -202,7 +202,7 @@ Replayer::Event Replayer::WrapEvent(const std::shared_ptr<host::Client>& client,
   return {std::make_shared<host::Event>(plugin_, client->keep(), raw), nullptr, nullptr};
 }
 
-void Replayer::KeepUntil(const Event& event, Memory memory) {
+void Replayer::KeepAliveUntil(const Event& event, Memory memory) {
   if (!event.event->OnReady([memory](absl::Status) {}).ok()) event.event->Await().IgnoreError();
 }
 
@@ -297,7 +297,7 @@ absl::Status Replayer::DoCompile(const Operation& op, Outcome& out) {
 
 absl::Status Replayer::DoLoad(const Operation& op, Outcome& out) {
   BP_ASSIGN_OR_RETURN(Client* const client, ClientOf(op));
-  BP_ASSIGN_OR_RETURN(Ahead* const ahead, Use<Ahead>(op, 1));
+  BP_ASSIGN_OR_RETURN(CompiledAhead* const ahead, Use<CompiledAhead>(op, 1));
   BP_ASSIGN_OR_RETURN(std::string bytes, Blob(op, 0));
   BP_ASSIGN_OR_RETURN(const std::string options, OptionsFor(*client, bytes.empty() ? ahead->options : bytes));
   Stopwatch watch(out);
@@ -308,7 +308,7 @@ absl::Status Replayer::DoLoad(const Operation& op, Outcome& out) {
 
 absl::Status Replayer::DoSerialize(const Operation& op, Outcome& out) {
   if (op.uses.empty() || objects_.count(op.uses[0]) == 0) return Skip("its executable was not made");
-  if (std::get_if<Ahead>(&objects_[op.uses[0]]) != nullptr)
+  if (std::get_if<CompiledAhead>(&objects_[op.uses[0]]) != nullptr)
     return Skip("executables compiled without a client are compiled when they are loaded");
   BP_ASSIGN_OR_RETURN(Loaded* const loaded, Use<Loaded>(op, 0));
   Stopwatch watch(out);

@@ -86,7 +86,7 @@ class Replayer {
     std::shared_ptr<host::Buffer> buffer;  // the buffer whose contents it is about
     bool in_place = false;                 // ready when the plugin does not use memory of the host any more
   };
-  struct Ahead {
+  struct CompiledAhead {
     host::Program program;
     std::string options;
   };
@@ -94,7 +94,7 @@ class Replayer {
   using Loaded = std::shared_ptr<host::LoadedExecutable>;
   using Transfer = std::shared_ptr<host::AsyncTransfer>;
   using Promise = std::function<absl::Status(absl::StatusOr<const host::Buffer*>)>;
-  using Object = std::variant<std::monostate, Client, Loaded, Ahead, Buffer, Event, Transfer, Promise>;
+  using Object = std::variant<std::monostate, Client, Loaded, CompiledAhead, Buffer, Event, Transfer, Promise>;
 
   absl::Status Do(const Operation& op, Outcome& out);
   absl::Status DoClient(const Operation& op, Outcome& out);
@@ -132,7 +132,7 @@ class Replayer {
   absl::StatusOr<host::HostArray> Read(const host::Buffer& buffer);
   void BreakLatePromises(const host::Event& event);
   // Keeps `memory` until the event is ready.
-  static void KeepUntil(const Event& event, Memory memory);
+  static void KeepAliveUntil(const Event& event, Memory memory);
 
   const SessionReader& session_;
   const host::Plugin& plugin_;

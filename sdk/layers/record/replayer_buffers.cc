@@ -83,7 +83,7 @@ absl::Status Replayer::DoFromHost(const Operation& op, Outcome& out) {
     // The plugin must not read the memory any more; if it does, it sees other data.
     std::memset(memory->data, 0xa5, memory->size);
   } else {
-    KeepUntil(done, std::move(memory));
+    KeepAliveUntil(done, std::move(memory));
     done.in_place = semantics != PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes;
   }
   if (options_.wait_for_results) {
@@ -309,7 +309,7 @@ absl::Status Replayer::DoRead(const Operation& op, Outcome& out) {
   }
   // The plugin writes to the memory whatever happens to the event: in a damaged session another object may get its
   // number.
-  KeepUntil(event, read->memory);
+  KeepAliveUntil(event, read->memory);
   event.read = std::move(read);
   if (op.code != 0) {
     // The read failed in the session but not now, so no operation refers to its event.

@@ -240,7 +240,8 @@ void Use(const std::string& path, int* opened, int* refused) {
     if (!op.ok()) continue;
     for (const BlobRef& blob : op->blobs) (*reader)->ReadBlob(blob, uint64_t{1} << 26).IgnoreError();
   }
-  if (const auto links = LinksOf(**reader); links.ok() && !links->empty()) NeededFor(*links, links->size() - 1);
+  if (const auto links = LinksOf(**reader); links.ok() && !links->empty())
+    CollectDependencies(*links, links->size() - 1);
 }
 
 TEST(SessionFileTest, ThousandRandomMutations) {
@@ -385,12 +386,12 @@ TEST(SliceTest, WhatATargetNeeds) {
                                    {10, Kind::kExecute, {2, 7, 10}, {11}},
                                    {11, Kind::kRead, {11}, {12}},
                                    {12, Kind::kWait, {12}, {}}};
-  EXPECT_EQ(NeededFor(links, 4), (Selection{0, 1, 2, 4}));
-  EXPECT_EQ(NeededFor(links, 11), (Selection{0, 1, 2, 4, 6, 7, 8, 9, 10, 11}));
+  EXPECT_EQ(CollectDependencies(links, 4), (Selection{0, 1, 2, 4}));
+  EXPECT_EQ(CollectDependencies(links, 11), (Selection{0, 1, 2, 4, 6, 7, 8, 9, 10, 11}));
   Selection all;
   for (size_t i = 0; i < links.size(); ++i) all.insert(i);
-  EXPECT_EQ(Without(links, all, {4}), (Selection{0, 1, 2, 3, 5, 6, 7, 8}));
-  EXPECT_EQ(Without(links, all, {0}), Selection{});
+  EXPECT_EQ(RemoveOperations(links, all, {4}), (Selection{0, 1, 2, 3, 5, 6, 7, 8}));
+  EXPECT_EQ(RemoveOperations(links, all, {0}), Selection{});
 }
 
 TEST(DevicesTest, OfCompileOptionsAreChanged) {

@@ -11,12 +11,12 @@ namespace backplane::record {
 namespace {
 
 // Whether the operation changes the contents of its first object after that was created.
-bool Contributes(Kind kind) {
+bool ChangesContents(Kind kind) {
   return kind == Kind::kTransferData || kind == Kind::kTransferLiteral || kind == Kind::kTransferError ||
          kind == Kind::kTransferMetadata || kind == Kind::kFulfillAlias || kind == Kind::kDonationReady;
 }
 
-bool MakesProgram(Kind kind) {
+bool CreatesProgram(Kind kind) {
   return kind == Kind::kCompile || kind == Kind::kCompileAhead || kind == Kind::kLoad || kind == Kind::kDeserialize;
 }
 
@@ -43,12 +43,12 @@ absl::StatusOr<std::vector<Link>> LinksOf(const SessionReader& session) {
   return links;
 }
 
-Selection NeededFor(const std::vector<Link>& links, size_t target) {
+Selection CollectDependencies(const std::vector<Link>& links, size_t target) {
   absl::flat_hash_map<uint64_t, size_t> maker;
   absl::flat_hash_map<uint64_t, std::vector<size_t>> contributors;
   for (size_t i = 0; i <= target && i < links.size(); ++i) {
     for (uint64_t id : links[i].makes) maker[id] = i;
-    if (Contributes(links[i].kind) && !links[i].uses.empty()) contributors[links[i].uses[0]].push_back(i);
+    if (ChangesContents(links[i].kind) && !links[i].uses.empty()) contributors[links[i].uses[0]].push_back(i);
   }
   Selection needed;
   std::vector<size_t> work = {target};
@@ -65,7 +65,7 @@ Selection NeededFor(const std::vector<Link>& links, size_t target) {
   return needed;
 }
 
-Selection Without(const std::vector<Link>& links, const Selection& keep, const Selection& removed) {
+Selection RemoveOperations(const std::vector<Link>& links, const Selection& keep, const Selection& removed) {
   absl::flat_hash_set<uint64_t> gone;
   Selection left;
   for (size_t i : keep) {
@@ -104,7 +104,7 @@ absl::Status WriteSelection(const SessionReader& session, const Selection& keep,
     BP_ASSIGN_OR_RETURN(Operation op, session.At(i));
     if (i >= split) break;
     if (values != nullptr) BP_RETURN_IF_ERROR(host::WithContext(values->Step(op).status, absl::StrCat(op.number)));
-    if (op.kind == Kind::kClient || MakesProgram(op.kind)) before.push_back(std::move(op));
+    if (op.kind == Kind::kClient || CreatesProgram(op.kind)) before.push_back(std::move(op));
   }
   // Removes programs that no operation after the split runs. Backwards, because a loaded program needs the one that it
   // came from.

@@ -24,9 +24,9 @@ using Selection = std::set<size_t>;
 
 // Returns `target` and all operations that it needs: those that created what it uses, and those that filled or
 // fulfilled it.
-Selection NeededFor(const std::vector<Link>& links, size_t target);
+Selection CollectDependencies(const std::vector<Link>& links, size_t target);
 // Returns `keep` without `removed`, and without operations that need an object which only a removed operation creates.
-Selection Without(const std::vector<Link>& links, const Selection& keep, const Selection& removed);
+Selection RemoveOperations(const std::vector<Link>& links, const Selection& keep, const Selection& removed);
 
 // Writes the operations of `keep` to a new file, with their blobs and their old numbers.
 //   `values`, if not null, repeats each operation. The data that it reads replaces the data that the session read.

@@ -49,7 +49,7 @@ class TraceLayer : public Layer {
     std::vector<int16_t> devices;  // of the argument lists
   };
   void Fill(const Call& call, Event* e);
-  void Learn(const Call& call, PJRT_LoadedExecutable* executable, Event* e);
+  void RecordProgram(const Call& call, PJRT_LoadedExecutable* executable, Event* e);
   std::shared_ptr<const Program> ProgramOf(const void* executable);
   void AddSpans(Call& call, const Event& e);
   std::unique_ptr<ReadyWait> Span(Call& call, const Event& e, EventKind kind);
@@ -73,7 +73,7 @@ class TraceLayer : public Layer {
 };
 
 // Queries the name and the devices of a new program from the target, without the layers.
-void TraceLayer::Learn(const Call& call, PJRT_LoadedExecutable* executable, Event* e) {
+void TraceLayer::RecordProgram(const Call& call, PJRT_LoadedExecutable* executable, Event* e) {
   if (executable == nullptr) return;
   auto program = std::make_shared<Program>();
   program->name = e->name = log_->events.Intern(raw::ProgramName(*call.stack, executable));
@@ -99,19 +99,19 @@ void TraceLayer::Fill(const Call& call, Event* e) {
       const auto* a = call.As<PJRT_Client_Compile_Args>();
       if (!Has(a, &PJRT_Client_Compile_Args::executable)) break;
       e->bytes = a->program != nullptr ? a->program->code_size : 0;
-      if (ok) Learn(call, a->executable, e);
+      if (ok) RecordProgram(call, a->executable, e);
       break;
     }
     case Fn::PJRT_Client_Load: {
       const auto* a = call.As<PJRT_Client_Load_Args>();
-      if (ok && Has(a, &PJRT_Client_Load_Args::loaded_executable)) Learn(call, a->loaded_executable, e);
+      if (ok && Has(a, &PJRT_Client_Load_Args::loaded_executable)) RecordProgram(call, a->loaded_executable, e);
       break;
     }
     case Fn::PJRT_Executable_DeserializeAndLoad: {
       const auto* a = call.As<PJRT_Executable_DeserializeAndLoad_Args>();
       if (!Has(a, &PJRT_Executable_DeserializeAndLoad_Args::loaded_executable)) break;
       e->bytes = a->serialized_executable_size;
-      if (ok) Learn(call, a->loaded_executable, e);
+      if (ok) RecordProgram(call, a->loaded_executable, e);
       break;
     }
     case Fn::PJRT_LoadedExecutable_Execute: {
@@ -308,8 +308,8 @@ void TraceLayer::Flush() {
   MutexLock lock(flush_mutex_);
   const TraceHead head{title_, start_ns_, getpid()};
   // An error cannot be reported, because the host is ending; the file is missing then.
-  if (!json_.empty()) WriteWhole(json_, TraceJson(log_->events, head)).IgnoreError();
-  if (!html_.empty()) WriteWhole(html_, TraceHtml(log_->events, head)).IgnoreError();
+  if (!json_.empty()) WriteFileAtomically(json_, TraceJson(log_->events, head)).IgnoreError();
+  if (!html_.empty()) WriteFileAtomically(html_, TraceHtml(log_->events, head)).IgnoreError();
 }
 
 // A host that waits for an event may continue and end before the layer's own callback of that event has run. So the

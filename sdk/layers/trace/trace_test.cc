@@ -115,8 +115,8 @@ TEST_F(TraceTest, WithoutSpansTheLayerCallsNothing) {
 
 TEST_F(TraceTest, AFailedWriteLeavesTheOldFile) {
   std::ofstream(base_ + ".json") << "old";
-  EXPECT_FALSE(WriteWhole("/nowhere/at/all.json", "x").ok());
-  EXPECT_TRUE(WriteWhole(base_ + ".json", "new").ok());
+  EXPECT_FALSE(WriteFileAtomically("/nowhere/at/all.json", "x").ok());
+  EXPECT_TRUE(WriteFileAtomically(base_ + ".json", "new").ok());
   EXPECT_EQ(FileText(base_ + ".json"), "new");
 }
 

@@ -143,7 +143,7 @@ std::string TraceHtml(const EventLog& log, const TraceHead& head) {
   return absl::StrCat(page.substr(0, at), data, page.substr(at + kMark.size()));
 }
 
-absl::Status WriteWhole(const std::string& path, const std::string& contents) {
+absl::Status WriteFileAtomically(const std::string& path, const std::string& contents) {
   auto fail = [&](const char* what) {
     return absl::UnavailableError(absl::StrCat(path, ": ", what, ": ", strerror(errno)));
   };

@@ -23,7 +23,7 @@ std::string TraceHtml(const EventLog& log, const TraceHead& head);
 
 // Replaces the file in one step: a reader sees the old or the new contents. Returns UNAVAILABLE with the system's
 // reason.
-absl::Status WriteWhole(const std::string& path, const std::string& contents);
+absl::Status WriteFileAtomically(const std::string& path, const std::string& contents);
 
 }  // namespace backplane::layers
 

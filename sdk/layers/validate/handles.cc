@@ -4,7 +4,7 @@
 
 namespace backplane::layers {
 
-Handles::Slot* Handles::Look(const Shard& shard, uint64_t hash, Object type, const void* handle) {
+Handles::Slot* Handles::FindSlot(const Shard& shard, uint64_t hash, Object type, const void* handle) {
   Slot* slots = shard.slots.load(std::memory_order_relaxed);
   if (slots == nullptr) return nullptr;
   const uint32_t mask = shard.mask.load(std::memory_order_relaxed);
@@ -19,7 +19,7 @@ void Handles::Move(Shard& shard) {
   const std::unique_ptr<Slot[]> old = std::move(shard.memory);
   const size_t old_size = old == nullptr ? 0 : shard.mask.load(std::memory_order_relaxed) + size_t{1};
   auto keep = [&](const Slot& s) {
-    return s.address != nullptr && (s.handle.alive || shard.deaths - s.died_at <= kMostDead);
+    return s.address != nullptr && (s.handle.alive || shard.destructions - s.destruction_number <= kMaxDestroyed);
   };
   const auto kept = static_cast<size_t>(std::count_if(old.get(), old.get() + old_size, keep));
   size_t size = 64;
@@ -37,8 +37,8 @@ void Handles::Move(Shard& shard) {
   shard.mask.store(mask, std::memory_order_relaxed);
 }
 
-Handles::Slot& Handles::Enter(Shard& shard, uint64_t hash, Object type, const void* handle) {
-  if (Slot* found = Look(shard, hash, type, handle)) return *found;
+Handles::Slot& Handles::FindOrInsertSlot(Shard& shard, uint64_t hash, Object type, const void* handle) {
+  if (Slot* found = FindSlot(shard, hash, type, handle)) return *found;
   if (shard.memory == nullptr || 2 * (shard.filled + size_t{1}) > shard.mask.load(std::memory_order_relaxed)) {
     Move(shard);
   }
@@ -52,44 +52,44 @@ Handles::Slot& Handles::Enter(Shard& shard, uint64_t hash, Object type, const vo
   return slot;
 }
 
-void Handles::Die(Shard& shard, Slot& slot, Fn fn, uint32_t stack) {
+void Handles::MarkDestroyed(Shard& shard, Slot& slot, Fn fn, uint32_t stack) {
   slot.handle.alive = false;
-  slot.handle.died = stack;
-  slot.handle.died_fn = fn;
-  slot.died_at = ++shard.deaths;
+  slot.handle.destroyed = stack;
+  slot.handle.destroyed_by = fn;
+  slot.destruction_number = ++shard.destructions;
 }
 
-void Handles::Give(Object type, const void* handle, Fn fn, uint32_t stack, const void* client, Program* program) {
+void Handles::AddOwned(Object type, const void* handle, Fn fn, uint32_t stack, const void* client, Program* program) {
   if (handle == nullptr) return;
   const uint64_t hash = HashOf(type, handle);
   Shard& shard = ShardOf(hash);
   std::lock_guard<SpinLock> lock(shard.mutex);
-  Handle& h = Enter(shard, hash, type, handle).handle;
-  if (h.born_fn != Fn::kCount && h.alive && h.owned) {
+  Handle& h = FindOrInsertSlot(shard, hash, type, handle).handle;
+  if (h.created_by != Fn::kCount && h.alive && h.owned) {
     ++h.owners;
     return;
   }
   h = Handle{};
   h.owned = true;
-  h.born = stack;
-  h.born_fn = fn;
+  h.created = stack;
+  h.created_by = fn;
   h.client = client;
   h.program = program;
 }
 
-void Handles::Lend(Object type, const void* handle, Fn fn, const void* client) {
+void Handles::AddBorrowed(Object type, const void* handle, Fn fn, const void* client) {
   if (handle == nullptr) return;
   const uint64_t hash = HashOf(type, handle);
   Shard& shard = ShardOf(hash);
   std::lock_guard<SpinLock> lock(shard.mutex);
-  Handle& h = Enter(shard, hash, type, handle).handle;
-  if (h.born_fn != Fn::kCount && h.alive) {
+  Handle& h = FindOrInsertSlot(shard, hash, type, handle).handle;
+  if (h.created_by != Fn::kCount && h.alive) {
     // The object that lent it before may have ended unseen, and another client's may live at its address now.
     if (!h.owned && h.client != client) h.client = client;
     return;
   }
   h = Handle{};
-  h.born_fn = fn;
+  h.created_by = fn;
   h.client = client;
 }
 
@@ -97,7 +97,7 @@ std::optional<Handle> Handles::Find(Object type, const void* handle) const {
   const uint64_t hash = HashOf(type, handle);
   const Shard& shard = ShardOf(hash);
   std::lock_guard<SpinLock> lock(shard.mutex);
-  const Slot* slot = Look(shard, hash, type, handle);
+  const Slot* slot = FindSlot(shard, hash, type, handle);
   if (slot == nullptr) return std::nullopt;
   return slot->handle;
 }
@@ -106,7 +106,7 @@ Handles::State Handles::StateOf(Object type, const void* handle) const {
   const uint64_t hash = HashOf(type, handle);
   const Shard& shard = ShardOf(hash);
   std::lock_guard<SpinLock> lock(shard.mutex);
-  const Slot* slot = Look(shard, hash, type, handle);
+  const Slot* slot = FindSlot(shard, hash, type, handle);
   return slot == nullptr ? State{} : StateIn(*slot);
 }
 
@@ -115,24 +115,24 @@ Handles::State Handles::StateIn(const Slot& slot) {
   return {h.alive && !h.deleted, h.uncertain, h.used, h.client, h.program};
 }
 
-Handles::State Handles::Use(Object type, const void* handle, uint32_t stack, bool may_take) {
+Handles::State Handles::Use(Object type, const void* handle, uint32_t stack, bool may_consume) {
   const uint64_t hash = HashOf(type, handle);
   Shard& shard = ShardOf(hash);
   std::lock_guard<SpinLock> lock(shard.mutex);
-  Slot* slot = Look(shard, hash, type, handle);
+  Slot* slot = FindSlot(shard, hash, type, handle);
   if (slot == nullptr) return {};
   const State state = StateIn(*slot);
   // Not written if unchanged, so that the cache line stays clean.
   if (state.used != stack) slot->handle.used = stack;
-  if (may_take && !state.uncertain) slot->handle.uncertain = true;
+  if (may_consume && !state.uncertain) slot->handle.uncertain = true;
   return state;
 }
 
-void Handles::SetDoubtful(Object type, const void* handle, bool uncertain) {
+void Handles::SetUncertain(Object type, const void* handle, bool uncertain) {
   const uint64_t hash = HashOf(type, handle);
   Shard& shard = ShardOf(hash);
   std::lock_guard<SpinLock> lock(shard.mutex);
-  if (Slot* slot = Look(shard, hash, type, handle)) slot->handle.uncertain = uncertain;
+  if (Slot* slot = FindSlot(shard, hash, type, handle)) slot->handle.uncertain = uncertain;
 }
 
 void Handles::Prefetch(Object type, const void* handle) const {
@@ -147,7 +147,7 @@ Handles::Destroyed Handles::BeginDestroy(Object type, const void* handle, Fn fn,
   const uint64_t hash = HashOf(type, handle);
   Shard& shard = ShardOf(hash);
   std::lock_guard<SpinLock> lock(shard.mutex);
-  Slot* slot = Look(shard, hash, type, handle);
+  Slot* slot = FindSlot(shard, hash, type, handle);
   if (slot == nullptr) return Destroyed::kUnknown;
   Handle& h = slot->handle;
   *was = h;
@@ -155,20 +155,20 @@ Handles::Destroyed Handles::BeginDestroy(Object type, const void* handle, Fn fn,
   if (!h.owned) return Destroyed::kNotOwned;
   if (h.owners > 1) {
     --h.owners;
-    return Destroyed::kFine;
+    return Destroyed::kOk;
   }
-  Die(shard, *slot, fn, stack);
-  return Destroyed::kFine;
+  MarkDestroyed(shard, *slot, fn, stack);
+  return Destroyed::kOk;
 }
 
 void Handles::UndoDestroy(Object type, const void* handle, const Handle& was) {
   const uint64_t hash = HashOf(type, handle);
   Shard& shard = ShardOf(hash);
   std::lock_guard<SpinLock> lock(shard.mutex);
-  Slot* slot = Look(shard, hash, type, handle);
+  Slot* slot = FindSlot(shard, hash, type, handle);
   if (slot == nullptr) return;
   if (slot->handle.alive) {
-    if (slot->handle.born == was.born) ++slot->handle.owners;
+    if (slot->handle.created == was.created) ++slot->handle.owners;
     return;
   }
   slot->handle = was;
@@ -178,14 +178,14 @@ void Handles::MarkDeleted(Object type, const void* handle) {
   const uint64_t hash = HashOf(type, handle);
   Shard& shard = ShardOf(hash);
   std::lock_guard<SpinLock> lock(shard.mutex);
-  if (Slot* slot = Look(shard, hash, type, handle)) slot->handle.deleted = true;
+  if (Slot* slot = FindSlot(shard, hash, type, handle)) slot->handle.deleted = true;
 }
 
-void Handles::MarkTold(Object type, const void* handle) {
+void Handles::MarkReported(Object type, const void* handle) {
   const uint64_t hash = HashOf(type, handle);
   Shard& shard = ShardOf(hash);
   std::lock_guard<SpinLock> lock(shard.mutex);
-  if (Slot* slot = Look(shard, hash, type, handle)) slot->handle.reported = true;
+  if (Slot* slot = FindSlot(shard, hash, type, handle)) slot->handle.reported = true;
 }
 
 void Handles::EndClient(const void* client, Fn fn, uint32_t stack) {
@@ -195,7 +195,7 @@ void Handles::EndClient(const void* client, Fn fn, uint32_t stack) {
     for (size_t i = 0; shard.memory != nullptr && i <= shard.mask.load(std::memory_order_relaxed); ++i) {
       Slot& s = shard.memory[i];
       if (s.address != nullptr && s.handle.client == client && !s.handle.owned && s.handle.alive) {
-        Die(shard, s, fn, stack);
+        MarkDestroyed(shard, s, fn, stack);
       }
     }
   }

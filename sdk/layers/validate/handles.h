@@ -18,13 +18,13 @@ class Program;
 
 struct Handle {
   bool alive = true;
-  bool owned = false;                     // by the host, which must destroy it
-  bool deleted = false;                   // by PJRT_Buffer_Delete or PJRT_LoadedExecutable_Delete
-  bool reported = false;                  // reported as a finding: it outlived its client
-  bool uncertain = false;                 // a buffer that an execution may have consumed; only the plugin knows
-  uint32_t owners = 1;                    // how often it was returned, because a plugin may count references
-  uint32_t born = 0, died = 0, used = 0;  // stacks; `used`: that of the last execution with it as an argument
-  Fn born_fn = Fn::kCount, died_fn = Fn::kCount;
+  bool owned = false;                             // by the host, which must destroy it
+  bool deleted = false;                           // by PJRT_Buffer_Delete or PJRT_LoadedExecutable_Delete
+  bool reported = false;                          // reported as a finding: it outlived its client
+  bool uncertain = false;                         // a buffer that an execution may have consumed; only the plugin knows
+  uint32_t owners = 1;                            // how often it was returned, because a plugin may count references
+  uint32_t created = 0, destroyed = 0, used = 0;  // stacks; `used`: that of the last execution with it as an argument
+  Fn created_by = Fn::kCount, destroyed_by = Fn::kCount;
   const void* client = nullptr;  // null if it has none
   Program* program = nullptr;    // of a loaded executable
 };
@@ -33,9 +33,9 @@ struct Handle {
 class Handles {
  public:
   // The plugin has returned a new object to the host. Forgets a destroyed object at the same address.
-  void Give(Object type, const void* handle, Fn fn, uint32_t stack, const void* client, Program* program = nullptr);
+  void AddOwned(Object type, const void* handle, Fn fn, uint32_t stack, const void* client, Program* program = nullptr);
   // The plugin has returned an object that it owns. The object belongs to the client for which it was returned last.
-  void Lend(Object type, const void* handle, Fn fn, const void* client);
+  void AddBorrowed(Object type, const void* handle, Fn fn, const void* client);
 
   std::optional<Handle> Find(Object type, const void* handle) const;
   // The part of the state that most calls need.
@@ -50,7 +50,7 @@ class Handles {
   // Starts loading the state into the cache, for handles that will be queried together.
   void Prefetch(Object type, const void* handle) const;
 
-  enum class Destroyed { kFine, kUnknown, kTwice, kNotOwned };
+  enum class Destroyed { kOk, kUnknown, kTwice, kNotOwned };
   // The host is about to destroy the object. Called before the plugin, because afterwards another object may have the
   // address. `was` gets the previous state.
   Destroyed BeginDestroy(Object type, const void* handle, Fn fn, uint32_t stack, Handle* was);
@@ -60,9 +60,9 @@ class Handles {
   void MarkDeleted(Object type, const void* handle);
   // Returns the same as StateOf, and records that the handle is an argument of an execution that may consume its
   // contents.
-  State Use(Object type, const void* handle, uint32_t stack, bool may_take);
-  void SetDoubtful(Object type, const void* handle, bool uncertain);
-  void MarkTold(Object type, const void* handle);
+  State Use(Object type, const void* handle, uint32_t stack, bool may_consume);
+  void SetUncertain(Object type, const void* handle, bool uncertain);
+  void MarkReported(Object type, const void* handle);
   // Destroys the objects that the client owns.
   void EndClient(const void* client, Fn fn, uint32_t stack);
 
@@ -75,21 +75,21 @@ class Handles {
   struct alignas(64) Slot {
     const void* address = nullptr;  // null: an empty slot
     Handle handle;
-    uint32_t died_at = 0;  // Shard::deaths
+    uint32_t destruction_number = 0;  // Shard::destructions
     Object type = Object::None;
   };
   static_assert(sizeof(Slot) == 64);
   static constexpr size_t kShards = 16;
   // For each shard. Older destroyed objects are forgotten when their slots are needed: a host that uses a destroyed
   // object usually does so soon.
-  static constexpr uint32_t kMostDead = 1024;
+  static constexpr uint32_t kMaxDestroyed = 1024;
   // Open addressing, at most half full. Entries are never removed; dead ones are dropped when the shard grows.
   struct alignas(64) Shard {
     mutable SpinLock mutex;
     std::atomic<Slot*> slots{nullptr};  // atomic for Prefetch only, as is mask
     std::atomic<uint32_t> mask{0};      // the number of slots minus one
     uint32_t filled = 0;
-    uint32_t deaths = 0;
+    uint32_t destructions = 0;
     std::unique_ptr<Slot[]> memory;
   };
   static_assert(sizeof(Shard) == 64);
@@ -101,10 +101,10 @@ class Handles {
   const Shard& ShardOf(uint64_t hash) const { return shards_[hash >> 60]; }
   static uint32_t FirstOf(uint64_t hash, uint32_t mask) { return static_cast<uint32_t>(hash >> 28) & mask; }
   // The shard must be locked. Returns null if there is no entry.
-  static Slot* Look(const Shard& shard, uint64_t hash, Object type, const void* handle);
-  static Slot& Enter(Shard& shard, uint64_t hash, Object type, const void* handle);
+  static Slot* FindSlot(const Shard& shard, uint64_t hash, Object type, const void* handle);
+  static Slot& FindOrInsertSlot(Shard& shard, uint64_t hash, Object type, const void* handle);
   static void Move(Shard& shard);
-  static void Die(Shard& shard, Slot& slot, Fn fn, uint32_t stack);
+  static void MarkDestroyed(Shard& shard, Slot& slot, Fn fn, uint32_t stack);
   static State StateIn(const Slot& slot);
   Shard shards_[kShards];
 };

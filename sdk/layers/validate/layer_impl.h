@@ -60,7 +60,7 @@ struct ValidateState {
   // Returns the entries for which `late` is true and that have not been reported, in the order in which they were
   // added, and marks them as reported.
   template <typename Late>
-  std::vector<Pending> TakeLate(Late late) {
+  std::vector<Pending> TakeOverdue(Late late) {
     std::vector<Pending> found;
     std::lock_guard<SpinLock> lock(pending_lock);
     for (Pending* p = pending.after; p != &pending; p = p->after) {
@@ -115,11 +115,11 @@ class ValidateLayer : public Layer {
   // Reports a buffer that has no contents according to the target; returns false then.
   bool CheckContents(Call& call, const Argument& a, const void* handle, const Handles::State& state);
   bool CheckExecute(Call& call, const void** client);
-  void LearnTaking(Call& call);
+  void RecordConsumedArguments(Call& call);
   void MarkArgumentsUncertain(Call& call);
   void MarkBuffersUncertain(Call& call);
-  void TellNoContents(Call& call, const Argument& a, const void* handle, const Handle& h);
-  bool TellDead(Call& call, Object type, const void* handle, const char* member, const Handle& h);
+  void ReportNoContents(Call& call, const Argument& a, const void* handle, const Handle& h);
+  bool ReportDestroyed(Call& call, Object type, const void* handle, const char* member, const Handle& h);
   void CheckSizes(const Call& call);
   void FillWithPattern(Call& call);
   void CheckWritten(const Call& call, size_t copy);
@@ -129,7 +129,7 @@ class ValidateLayer : public Layer {
   void TakeError(Call& call);
   void FollowCallback(Call& call, const void* client);
   void CheckClientDestroy(Call& call, const void* client);
-  void ClientGone(Call& call, const void* client);
+  void OnClientDestroyed(Call& call, const void* client);
 
   void Add(const Call& call, const char* kind, std::string key, std::string message,
            std::vector<std::pair<std::string, uint32_t>> others = {});
@@ -154,7 +154,7 @@ class ValidateLayer : public Layer {
     std::atomic<uint16_t> fine_size{0};  // a size of args that has been found valid
     uint8_t ins : 4 = 0;                 // number of `fields` that are passed in
     bool needs_contents : 1 = false;     // of the buffers that are passed in
-    bool may_take : 1 = false;           // whether the call may consume these contents
+    bool may_consume : 1 = false;        // whether the call may consume these contents
     bool sets_fields : 1 = false;        // whether the plugin must write fields
     bool only_fields : 1 = false;        // whether `fields` are all that is returned
   };
@@ -174,7 +174,7 @@ std::string HandleText(Object type, const void* handle);
 // Returns the word at this offset.
 const void* ReadHandle(const void* args, size_t offset);
 // Asks the target.
-bool TargetSaysDeleted(Stack& stack, PJRT_Buffer* buffer);
+bool IsDeletedOnTarget(Stack& stack, PJRT_Buffer* buffer);
 
 }  // namespace backplane::layers
 

@@ -17,7 +17,7 @@ void ValidateLayer::FollowCallback(Call& call, const void* client) {
       if (error == nullptr) return error;
       // The callback owns the error, like a caller.
       if (layers->minor_version() >= 107) error = WrapError(*layers, error);
-      state->handles.Give(Object::Error, error, Fn::PJRT_Event_OnReady, pending.stack, nullptr);
+      state->handles.AddOwned(Object::Error, error, Fn::PJRT_Event_OnReady, pending.stack, nullptr);
       return error;
     }
     void Dropped() override { state->RemovePending(&pending); }
@@ -39,7 +39,7 @@ void ValidateLayer::FollowCallback(Call& call, const void* client) {
 void ValidateLayer::CheckClientDestroy(Call& call, const void* client) {
   struct Group {
     uint64_t count = 0;
-    std::pair<std::string, uint32_t> born;
+    std::pair<std::string, uint32_t> created;
     std::vector<const void*> handles;
   };
   std::map<Object, Group> groups;
@@ -47,22 +47,22 @@ void ValidateLayer::CheckClientDestroy(Call& call, const void* client) {
   state_->handles.ForEachOwned([&](Object type, const void* handle, const Handle& h) {
     if (h.client != client || type == Object::Client || h.reported) return;
     Group& g = groups[type];
-    if (g.count++ == 0) g.born = {absl::StrCat("the first was created by ", InfoOf(h.born_fn).name), h.born};
+    if (g.count++ == 0) g.created = {absl::StrCat("the first was created by ", InfoOf(h.created_by).name), h.created};
     g.handles.push_back(handle);
   });
   for (const auto& [type, g] : groups) {
-    for (const void* handle : g.handles) state_->handles.MarkTold(type, handle);
+    for (const void* handle : g.handles) state_->handles.MarkReported(type, handle);
     Add(call, "client-destroyed-early", ObjectName(type),
         absl::StrCat(HandleText(Object::Client, client), " is destroyed while ", g.count, " of its objects of type ",
                      ObjectName(type), " live"),
-        {g.born});
+        {g.created});
   }
 }
 
-void ValidateLayer::ClientGone(Call& call, const void* client) {
+void ValidateLayer::OnClientDestroyed(Call& call, const void* client) {
   state_->handles.EndClient(client, call.fn, Remember(call));
   const auto of_client = [&](const ValidateState::Pending& p) { return client != nullptr && p.client == client; };
-  for (const ValidateState::Pending& p : state_->TakeLate(of_client)) {
+  for (const ValidateState::Pending& p : state_->TakeOverdue(of_client)) {
     Add(call, "callback-never-called", absl::StrCat(p.stack),
         absl::StrCat("the client is destroyed, which waits for its work, but a callback registered on ",
                      HandleText(Object::Event, p.event), " has not come"),
@@ -80,10 +80,10 @@ void ValidateLayer::End() {
   if (options_.leaks) {
     state_->handles.ForEachOwned([&](Object type, const void* handle, const Handle& h) {
       if (h.reported) return;
-      Group& g = groups[{type, h.born}];
+      Group& g = groups[{type, h.created}];
       if (g.count++ == 0) {
         g.first = handle;
-        g.fn = h.born_fn;
+        g.fn = h.created_by;
       }
     });
   }
@@ -101,7 +101,7 @@ void ValidateLayer::End() {
   const auto missed = [&](const ValidateState::Pending& p) {
     return now - scale.Nanos(p.since) >= options_.patience_ns;
   };
-  for (const ValidateState::Pending& p : state_->TakeLate(missed)) {
+  for (const ValidateState::Pending& p : state_->TakeOverdue(missed)) {
     Finding f;
     f.kind = "callback-never-called";
     f.key = absl::StrCat(p.stack);

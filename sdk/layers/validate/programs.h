@@ -23,23 +23,23 @@ class Program {
   // ones: while the program is being learned, and later at regular intervals, in case its behaviour changes.
   bool Begin() {
     const uint32_t before = executions_.fetch_add(1, std::memory_order_relaxed);
-    return !Learned() || before % kAllAskedOneIn == 0;
+    return !HasLearned() || before % kAllAskedOneIn == 0;
   }
-  bool Learned() const { return watched_.load(std::memory_order_acquire) >= kWatched; }
+  bool HasLearned() const { return observed_.load(std::memory_order_acquire) >= kExecutionsToLearn; }
   // Whether an execution may consume the argument at this index. Valid only after learning.
-  bool MayTake(size_t argument) const {
-    return argument >= num_arguments_ || (takes_[argument / 64] >> argument % 64 & 1) != 0;
+  bool MayConsume(size_t argument) const {
+    return argument >= num_arguments_ || (consumes_[argument / 64] >> argument % 64 & 1) != 0;
   }
-  // An execution has succeeded. `may_take` has a bit for each argument, in words: the argument was consumed, or the
+  // An execution has succeeded. `may_consume` has a bit for each argument, in words: the argument was consumed, or the
   // host declared it non-donatable.
-  void Watched(size_t num_arguments, const std::vector<uint64_t>& may_take);
+  void RecordExecution(size_t num_arguments, const std::vector<uint64_t>& may_consume);
 
  private:
-  static constexpr uint32_t kWatched = 8, kAllAskedOneIn = 64;
-  std::atomic<uint32_t> executions_{0}, watched_{0};
+  static constexpr uint32_t kExecutionsToLearn = 8, kAllAskedOneIn = 64;
+  std::atomic<uint32_t> executions_{0}, observed_{0};
   Mutex mutex_;  // guards the following two until learning ends; then they are constant
   size_t num_arguments_ = 0;
-  std::vector<uint64_t> takes_;
+  std::vector<uint64_t> consumes_;
 };
 
 // All programs, including destroyed ones, so that pointers to them stay valid.

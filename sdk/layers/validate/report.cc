@@ -77,7 +77,7 @@ void Report::Finish(const Stacks& stacks, bool always) {
     one.Set("before", std::move(others));
     list.Push(std::move(one));
   }
-  WriteWhole(json_, host::Json::MakeObject().Set("findings", std::move(list)).Text(2) + "\n").IgnoreError();
+  WriteFileAtomically(json_, host::Json::MakeObject().Set("findings", std::move(list)).Text(2) + "\n").IgnoreError();
 }
 
 }  // namespace backplane::layers

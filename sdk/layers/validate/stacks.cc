@@ -16,7 +16,7 @@
 namespace backplane::layers {
 namespace {
 
-constexpr size_t kMostStacks = size_t{1} << 16;
+constexpr size_t kMaxStackTraces = size_t{1} << 16;
 
 std::string FrameText(void* address) {
   // The address is the return address; the call is before it.
@@ -128,7 +128,7 @@ struct Stacks::ThreadStacks {
   }
 };
 
-Stacks::ThreadStacks& Stacks::MetByThread() {
+Stacks::ThreadStacks& Stacks::GetThreadStacks() {
   thread_local ThreadStacks met;
   return met;
 }
@@ -141,7 +141,7 @@ uint32_t Stacks::Capture(const void* from, int depth) {
 }
 
 uint32_t Stacks::Remember(const void* from, const void* cfa, int depth) {
-  ThreadStacks& met = MetByThread();
+  ThreadStacks& met = GetThreadStacks();
   const size_t set = ThreadStacks::SetOf(from, cfa);
   ThreadStacks::Tags& tags = met.tags[set];
   for (size_t i = 0; cfa != nullptr && i < ThreadStacks::kWays; ++i) {
@@ -190,7 +190,7 @@ uint32_t Stacks::Intern(uint64_t hash, void* const* frames, int count) {
   MutexLock lock(mutex_);
   auto it = by_hash_.find(hash);
   if (it != by_hash_.end()) return it->second;
-  if (stacks_.size() >= kMostStacks) return 0;
+  if (stacks_.size() >= kMaxStackTraces) return 0;
   const auto number = static_cast<uint32_t>(stacks_.size());
   stacks_.emplace_back(frames, frames + count);
   by_hash_.emplace(hash, number);

@@ -37,7 +37,7 @@ class Stacks {
   struct Frames;
   struct KnownStack;
   struct ThreadStacks;
-  static ThreadStacks& MetByThread();
+  static ThreadStacks& GetThreadStacks();
   uint32_t Intern(uint64_t hash, void* const* frames, int count);
 
   const uint32_t serial_;  // identifies this object in the threads' caches

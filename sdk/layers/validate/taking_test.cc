@@ -163,18 +163,18 @@ TEST_F(TakingTest, AProgramThatBeginsToTakeIsFoundInTime) {
 TEST(ProgramTest, WhatTheHostForbadeToTakeMayBeTakenLater) {
   Program program(1);
   int executions = 0;
-  for (; !program.Learned(); ++executions) {
+  for (; !program.HasLearned(); ++executions) {
     EXPECT_TRUE(program.Begin());
-    program.Watched(70, {uint64_t{1} << 3, executions == 2 ? uint64_t{1} << 5 : 0});
+    program.RecordExecution(70, {uint64_t{1} << 3, executions == 2 ? uint64_t{1} << 5 : 0});
     ASSERT_LT(executions, 100);
   }
-  EXPECT_TRUE(program.MayTake(3));
-  EXPECT_TRUE(program.MayTake(69)) << "taken once is enough";
-  EXPECT_FALSE(program.MayTake(4));
-  EXPECT_FALSE(program.MayTake(68));
-  EXPECT_TRUE(program.MayTake(70)) << "more arguments than the program has";
-  program.Watched(70, {~uint64_t{0}, ~uint64_t{0}});
-  EXPECT_FALSE(program.MayTake(4)) << "it stays as it was learned";
+  EXPECT_TRUE(program.MayConsume(3));
+  EXPECT_TRUE(program.MayConsume(69)) << "taken once is enough";
+  EXPECT_FALSE(program.MayConsume(4));
+  EXPECT_FALSE(program.MayConsume(68));
+  EXPECT_TRUE(program.MayConsume(70)) << "more arguments than the program has";
+  program.RecordExecution(70, {~uint64_t{0}, ~uint64_t{0}});
+  EXPECT_FALSE(program.MayConsume(4)) << "it stays as it was learned";
 }
 
 }  // namespace

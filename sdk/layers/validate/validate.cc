@@ -56,7 +56,7 @@ bool NeedsContents(Fn fn) {
 
 // Returns "created by PJRT_Client_Compile" and so on.
 std::pair<std::string, uint32_t> DescribeCreation(const Handle& h) {
-  return {absl::StrCat("created by ", InfoOf(h.born_fn).name), h.born};
+  return {absl::StrCat("created by ", InfoOf(h.created_by).name), h.created};
 }
 
 // Objects that the plugin owns and returns in lists: function, list, count, type.
@@ -84,7 +84,7 @@ bool HasMoreResults(Fn fn) {
 }
 
 // Whether the call may consume the contents of its buffers. Extensions may do anything.
-bool MayTake(Fn fn) {
+bool MayConsume(Fn fn) {
   if (fn == Fn::PJRT_Buffer_DonateWithControlDependency) return true;
   const char* extension = InfoOf(fn).extension;
   return extension != nullptr && absl::string_view(extension) != "PJRT_Layouts_Extension";
@@ -92,7 +92,7 @@ bool MayTake(Fn fn) {
 
 }  // namespace
 
-bool TargetSaysDeleted(Stack& stack, PJRT_Buffer* buffer) {
+bool IsDeletedOnTarget(Stack& stack, PJRT_Buffer* buffer) {
   if (!stack.TargetHas(&PJRT_Api::PJRT_Buffer_IsDeleted)) return false;
   PJRT_Buffer_IsDeleted_Args args{};
   args.struct_size = PJRT_Buffer_IsDeleted_Args_STRUCT_SIZE;
@@ -143,7 +143,7 @@ ValidateLayer::ValidateLayer(const ValidateOptions& options)
     for (size_t i = 0; i < plan.ins; ++i) {
       if (plan.fields[i].object != Object::Buffer || plan.fields[i].direction != Direction::USES) continue;
       plan.needs_contents |= NeedsContents(fn);
-      plan.may_take |= MayTake(fn);
+      plan.may_consume |= MayConsume(fn);
     }
     // Its buffers are in lists.
     plan.needs_contents |= fn == Fn::PJRT_LoadedExecutable_Execute;
@@ -188,17 +188,17 @@ void ValidateLayer::CheckSizes(const Call& call) {
   tell(absl::StrCat("the end of a field, such as ", newest));
 }
 
-bool ValidateLayer::TellDead(Call& call, Object type, const void* handle, const char* member, const Handle& h) {
+bool ValidateLayer::ReportDestroyed(Call& call, Object type, const void* handle, const char* member, const Handle& h) {
   std::vector<std::pair<std::string, uint32_t>> others = {
-      {absl::StrCat("destroyed by ", InfoOf(h.died_fn).name), h.died}};
-  if (h.born_fn != Fn::kCount) others.push_back(DescribeCreation(h));
+      {absl::StrCat("destroyed by ", InfoOf(h.destroyed_by).name), h.destroyed}};
+  if (h.created_by != Fn::kCount) others.push_back(DescribeCreation(h));
   Add(call, "use-after-destroy", absl::StrCat(ObjectName(type), member),
       absl::StrCat(call.name(), ": `", member, "` is ", HandleText(type, handle), ", which has been destroyed"),
       std::move(others));
   return !options_.refuse;
 }
 
-void ValidateLayer::TellNoContents(Call& call, const Argument& a, const void* handle, const Handle& h) {
+void ValidateLayer::ReportNoContents(Call& call, const Argument& a, const void* handle, const Handle& h) {
   std::vector<std::pair<std::string, uint32_t>> others;
   if (!h.deleted && h.used != 0) others.emplace_back("last an argument of PJRT_LoadedExecutable_Execute", h.used);
   others.push_back(DescribeCreation(h));
@@ -229,11 +229,11 @@ bool ValidateLayer::CheckState(Call& call, const Argument& a, const void* handle
 }
 
 bool ValidateLayer::CheckContents(Call& call, const Argument& a, const void* handle, const Handles::State& state) {
-  if (!TargetSaysDeleted(*call.stack, static_cast<PJRT_Buffer*>(const_cast<void*>(handle)))) return true;
+  if (!IsDeletedOnTarget(*call.stack, static_cast<PJRT_Buffer*>(const_cast<void*>(handle)))) return true;
   std::optional<Handle> h = state_->handles.Find(a.object, handle);
   if (!h.has_value()) return false;
   h->used = state.used;  // the execution that is being checked has not consumed the buffer
-  TellNoContents(call, a, handle, *h);
+  ReportNoContents(call, a, handle, *h);
   return false;
 }
 
@@ -246,11 +246,11 @@ bool ValidateLayer::CheckFound(Call& call, const Argument& a, const void* handle
                      ", which this plugin did not hand out"));
     return !options_.refuse;
   }
-  if (!h->alive) return TellDead(call, a.object, handle, a.member, *h);
+  if (!h->alive) return ReportDestroyed(call, a.object, handle, a.member, *h);
   if (*client == nullptr) *client = h->client;
   if (a.object == Object::Buffer && PlanOf(call.fn).needs_contents &&
-      TargetSaysDeleted(*call.stack, static_cast<PJRT_Buffer*>(const_cast<void*>(handle)))) {
-    TellNoContents(call, a, handle, *h);
+      IsDeletedOnTarget(*call.stack, static_cast<PJRT_Buffer*>(const_cast<void*>(handle)))) {
+    ReportNoContents(call, a, handle, *h);
   }
   if (a.object == Object::LoadedExecutable && h->deleted && call.fn != Fn::PJRT_LoadedExecutable_IsDeleted &&
       call.fn != Fn::PJRT_LoadedExecutable_Delete) {
@@ -268,7 +268,7 @@ bool ValidateLayer::CheckDestroy(Call& call, const Argument& a, const void* hand
   Handle was;
   const uint32_t stack = Remember(call);
   switch (state_->handles.BeginDestroy(a.object, handle, call.fn, stack, &was)) {
-    case Handles::Destroyed::kFine:
+    case Handles::Destroyed::kOk:
       *client = a.object == Object::Client ? handle : was.client;
       return true;
     case Handles::Destroyed::kUnknown:
@@ -279,8 +279,8 @@ bool ValidateLayer::CheckDestroy(Call& call, const Argument& a, const void* hand
       return !options_.refuse;
     case Handles::Destroyed::kTwice: {
       std::vector<std::pair<std::string, uint32_t>> others = {
-          {absl::StrCat("destroyed by ", InfoOf(was.died_fn).name), was.died}};
-      if (was.born_fn != Fn::kCount) others.push_back(DescribeCreation(was));
+          {absl::StrCat("destroyed by ", InfoOf(was.destroyed_by).name), was.destroyed}};
+      if (was.created_by != Fn::kCount) others.push_back(DescribeCreation(was));
       Add(call, "double-destroy", ObjectName(a.object),
           absl::StrCat(call.name(), ": ", HandleText(a.object, handle), " has been destroyed already"),
           std::move(others));
@@ -289,7 +289,7 @@ bool ValidateLayer::CheckDestroy(Call& call, const Argument& a, const void* hand
     case Handles::Destroyed::kNotOwned:
       Add(call, "destroy-of-borrowed", ObjectName(a.object),
           absl::StrCat(call.name(), ": ", HandleText(a.object, handle), " belongs to another object, which ",
-                       InfoOf(was.born_fn).name, " showed it of"));
+                       InfoOf(was.created_by).name, " showed it of"));
       return !options_.refuse;
   }
   return true;
@@ -373,7 +373,7 @@ void ValidateLayer::After(Call& call) {
   const bool ok = call.result == nullptr && !refused;
   if (ok && call.memo[1] != 0 && call.reached_target) CheckWritten(call, call.memo[1] - 1);
   if (ok) TakeResults(call, client);
-  if (PlanOf(call.fn).may_take && !refused) MarkBuffersUncertain(call);
+  if (PlanOf(call.fn).may_consume && !refused) MarkBuffersUncertain(call);
   if (!ok && !refused) {
     if (call.fn == Fn::PJRT_LoadedExecutable_Execute) MarkArgumentsUncertain(call);
     const Plan& plan = PlanOf(call.fn);
@@ -388,7 +388,7 @@ void ValidateLayer::After(Call& call) {
       }
     }
   }
-  if (ok && call.fn == Fn::PJRT_Client_Destroy) ClientGone(call, client);
+  if (ok && call.fn == Fn::PJRT_Client_Destroy) OnClientDestroyed(call, client);
   if (call.result != nullptr) TakeError(call);
 }
 
@@ -398,14 +398,14 @@ void ValidateLayer::MarkBuffersUncertain(Call& call) {
   for (size_t i = 0; i < plan.ins; ++i) {
     const Field& f = plan.fields[i];
     if (f.object != Object::Buffer || f.offset + sizeof(void*) > call.args_size) continue;
-    state_->handles.SetDoubtful(Object::Buffer, ReadHandle(call.args, f.offset), true);
+    state_->handles.SetUncertain(Object::Buffer, ReadHandle(call.args, f.offset), true);
   }
 }
 
 void ValidateLayer::TakeError(Call& call) {
   // Since 0.107 a host may read and free an error without the table, so the error is wrapped.
   if (call.stack->minor_version() >= 107) call.result = WrapError(*call.stack, call.result);
-  state_->handles.Give(Object::Error, call.result, call.fn, Remember(call), nullptr);
+  state_->handles.AddOwned(Object::Error, call.result, call.fn, Remember(call), nullptr);
 }
 
 void ValidateLayer::TakeResults(Call& call, const void* client) {
@@ -427,7 +427,7 @@ void ValidateLayer::TakeResults(Call& call, const void* client) {
       owner = layers::Field(call.As<PJRT_Compile_Args>(), &PJRT_Compile_Args::client);
     }
     if (a.direction == Direction::LENDS) {
-      state_->handles.Lend(a.object, handle, call.fn, owner);
+      state_->handles.AddBorrowed(a.object, handle, call.fn, owner);
       continue;
     }
     Program* program = nullptr;
@@ -435,7 +435,7 @@ void ValidateLayer::TakeResults(Call& call, const void* client) {
       auto* executable = static_cast<PJRT_LoadedExecutable*>(const_cast<void*>(handle));
       program = state_->programs.Add(raw::NumOutputs(*call.stack, executable));
     }
-    state_->handles.Give(a.object, handle, call.fn, here(), owner, program);
+    state_->handles.AddOwned(a.object, handle, call.fn, here(), owner, program);
   }
   if (plan.only_fields) return;
   switch (call.fn) {
@@ -460,12 +460,12 @@ void ValidateLayer::TakeResults(Call& call, const void* client) {
 // Objects that come in lists.
 void ValidateLayer::TakeLists(Call& call, const void* client) {
   auto lend = [&](Object type, const auto* list, size_t count, const void* owner) {
-    for (size_t i = 0; list != nullptr && i < count; ++i) state_->handles.Lend(type, list[i], call.fn, owner);
+    for (size_t i = 0; list != nullptr && i < count; ++i) state_->handles.AddBorrowed(type, list[i], call.fn, owner);
   };
   auto give = [&](Object type, const auto* list, size_t count) {
     const uint32_t stack = Remember(call);
     for (size_t i = 0; list != nullptr && i < count; ++i) {
-      if (list[i] != nullptr) state_->handles.Give(type, list[i], call.fn, stack, client);
+      if (list[i] != nullptr) state_->handles.AddOwned(type, list[i], call.fn, stack, client);
     }
   };
   switch (call.fn) {

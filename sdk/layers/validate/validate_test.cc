@@ -491,25 +491,25 @@ TEST_F(ValidateTest, FindingsAsJson) {
 TEST(HandlesTest, AnAddressIsANewObjectWhenItIsGivenOutAgain) {
   Handles handles;
   int object;
-  handles.Give(Object::Buffer, &object, Fn::PJRT_Buffer_Bitcast, 1, nullptr);
+  handles.AddOwned(Object::Buffer, &object, Fn::PJRT_Buffer_Bitcast, 1, nullptr);
   Handle was;
-  EXPECT_EQ(handles.BeginDestroy(Object::Buffer, &object, Fn::PJRT_Buffer_Destroy, 2, &was), Handles::Destroyed::kFine);
+  EXPECT_EQ(handles.BeginDestroy(Object::Buffer, &object, Fn::PJRT_Buffer_Destroy, 2, &was), Handles::Destroyed::kOk);
   // Another thread gets the address before this thread's destroy has returned.
-  handles.Give(Object::Buffer, &object, Fn::PJRT_Buffer_Bitcast, 3, nullptr);
+  handles.AddOwned(Object::Buffer, &object, Fn::PJRT_Buffer_Bitcast, 3, nullptr);
   EXPECT_TRUE(handles.Find(Object::Buffer, &object)->alive);
   EXPECT_FALSE(handles.Find(Object::Event, &object).has_value()) << "types have addresses of their own";
-  EXPECT_EQ(handles.BeginDestroy(Object::Buffer, &object, Fn::PJRT_Buffer_Destroy, 4, &was), Handles::Destroyed::kFine);
+  EXPECT_EQ(handles.BeginDestroy(Object::Buffer, &object, Fn::PJRT_Buffer_Destroy, 4, &was), Handles::Destroyed::kOk);
   EXPECT_EQ(handles.BeginDestroy(Object::Buffer, &object, Fn::PJRT_Buffer_Destroy, 5, &was),
             Handles::Destroyed::kTwice);
-  EXPECT_EQ(was.died, 4);
+  EXPECT_EQ(was.destroyed, 4);
 }
 
 TEST(HandlesTest, WhatIsLentBelongsToTheClientThatLentItLast) {
   int first = 0, second = 0, device = 0;
   Handles handles;
   // The first client's object ends unseen, with one that lent it; the second client's has its address.
-  handles.Lend(Object::DeviceDescription, &device, Fn::PJRT_TopologyDescription_GetDeviceDescriptions, &first);
-  handles.Lend(Object::DeviceDescription, &device, Fn::PJRT_TopologyDescription_GetDeviceDescriptions, &second);
+  handles.AddBorrowed(Object::DeviceDescription, &device, Fn::PJRT_TopologyDescription_GetDeviceDescriptions, &first);
+  handles.AddBorrowed(Object::DeviceDescription, &device, Fn::PJRT_TopologyDescription_GetDeviceDescriptions, &second);
   handles.EndClient(&first, Fn::PJRT_Client_Destroy, 1);
   EXPECT_TRUE(handles.StateOf(Object::DeviceDescription, &device).fine);
   handles.EndClient(&second, Fn::PJRT_Client_Destroy, 2);
@@ -519,12 +519,12 @@ TEST(HandlesTest, WhatIsLentBelongsToTheClientThatLentItLast) {
 TEST(HandlesTest, GivenTwiceIsDestroyedTwice) {
   Handles handles;
   int object;
-  handles.Give(Object::Executable, &object, Fn::PJRT_LoadedExecutable_GetExecutable, 1, nullptr);
-  handles.Give(Object::Executable, &object, Fn::PJRT_LoadedExecutable_GetExecutable, 1, nullptr);
+  handles.AddOwned(Object::Executable, &object, Fn::PJRT_LoadedExecutable_GetExecutable, 1, nullptr);
+  handles.AddOwned(Object::Executable, &object, Fn::PJRT_LoadedExecutable_GetExecutable, 1, nullptr);
   Handle was;
   using enum Handles::Destroyed;
-  EXPECT_EQ(handles.BeginDestroy(Object::Executable, &object, Fn::PJRT_Executable_Destroy, 2, &was), kFine);
-  EXPECT_EQ(handles.BeginDestroy(Object::Executable, &object, Fn::PJRT_Executable_Destroy, 2, &was), kFine);
+  EXPECT_EQ(handles.BeginDestroy(Object::Executable, &object, Fn::PJRT_Executable_Destroy, 2, &was), kOk);
+  EXPECT_EQ(handles.BeginDestroy(Object::Executable, &object, Fn::PJRT_Executable_Destroy, 2, &was), kOk);
   EXPECT_EQ(handles.BeginDestroy(Object::Executable, &object, Fn::PJRT_Executable_Destroy, 2, &was), kTwice);
 }
 
@@ -535,22 +535,22 @@ TEST(HandlesTest, TheLongDeadAreForgottenAndNothingElse) {
   constexpr size_t kLiving = 5000, kDead = 60000, kSurely = 8192;
   std::vector<char> objects(kLiving + kDead);
   for (size_t i = 0; i < kLiving; ++i) {
-    handles.Give(Object::Buffer, &objects[i], Fn::PJRT_Buffer_Bitcast, static_cast<uint32_t>(i + 1), &objects[i]);
+    handles.AddOwned(Object::Buffer, &objects[i], Fn::PJRT_Buffer_Bitcast, static_cast<uint32_t>(i + 1), &objects[i]);
   }
   Handle was;
   for (size_t i = kLiving; i < objects.size(); ++i) {
-    handles.Give(Object::Buffer, &objects[i], Fn::PJRT_Buffer_Bitcast, 1, &objects);
+    handles.AddOwned(Object::Buffer, &objects[i], Fn::PJRT_Buffer_Bitcast, 1, &objects);
     ASSERT_EQ(handles.BeginDestroy(Object::Buffer, &objects[i], Fn::PJRT_Buffer_Destroy, 7, &was),
-              Handles::Destroyed::kFine);
+              Handles::Destroyed::kOk);
   }
   for (size_t i = 0; i < kLiving; ++i) {
     const std::optional<Handle> h = handles.Find(Object::Buffer, &objects[i]);
-    ASSERT_TRUE(h.has_value() && h->alive && h->born == i + 1 && h->client == &objects[i]) << i;
+    ASSERT_TRUE(h.has_value() && h->alive && h->created == i + 1 && h->client == &objects[i]) << i;
   }
   size_t known = 0;
   for (size_t i = kLiving; i < objects.size(); ++i) {
     const std::optional<Handle> h = handles.Find(Object::Buffer, &objects[i]);
-    const bool dead = h.has_value() && !h->alive && h->died == 7;
+    const bool dead = h.has_value() && !h->alive && h->destroyed == 7;
     ASSERT_TRUE(dead || i < objects.size() - kSurely) << i;
     known += h.has_value();
   }

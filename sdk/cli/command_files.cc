@@ -1,4 +1,4 @@
-#include "sdk/cli/beside.h"
+#include "sdk/cli/command_files.h"
 
 #include <filesystem>
 #include <system_error>
@@ -16,7 +16,7 @@ absl::StatusOr<std::string> ThisCommand() {
   return self.string();
 }
 
-std::string LibraryBesideCommand(absl::string_view kind, absl::string_view file) {
+std::string FindCommandLibrary(absl::string_view kind, absl::string_view file) {
   const absl::StatusOr<std::string> self = ThisCommand();
   if (!self.ok()) return "";
   const fs::path here = fs::path(*self).parent_path();
@@ -29,7 +29,7 @@ std::string LibraryBesideCommand(absl::string_view kind, absl::string_view file)
   return "";
 }
 
-absl::StatusOr<std::string> DataBesideCommand(absl::string_view name) {
+absl::StatusOr<std::string> FindCommandData(absl::string_view name) {
   const absl::StatusOr<std::string> self = ThisCommand();
   if (!self.ok()) return self.status();
   const fs::path folder = fs::path(*self).parent_path().parent_path() / "share/backplane" / std::string(name);
