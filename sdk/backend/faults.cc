@@ -17,7 +17,7 @@ struct Plan {
   bool failed ABSL_GUARDED_BY(mu) = false;
 };
 
-Plan& ThePlan() {
+Plan& GetPlan() {
   static auto* plan = new Plan;
   return *plan;
 }
@@ -25,7 +25,7 @@ Plan& ThePlan() {
 }  // namespace
 
 absl::Status Pass(FaultSite site) {
-  Plan& plan = ThePlan();
+  Plan& plan = GetPlan();
   int64_t number = 0;
   {
     MutexLock lock(plan.mu);
@@ -40,7 +40,7 @@ absl::Status Pass(FaultSite site) {
 }
 
 void Fail(FaultSite site, int64_t nth) {
-  Plan& plan = ThePlan();
+  Plan& plan = GetPlan();
   MutexLock lock(plan.mu);
   plan.site = site;
   plan.nth = nth;
@@ -50,19 +50,19 @@ void Fail(FaultSite site, int64_t nth) {
 }
 
 int64_t Passed(FaultSite site) {
-  Plan& plan = ThePlan();
+  Plan& plan = GetPlan();
   MutexLock lock(plan.mu);
   return plan.passed[static_cast<int>(site)];
 }
 
 void Stop() {
-  Plan& plan = ThePlan();
+  Plan& plan = GetPlan();
   MutexLock lock(plan.mu);
   on = false;
 }
 
 bool Failed() {
-  Plan& plan = ThePlan();
+  Plan& plan = GetPlan();
   MutexLock lock(plan.mu);
   return plan.failed;
 }

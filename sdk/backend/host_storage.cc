@@ -10,7 +10,7 @@
 namespace backplane {
 namespace {
 
-void RaiseTo(std::atomic<int64_t>& maximum, int64_t value) {
+void UpdateMaximum(std::atomic<int64_t>& maximum, int64_t value) {
   int64_t seen = maximum.load(std::memory_order_relaxed);
   while (seen < value && !maximum.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
   }
@@ -63,8 +63,8 @@ absl::Status HostMemoryCounter::Add(int64_t bytes) {
     }
   }
   allocations_.fetch_add(1, std::memory_order_relaxed);
-  RaiseTo(largest_, bytes);
-  RaiseTo(peak_, before + bytes);
+  UpdateMaximum(largest_, bytes);
+  UpdateMaximum(peak_, before + bytes);
   return absl::OkStatus();
 }
 

@@ -54,13 +54,13 @@ absl::StatusOr<int> HostDeviceCount(const NamedValues& options, absl::Span<const
 }
 
 absl::StatusOr<std::chrono::milliseconds> CollectiveTimeLimit(const NamedValues& options) {
-  constexpr int64_t kDefaultSeconds = 120, kMostSeconds = 86400;
+  constexpr int64_t kDefaultSeconds = 120, kMaxSeconds = 86400;
   auto at = options.find(kCollectiveTimeoutOption);
   if (at == options.end()) return std::chrono::seconds(kDefaultSeconds);
   const int64_t* n = std::get_if<int64_t>(&at->second);
-  if (n == nullptr || *n < 1 || *n > kMostSeconds) {
+  if (n == nullptr || *n < 1 || *n > kMaxSeconds) {
     return absl::InvalidArgumentError(
-        absl::StrCat("create option ", kCollectiveTimeoutOption, ": must be an integer from 1 to ", kMostSeconds));
+        absl::StrCat("create option ", kCollectiveTimeoutOption, ": must be an integer from 1 to ", kMaxSeconds));
   }
   return std::chrono::seconds(*n);
 }

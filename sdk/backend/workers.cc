@@ -24,11 +24,11 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kNoLaunch = -1;
 // If a yield takes this long, another thread has run. The core is needed then, and no thread spins for a while.
-constexpr auto kYieldMeansWanted = std::chrono::microseconds(20);
-constexpr auto kBackOff = std::chrono::milliseconds(5);
-constexpr auto kBetweenYields = std::chrono::microseconds(100);
+constexpr auto kContendedYieldTime = std::chrono::microseconds(20);
+constexpr auto kSpinBackoff = std::chrono::milliseconds(5);
+constexpr auto kYieldInterval = std::chrono::microseconds(100);
 // The watchdog ends after this time without anything to watch.
-constexpr auto kWatchIdle = std::chrono::seconds(1);
+constexpr auto kWatchdogIdleTime = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -39,7 +39,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     uint64_t number = 0;  // in the order of scheduling
   };
 
-  struct OfLaunch {
+  struct LaunchState {
     int64_t members = 0, scheduled = 0, ended = 0;
     bool open = false;
     std::list<Queued> held;  // while the launch is not open
@@ -57,17 +57,17 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
   }
 
   // The state of the current thread. Threads outside the pool use only the counts.
-  struct Here {
+  struct ThreadState {
     State* state = nullptr;
     int waiting = 0, in_host = 0;
   };
-  static thread_local Here here;
+  static thread_local ThreadState here;
 
   Options options;
   mutable Mutex mu;
   CondVar work, changed, idle_changed, watch;
   TaskList first ABSL_GUARDED_BY(mu), programs ABSL_GUARDED_BY(mu), host_calls ABSL_GUARDED_BY(mu);
-  absl::flat_hash_map<int64_t, OfLaunch> launches ABSL_GUARDED_BY(mu);
+  absl::flat_hash_map<int64_t, LaunchState> launches ABSL_GUARDED_BY(mu);
   // Launches that are not open, by the number of their first task.
   std::map<uint64_t, int64_t> held ABSL_GUARDED_BY(mu), complete ABSL_GUARDED_BY(mu);
   TaskList begun ABSL_GUARDED_BY(mu);  // started; for each a thread is idle, about to become idle, or being created
@@ -84,12 +84,12 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
   std::atomic<uint64_t> changes{0};
   std::atomic<Clock::rep> no_spin_until{0};
 
-  int64_t HeldTasks() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+  int64_t CountHeldTasks() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     int64_t n = 0;
     for (const auto& [number, launch] : held) n += static_cast<int64_t>(launches.at(launch).held.size());
     return n;
   }
-  bool Backlog() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+  bool HasBacklog() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     return !first.empty() || !programs.empty() || !host_calls.empty() || !held.empty();
   }
 
@@ -100,7 +100,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     ++computing;
   }
 
-  TaskList TakeBegun() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+  TaskList PopStarted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     TaskList task;
     task.splice(task.begin(), begun, begun.begin());
     begun_count.store(static_cast<int64_t>(begun.size()), std::memory_order_release);
@@ -109,12 +109,12 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
 
   // Opens a launch. Its members start before anything else, one of them now.
   void Open(int64_t launch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
-    MakeFirst(launch);
+    PromoteLaunch(launch);
     Begin(first);
   }
 
-  void MakeFirst(int64_t launch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
-    OfLaunch& l = launches.at(launch);
+  void PromoteLaunch(int64_t launch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    LaunchState& l = launches.at(launch);
     held.erase(l.held.front().number);
     complete.erase(l.held.front().number);
     l.open = true;
@@ -153,12 +153,12 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
   bool Dispatch(bool self) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     while (computing < options.computing && BeginNext()) {
     }
-    const bool served = Serve(self);
-    if (!watched && Backlog()) StartWatch();
+    const bool served = WakeOrStartThreads(self);
+    if (!watched && HasBacklog()) StartWatch();
     return served;
   }
 
-  bool Serve(bool self) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+  bool WakeOrStartThreads(bool self) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     const int64_t wanted = static_cast<int64_t>(begun.size());
     while (wanted > idle) {
       if (!StartThread()) return threads > 0;  // a thread that ends its task will take this one
@@ -206,7 +206,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     ++unfinished;
     // As long as no thread can be created, this thread runs what has been started, including what starts afterwards.
     while (!Dispatch(false)) {
-      TaskList mine = TakeBegun();
+      TaskList mine = PopStarted();
       lock.Unlock();
       RunTask(mine.front());
       lock.Lock();
@@ -216,7 +216,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
 
   void AddMember(TaskList& task, int64_t members, bool nested) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     const int64_t launch = task.front().launch;
-    OfLaunch& l = launches[launch];
+    LaunchState& l = launches[launch];
     if (!l.open) {
       const uint64_t number = l.held.empty() ? task.front().number : l.held.front().number;
       if (l.held.empty()) held[number] = launch;
@@ -230,7 +230,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     ++l.scheduled;
     TaskList& list = l.open ? first : l.held;
     list.splice(list.end(), task);
-    if (nested && !l.open) MakeFirst(launch);
+    if (nested && !l.open) PromoteLaunch(launch);
   }
 
   static void RunTask(Queued& task) {
@@ -276,11 +276,11 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
       while (begun.empty() && !abandoned && work.WaitUntil(mu, limit)) {
       }
       if (begun.empty()) {
-        if (!abandoned || !Backlog()) break;
+        if (!abandoned || !HasBacklog()) break;
         work.WaitFor(mu, options.stuck);  // the last tasks may wait for one another
         continue;
       }
-      TaskList task = TakeBegun();
+      TaskList task = PopStarted();
       --idle;
       lock.Unlock();
       RunTask(task.front());
@@ -307,11 +307,11 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
       }
       const Clock::time_point now = Clock::now();
       if (now - start > limit) return;
-      if (now - yielded < kBetweenYields) continue;
+      if (now - yielded < kYieldInterval) continue;
       sched_yield();
       yielded = Clock::now();
-      if (yielded - now > kYieldMeansWanted) {
-        no_spin_until.store((yielded + kBackOff).time_since_epoch().count(), std::memory_order_relaxed);
+      if (yielded - now > kContendedYieldTime) {
+        no_spin_until.store((yielded + kSpinBackoff).time_since_epoch().count(), std::memory_order_relaxed);
         return;
       }
     }
@@ -326,19 +326,19 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     for (;;) {
       watch.WaitFor(mu, options.stuck);
       const Clock::time_point now = Clock::now();
-      if (Backlog()) {
+      if (HasBacklog()) {
         needed = now;
-      } else if (abandoned || now - needed > kWatchIdle) {
+      } else if (abandoned || now - needed > kWatchdogIdleTime) {
         break;
       }
       const uint64_t before = std::exchange(seen, changes.load(std::memory_order_relaxed));
-      Serve(false);  // no thread could be created then
+      WakeOrStartThreads(false);  // no thread could be created then
       // If the first task has waited for long although processors are free, it starts, whatever else ends meanwhile.
       const uint64_t first_now =
           std::min(host_calls.empty() ? kNone : host_calls.front().number, held.empty() ? kNone : held.begin()->first);
       if (std::exchange(front, first_now) != first_now) front_since = now;
       const bool starved = front != kNone && computing < options.computing && now - front_since >= options.trickle;
-      if ((before != seen && !starved) || !Backlog()) {
+      if ((before != seen && !starved) || !HasBacklog()) {
         quiet = now;
         continue;
       }
@@ -354,7 +354,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
         quiet = now;
         BeginOldest();
       }
-      Serve(false);
+      WakeOrStartThreads(false);
     }
     watched = false;
   }
@@ -389,7 +389,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
   }
 };
 
-thread_local Workers::State::Here Workers::State::here;
+thread_local Workers::State::ThreadState Workers::State::here;
 
 Workers::Workers() : Workers(Options()) {}
 Workers::Workers(const Options& options) : state_(std::make_shared<State>(options)) {}
@@ -408,13 +408,13 @@ void Workers::ScheduleMember(int64_t launch, int64_t members, Task task) {
 }
 
 Workers::Waiting::Waiting(For what) : what_(what) {
-  State::Here& here = State::here;
+  State::ThreadState& here = State::here;
   if (what_ == For::kHost) ++here.in_host;
   if (here.state != nullptr && here.waiting++ == 0) here.state->BeginWaiting(what_);
 }
 
 Workers::Waiting::~Waiting() {
-  State::Here& here = State::here;
+  State::ThreadState& here = State::here;
   if (what_ == For::kHost) --here.in_host;
   if (here.state != nullptr && --here.waiting == 0) here.state->EndWaiting(what_);
 }
@@ -464,7 +464,7 @@ Workers::Statistics Workers::GetStatistics() const {
   out.computing = s.computing;
   out.in_host = s.in_host;
   out.open_launches = s.open;
-  out.queued = static_cast<int64_t>(s.first.size() + s.programs.size() + s.host_calls.size()) + s.HeldTasks();
+  out.queued = static_cast<int64_t>(s.first.size() + s.programs.size() + s.host_calls.size()) + s.CountHeldTasks();
   return out;
 }
 

@@ -12,7 +12,7 @@ namespace {
 constexpr int kMaxRank = 64;
 
 // A tensor whose sizes and pointers have been checked.
-struct Checked {
+struct CheckedTensor {
   PJRT_Buffer_Type type;
   std::vector<int64_t> dims;
   std::vector<int64_t> strides;  // in elements
@@ -24,8 +24,8 @@ struct Checked {
   std::optional<std::vector<int64_t>> minor_to_major;
 };
 
-absl::StatusOr<Checked> Check(const Tensor& tensor, uint64_t flags) {
-  Checked c;
+absl::StatusOr<CheckedTensor> Check(const Tensor& tensor, uint64_t flags) {
+  CheckedTensor c;
   BP_ASSIGN_OR_RETURN(c.type, FromDlpack(tensor.dtype));
   if (tensor.ndim < 0 || tensor.ndim > kMaxRank) {
     return absl::InvalidArgumentError(absl::StrCat("dlpack: ", tensor.ndim, " dims, expected 0 to ", kMaxRank));
@@ -82,7 +82,7 @@ bool IsHost(const DlDevice& device) {
 }
 
 // Whether host memory can serve as memory of the given location.
-absl::StatusOr<bool> PlaceIsHost(const Client& client, const Location& location) {
+absl::StatusOr<bool> IsHostLocation(const Client& client, const Location& location) {
   BP_ASSIGN_OR_RETURN(Buffer small, client.ToDevice(HostArray::Of<int32_t>({}, {0}), location));
   return small.IsOnCpu();
 }
@@ -106,8 +106,9 @@ bool SameDevice(const Client& client, const DlDevice& device) {
 
 // Creates a view of the tensor's memory, or returns the reason why that is impossible. If there is a view, `release` is
 // called once when the memory is no longer used.
-absl::StatusOr<std::optional<std::string>> View(const Client& client, const Checked& c, const ImportOptions& options,
-                                                std::function<void()> release, Imported* out) {
+absl::StatusOr<std::optional<std::string>> View(const Client& client, const CheckedTensor& c,
+                                                const ImportOptions& options, std::function<void()> release,
+                                                Imported* out) {
   if (BitsPerElement(c.type) < 8) return "elements of less than a byte may lie differently there";
   if (!c.minor_to_major.has_value()) return "its elements do not lie densely";
   if (c.count == 0) return "it has no elements";
@@ -115,7 +116,7 @@ absl::StatusOr<std::optional<std::string>> View(const Client& client, const Chec
     return absl::StrCat("its memory is not aligned to ", options.alignment, " bytes");
   }
   if (IsHost(c.device)) {
-    BP_ASSIGN_OR_RETURN(const bool host, PlaceIsHost(client, options.location));
+    BP_ASSIGN_OR_RETURN(const bool host, IsHostLocation(client, options.location));
     if (!host) return "the location's memory is not the host's";
   } else if (!SameDevice(client, c.device)) {
     return absl::StrCat("its device type ", c.device.device_type, " is not the client's");
@@ -158,7 +159,7 @@ std::vector<std::byte> Unpack(const char* data, int64_t count, int bits) {
   return out;
 }
 
-absl::StatusOr<Buffer> CopyIn(const Client& client, const Checked& c, const Location& location) {
+absl::StatusOr<Buffer> CopyIn(const Client& client, const CheckedTensor& c, const Location& location) {
   if (!IsHost(c.device)) {
     return absl::UnimplementedError(absl::StrCat("dlpack: memory of device type ", c.device.device_type,
                                                  " cannot be read from here; hand over a tensor in host memory"));
@@ -188,7 +189,7 @@ absl::StatusOr<Buffer> CopyIn(const Client& client, const Checked& c, const Loca
 
 absl::StatusOr<Imported> ImportTensor(const Client& client, const Tensor& tensor, uint64_t flags,
                                       const ImportOptions& options, const std::function<void()>& release) {
-  BP_ASSIGN_OR_RETURN(const Checked c, Check(tensor, flags));
+  BP_ASSIGN_OR_RETURN(const CheckedTensor c, Check(tensor, flags));
   Imported out;
   std::optional<std::string> reason = "a copy was asked for";
   if (options.copy != Copy::kAlways) {

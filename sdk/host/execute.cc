@@ -12,13 +12,13 @@ struct Handlers {
   const Plugin* plugin;
   std::vector<std::vector<SendHandler>> send;
   std::vector<std::vector<RecvHandler>> recv;
-  // The arrays of the C form. The `user_arg` of each entry points to a Bound.
-  struct Bound {
+  // The arrays of the C form. The `user_arg` of each entry points to a BoundHandler.
+  struct BoundHandler {
     const Plugin* plugin;
     const SendHandler* send;
     const RecvHandler* recv;
   };
-  std::vector<std::unique_ptr<Bound>> bound;
+  std::vector<std::unique_ptr<BoundHandler>> bound;
   std::vector<std::vector<PJRT_SendCallbackInfo>> send_infos;
   std::vector<std::vector<PJRT_RecvCallbackInfo>> recv_infos;
   std::vector<PJRT_SendCallbackInfo*> send_rows;
@@ -26,7 +26,7 @@ struct Handlers {
 };
 
 PJRT_Error* OnSend(PJRT_Chunk* chunk, PJRT_CallbackError* make_error, size_t total, bool done, void* user_arg) {
-  const auto* bound = static_cast<const Handlers::Bound*>(user_arg);
+  const auto* bound = static_cast<const Handlers::BoundHandler*>(user_arg);
   absl::Status status = bound->send->on_chunk({static_cast<const std::byte*>(chunk->data), chunk->size}, total, done);
   if (chunk->deleter != nullptr) chunk->deleter(chunk->data, chunk->deleter_arg);
   if (status.ok()) return nullptr;
@@ -34,7 +34,7 @@ PJRT_Error* OnSend(PJRT_Chunk* chunk, PJRT_CallbackError* make_error, size_t tot
 }
 
 void OnRecv(PJRT_CopyToDeviceStream* stream, void* user_arg) {
-  const auto* bound = static_cast<const Handlers::Bound*>(user_arg);
+  const auto* bound = static_cast<const Handlers::BoundHandler*>(user_arg);
   bound->recv->on_ready(DeviceStream(*bound->plugin, stream));
 }
 
@@ -43,14 +43,14 @@ std::shared_ptr<Handlers> Bind(const Plugin& plugin, const ExecuteOptions& optio
   for (const auto& row : h->send) {
     auto& infos = h->send_infos.emplace_back();
     for (const SendHandler& handler : row) {
-      h->bound.push_back(std::make_unique<Handlers::Bound>(Handlers::Bound{&plugin, &handler, nullptr}));
+      h->bound.push_back(std::make_unique<Handlers::BoundHandler>(Handlers::BoundHandler{&plugin, &handler, nullptr}));
       infos.push_back({handler.channel_id, h->bound.back().get(), OnSend});
     }
   }
   for (const auto& row : h->recv) {
     auto& infos = h->recv_infos.emplace_back();
     for (const RecvHandler& handler : row) {
-      h->bound.push_back(std::make_unique<Handlers::Bound>(Handlers::Bound{&plugin, nullptr, &handler}));
+      h->bound.push_back(std::make_unique<Handlers::BoundHandler>(Handlers::BoundHandler{&plugin, nullptr, &handler}));
       infos.push_back({handler.channel_id, h->bound.back().get(), OnRecv});
     }
   }

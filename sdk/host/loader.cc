@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMaxExtensions = 256;
 // Before this minor version the elements of the chain did not begin with their size, so they cannot be read.
-constexpr int kFirstChain = 45;
+constexpr int kFirstMinorWithSizedChain = 45;
 // Only this version has a table in another order; the next version restored the order. A call would reach another
 // function.
 constexpr int kDisorderedMinor = 56;
@@ -160,7 +160,7 @@ Plugin::Plugin(const PJRT_Api* api, std::string name)
       name_(std::move(name)),
       major_(api->pjrt_api_version.major_version),
       minor_(api->pjrt_api_version.minor_version) {
-  if (minor_ < kFirstChain) return;
+  if (minor_ < kFirstMinorWithSizedChain) return;
   for (const PJRT_Extension_Base* e = api->extension_start; e != nullptr && extensions_.size() < kMaxExtensions;
        e = e->next) {
     for (const ExtensionInfo& seen : extensions_) {

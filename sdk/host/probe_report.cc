@@ -81,8 +81,9 @@ Json TableFacts(const Plugin& plugin) {
   return facts.Set("extensions", std::move(extensions));
 }
 
-absl::Status ProbeHere(const std::string& library, bool create_client, absl::Span<const NamedValue> create_options,
-                       const std::function<void(const Json&)>& tell) {
+absl::Status ProbeInThisProcess(const std::string& library, bool create_client,
+                                absl::Span<const NamedValue> create_options,
+                                const std::function<void(const Json&)>& tell) {
   tell(One("stage", "open"));
   BP_ASSIGN_OR_RETURN(const Plugin* plugin, Plugin::Load(library));
   tell(One("facts", TableFacts(*plugin)));
@@ -141,7 +142,7 @@ int ProbeMain(int argc, char** argv) {
       at += static_cast<size_t>(n);
     }
   };
-  const absl::Status status = ProbeHere(library, create_client, options, tell);
+  const absl::Status status = ProbeInThisProcess(library, create_client, options, tell);
   tell(One("status", Json::MakeObject()
                          .Set("code", static_cast<int>(status.code()))
                          .Set("message", absl::string_view(status.message()))));

@@ -22,8 +22,9 @@ Json ToJson(absl::Span<const NamedValue> values);
 Json TableFacts(const Plugin& plugin);
 
 // Runs the stages in this process and passes each JSON object above to `tell`. Returns the final status.
-absl::Status ProbeHere(const std::string& library, bool create_client, absl::Span<const NamedValue> create_options,
-                       const std::function<void(const Json&)>& tell);
+absl::Status ProbeInThisProcess(const std::string& library, bool create_client,
+                                absl::Span<const NamedValue> create_options,
+                                const std::function<void(const Json&)>& tell);
 
 // The main function of the child. Arguments: `--fd=N`, `--no-client`, options `--option=name=value`, then the library.
 // Does not return.

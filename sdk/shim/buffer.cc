@@ -40,7 +40,7 @@ absl::StatusOr<backplane::shim::HeldArray> PJRT_Buffer::Claim(bool* sole) {
   return array;
 }
 
-void PJRT_Buffer::PutBack(backplane::shim::HeldArray array) {
+void PJRT_Buffer::UndoClaim(backplane::shim::HeldArray array) {
   backplane::MutexLock lock(mu);
   claimed = false;
   if (deleted) return;  // deleted by the host meanwhile; `array` is freed after the lock is released
@@ -49,7 +49,7 @@ void PJRT_Buffer::PutBack(backplane::shim::HeldArray array) {
   use = std::move(array.use);
 }
 
-void PJRT_Buffer::KeepTaken() {
+void PJRT_Buffer::CommitDonation() {
   backplane::MutexLock lock(mu);
   claimed = false;
   deleted = true;

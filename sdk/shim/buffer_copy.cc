@@ -43,7 +43,7 @@ absl::StatusOr<PJRT_Buffer*> CopyTo(PJRT_Buffer* buffer, PJRT_Device* device, Me
   }
   ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage, AllocateFor(*client, shape, memory));
   DeviceArray to{std::move(shape), memory->info->id, std::move(storage), Event()};
-  to.ready = CopyAcross(client, std::move(from), to);
+  to.ready = CopyToArray(client, std::move(from), to);
   return NewBuffer(client, device, memory, std::move(to));
 }
 

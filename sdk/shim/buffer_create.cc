@@ -42,7 +42,7 @@ absl::StatusOr<HostSource> ReadHostSource(const PJRT_Client_BufferFromHostBuffer
 }
 
 // Whether so many bytes from the address on can be memory at all.
-bool FitsBehind(const void* data, uint64_t bytes, bool host) {
+bool IsPossibleAddressRange(const void* data, uint64_t bytes, bool host) {
   const uint64_t address = reinterpret_cast<uintptr_t>(data);
   // Linux gives a program host memory beyond 48 bits only where it asks for addresses there, so no block reaches across
   // from below; with larger page tables addresses have up to 57 bits. Of a device's addresses nothing is known.
@@ -51,8 +51,8 @@ bool FitsBehind(const void* data, uint64_t bytes, bool host) {
   return address <= end && bytes <= end - address;
 }
 
-absl::Status CheckFitsBehind(const char* what, const void* data, const Shape& shape, uint64_t bytes, bool host) {
-  if (FitsBehind(data, bytes, host)) return absl::OkStatus();
+absl::Status CheckAddressRange(const char* what, const void* data, const Shape& shape, uint64_t bytes, bool host) {
+  if (IsPossibleAddressRange(data, bytes, host)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(what, ": no memory has the ", bytes, " bytes of ", shape.ToString(), " behind that address"));
 }
@@ -93,7 +93,7 @@ absl::Status Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args& 
                           a.host_buffer_semantics == PJRT_HostBufferSemantics_kMutableZeroCopy;
   if (may_borrow && FitsInPlace(source, shape, *memory)) {
     RETURN_IF_ERROR(
-        CheckFitsBehind("buffer from host", source.data, shape, static_cast<uint64_t>(shape.byte_size()), true));
+        CheckAddressRange("buffer from host", source.data, shape, static_cast<uint64_t>(shape.byte_size()), true));
     Event released = Event::Create();
     const bool writable = a.host_buffer_semantics == PJRT_HostBufferSemantics_kMutableZeroCopy;
     std::shared_ptr<Storage> storage =
@@ -132,7 +132,7 @@ absl::Status Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffe
   ASSIGN_OR_RETURN(MemoryObject * memory, ChooseMemory(*client, a.device, a.memory, &device));
   ASSIGN_OR_RETURN(size_t bytes, client->client->StorageSize(shape, memory->info->id));
   if (a.device_buffer_ptr == nullptr && bytes > 0) return NullField("device_buffer_ptr");
-  RETURN_IF_ERROR(CheckFitsBehind("view of device buffer", a.device_buffer_ptr, shape, bytes, memory->host));
+  RETURN_IF_ERROR(CheckAddressRange("view of device buffer", a.device_buffer_ptr, shape, bytes, memory->host));
   Event ready;
   // Host memory has no streams, so `stream` is ignored; hosts without streams leave it unset.
   if (!memory->host && a.stream != 0) {
@@ -237,7 +237,7 @@ absl::Status Client_FulfillAliasBuffer(PJRT_Client_FulfillAliasBuffer_Args& a) {
   }
   ASSIGN_OR_RETURN(DeviceArray to, promise->alias->Take("fulfill alias"));
   to.ready = Event();  // nothing else writes to it
-  const Event done = CopyAcross(client, std::move(from), to);
+  const Event done = CopyToArray(client, std::move(from), to);
   to.storage.reset();  // only the buffer holds it when the value is available
   done.OnReady([ready = promise->ready](const absl::Status& copied) { ready.Set(copied); });
   return absl::OkStatus();

@@ -24,7 +24,7 @@ absl::StatusOr<CompileOptions> ReadOptions(const char* bytes, size_t size) {
 
 // A serialized HloModuleProto contains layouts of the entry computation. As in XLA, the compile options determine the
 // layouts of arguments and results instead.
-void ForgetEntryLayouts(Module* module) {
+void ClearEntryLayouts(Module* module) {
   module->config().parameter_layouts.clear();
   module->config().result_layout = Shape();
 }
@@ -116,7 +116,7 @@ absl::StatusOr<std::shared_ptr<const Executable>> CompileProgram(const PJRT_Prog
     return std::shared_ptr<const Executable>(std::move(executable));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<Module> module, ImportProgram(format, code));
-  if (format == kHlo && !IsHloText(code)) ForgetEntryLayouts(module.get());
+  if (format == kHlo && !IsHloText(code)) ClearEntryLayouts(module.get());
   RETURN_IF_ERROR(TransformProgram(&module));
   RETURN_IF_ERROR(RunPass(DropLayouts(), module.get()).status());
   RETURN_IF_ERROR(ApplyOptions(parsed, module.get()));

@@ -22,7 +22,7 @@ std::string Option(const CompileOptions& options, const std::string& name) {
   return at == options.env_option_overrides.end() ? "" : at->second;
 }
 
-bool IsOn(const CompileOptions& options, const std::string& name) {
+bool IsOptionEnabled(const CompileOptions& options, const std::string& name) {
   const std::string value = absl::AsciiStrToLower(Option(options, name));
   return value == "true" || value == "1";
 }
@@ -57,8 +57,8 @@ absl::Status DumpProgram(const Executable& executable, const CompileOptions& opt
   const std::filesystem::path stem =
       std::filesystem::path(folder) / absl::StrFormat("module_%04d.%s.%s_after_optimizations", count.fetch_add(1),
                                                       SafeName(module.name()), std::string(platform));
-  const bool proto = IsOn(options, "xla_dump_hlo_as_proto");
-  if (!proto || IsOn(options, "xla_dump_hlo_as_text"))
+  const bool proto = IsOptionEnabled(options, "xla_dump_hlo_as_proto");
+  if (!proto || IsOptionEnabled(options, "xla_dump_hlo_as_text"))
     RETURN_IF_ERROR(Write(stem.string() + ".txt", module.ToString()));
   if (!proto) return absl::OkStatus();
   ASSIGN_OR_RETURN(std::string bytes, SerializeHloModule(module));

@@ -6,7 +6,7 @@
 
 namespace backplane::shim {
 
-void StringViews::Seal() {
+void StringViews::SetPointers() {
   for (const std::string& s : strings) {
     pointers.push_back(s.c_str());
     sizes.push_back(s.size());
@@ -31,7 +31,7 @@ std::optional<StringViews> MakeShardings(const std::vector<Info>& infos) {
   StringViews views;
   for (const Info& info : infos)
     views.strings.push_back(info.sharding ? *info.sharding : SerializeSharding(Sharding()));
-  views.Seal();
+  views.SetPointers();
   return views;
 }
 
@@ -52,8 +52,8 @@ ExecutableViews::ExecutableViews(const Executable& executable)
     output_dims.insert(output_dims.end(), o.shape.dimensions().begin(), o.shape.dimensions().end());
     out.push_back(LayoutOf(o.shape));
   }
-  parameter_memory_kinds.Seal();
-  output_memory_kinds.Seal();
+  parameter_memory_kinds.SetPointers();
+  output_memory_kinds.SetPointers();
   parameter_layouts = MakeLayouts(std::move(in));
   output_layouts = MakeLayouts(std::move(out));
   parameter_shardings = MakeShardings(signature.parameters);

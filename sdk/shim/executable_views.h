@@ -19,7 +19,7 @@ struct StringViews {
   std::vector<std::string> strings;
   std::vector<const char*> pointers;
   std::vector<size_t> sizes;
-  void Seal();  // must be called once, when the strings are complete
+  void SetPointers();  // must be called once, when the strings are complete
 };
 
 struct LayoutViews {

@@ -14,8 +14,8 @@ namespace {
 
 std::atomic<int64_t> next_run_id{1};
 // The run ids of executables that are launched separately on each device.
-constexpr int64_t kFirstLoneRun = int64_t{1} << 62, kLoneRange = int64_t{1} << 32;
-std::atomic<int64_t> next_lone_range{0};
+constexpr int64_t kFirstSingleDeviceRun = int64_t{1} << 62, kSingleDeviceRange = int64_t{1} << 32;
+std::atomic<int64_t> next_single_device_range{0};
 
 // The device on which one list of arguments is executed.
 struct LaunchDevice {
@@ -117,7 +117,7 @@ absl::StatusOr<std::vector<bool>> Donations(const PJRT_LoadedExecutable& e, cons
   return donated;
 }
 
-absl::Status Gone(const PJRT_LoadedExecutable& e, size_t index, const PJRT_Buffer* buffer) {
+absl::Status DeletedError(const PJRT_LoadedExecutable& e, size_t index, const PJRT_Buffer* buffer) {
   return absl::InvalidArgumentError(
       absl::StrCat(Argument(e, index), ", buffer ", buffer->shape.ToString(), ", has been deleted or donated"));
 }
@@ -130,7 +130,7 @@ class Row {
   Row() = default;
   Row(Row&&) = default;
   ~Row() {
-    for (Claimed& c : claimed_) c.buffer->PutBack(std::move(c.array));
+    for (Claimed& c : claimed_) c.buffer->UndoClaim(std::move(c.array));
   }
 
   ExecuteRequest request;
@@ -148,7 +148,7 @@ class Row {
       {
         MutexLock lock(b->mu);
         if (b->gone()) [[unlikely]]
-          return Gone(e, i, b);
+          return DeletedError(e, i, b);
         request.arguments[i] = DeviceArray{b->shape, b->memory->info->id, b->storage, b->ready};
         uses[i] = b->use;
       }
@@ -167,7 +167,7 @@ class Row {
       if (!donated[i]) continue;
       bool sole = false;
       absl::StatusOr<HeldArray> array = arguments[i]->Claim(&sole);
-      if (!array.ok()) return Gone(e, i, arguments[i]);
+      if (!array.ok()) return DeletedError(e, i, arguments[i]);
       request.donated[i] = sole && array->storage != nullptr && array->storage->writable();
       claimed_.push_back({arguments[i], *std::move(array)});
       request.arguments[i] = claimed_.back().array;
@@ -180,8 +180,8 @@ class Row {
   }
 
   // The launch has succeeded, so the donated arguments are consumed.
-  void KeepTaken() {
-    for (Claimed& c : claimed_) c.buffer->KeepTaken();
+  void CommitDonation() {
+    for (Claimed& c : claimed_) c.buffer->CommitDonation();
     claimed_.clear();
   }
 
@@ -299,8 +299,10 @@ int64_t RunId(PJRT_LoadedExecutable& e, const LaunchDevice& target, bool alone) 
   MutexLock lock(e.mu);
   e.lone_launches.resize(e.devices.size());
   // Each executable has its own range, above the ids of all other launches.
-  if (e.lone_runs == 0) e.lone_runs = kFirstLoneRun + next_lone_range.fetch_add(kLoneRange, std::memory_order_relaxed);
-  return e.lone_runs + e.lone_launches[d]++ % kLoneRange;
+  if (e.lone_runs == 0)
+    e.lone_runs =
+        kFirstSingleDeviceRun + next_single_device_range.fetch_add(kSingleDeviceRange, std::memory_order_relaxed);
+  return e.lone_runs + e.lone_launches[d]++ % kSingleDeviceRange;
 }
 
 // The objects that a running program needs until its end, whatever the host does meanwhile. The client is destroyed
@@ -333,7 +335,7 @@ absl::Status LaunchOn(const PJRT_LoadedExecutable& e, const std::shared_ptr<Load
   }
   auto running = std::make_shared<const Running>(Running{e.client, loaded, e.device_assignment, std::move(row.uses)});
   ASSIGN_OR_RETURN(ExecuteResult result, CatchExceptions([&] { return loaded->Execute(std::move(row.request)); }));
-  row.KeepTaken();
+  row.CommitDonation();
   KeepWhileRunning(result.done, running);
   RETURN_IF_ERROR(result.failure);
   const size_t expected = e.executable->signature().outputs.size();
@@ -354,8 +356,8 @@ absl::Status Prefixed(const absl::Status& status, absl::string_view prefix) {
 }
 
 // Creates all objects before the host sees any of them.
-absl::Status GiveOutputs(const PJRT_LoadedExecutable& e, PJRT_LoadedExecutable_Execute_Args& a,
-                         absl::Span<const LaunchDevice> targets, absl::Span<Launched> launched) {
+absl::Status ReturnOutputs(const PJRT_LoadedExecutable& e, PJRT_LoadedExecutable_Execute_Args& a,
+                           absl::Span<const LaunchDevice> targets, absl::Span<Launched> launched) {
   absl::InlinedVector<std::unique_ptr<PJRT_Buffer>, 8> buffers;
   absl::InlinedVector<std::unique_ptr<PJRT_Event>, 1> events;
   for (size_t d = 0; d < launched.size(); ++d) {
@@ -458,7 +460,7 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
     if (!alone && devices > 1) (void)CatchExceptions([&] { loaded->Abandon(run_id, status); });
     return devices == 1 ? status : Prefixed(status, absl::StrCat("execute on ", targets[d].device->info().to_string));
   }
-  return GiveOutputs(e, a, targets, absl::MakeSpan(launched));
+  return ReturnOutputs(e, a, targets, absl::MakeSpan(launched));
 }
 
 absl::Status ExecuteContext_Create(PJRT_ExecuteContext_Create_Args& a) {

@@ -15,7 +15,7 @@ absl::Status NullField(const char* field) {
   return absl::InvalidArgumentError(absl::StrCat(kNull, name));
 }
 
-absl::Status NameCaller(const char* function, absl::Status status) {
+absl::Status AddFunctionName(const char* function, absl::Status status) {
   absl::string_view message(status.message().data(), status.message().size());
   if (!absl::ConsumePrefix(&message, kNull)) return status;
   return absl::Status(status.code(), absl::StrCat(function, ": ", message, " is null"));

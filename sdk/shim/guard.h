@@ -35,7 +35,7 @@ absl::Status TakeError(PJRT_Error* error);
 // Returns InvalidArgument for a field that is null. The guard adds the name of the function.
 absl::Status NullField(const char* field);
 // Adds the name of the function to a status of NullField.
-absl::Status NameCaller(const char* function, absl::Status status);
+absl::Status AddFunctionName(const char* function, absl::Status status);
 
 #define BP_REQUIRE(field)                                                \
   do {                                                                   \
@@ -83,12 +83,12 @@ template <typename Args, typename Impl>
 absl::Status GuardedStatus(const char* name, Args* args, size_t full_size, Impl&& impl) noexcept {
   using Rule = SizeRule<Args>;
   try {
-    if (args == nullptr) return NameCaller(name, NullField("args"));
+    if (args == nullptr) return AddFunctionName(name, NullField("args"));
     const size_t size = args->struct_size;
     if (size >= full_size || (Rule::kOutdated != 0 && size == Rule::kOutdated)) [[likely]] {
       absl::Status status = impl(*args);
       if (!status.ok()) [[unlikely]]
-        return NameCaller(name, std::move(status));
+        return AddFunctionName(name, std::move(status));
       return absl::OkStatus();
     }
     const size_t least = Rule::kMin != 0 ? Rule::kMin : Rule::kOutdated != 0 ? Rule::kOutdated : full_size;
@@ -96,11 +96,11 @@ absl::Status GuardedStatus(const char* name, Args* args, size_t full_size, Impl&
     Args copy{};
     std::memcpy(static_cast<void*>(&copy), args, size);
     absl::Status status = impl(copy);
-    if (!status.ok()) return NameCaller(name, std::move(status));
+    if (!status.ok()) return AddFunctionName(name, std::move(status));
     std::memcpy(static_cast<void*>(args), &copy, size);
     return absl::OkStatus();
   } catch (...) {
-    return NameCaller(name, CurrentExceptionStatus());
+    return AddFunctionName(name, CurrentExceptionStatus());
   }
 }
 

@@ -180,11 +180,11 @@ struct PJRT_Buffer {
   absl::StatusOr<backplane::shim::HeldArray> Read(const char* what);
   // Takes the array out; the buffer is deleted afterwards.
   absl::StatusOr<backplane::shim::HeldArray> Take(const char* what);
-  // Takes the array out for a launch that donates it. The buffer then counts as deleted until PutBack undoes this, or
-  // for ever if KeepTaken is called. Sets `sole` to whether nothing else reads the memory.
+  // Takes the array out for a launch that donates it. The buffer then counts as deleted until UndoClaim undoes this, or
+  // for ever if CommitDonation is called. Sets `sole` to whether nothing else reads the memory.
   absl::StatusOr<backplane::shim::HeldArray> Claim(bool* sole);
-  void PutBack(backplane::shim::HeldArray array);
-  void KeepTaken();
+  void UndoClaim(backplane::shim::HeldArray array);
+  void CommitDonation();
   bool gone() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return deleted || claimed; }
 };
 
@@ -291,7 +291,7 @@ void KeepClient(const std::shared_ptr<ClientState>& client, const Event& done);
 // Copies from an array that others may read or write as well. Its mark and the client are held until the copy has
 // ended. If the array has no value or no memory, the event has its error.
 Event CopyOut(const std::shared_ptr<ClientState>& client, HeldArray array, const Shape& host_shape, void* dst);
-Event CopyAcross(const std::shared_ptr<ClientState>& client, HeldArray array, const DeviceArray& dst);
+Event CopyToArray(const std::shared_ptr<ClientState>& client, HeldArray array, const DeviceArray& dst);
 // Copies from host memory. If the host lends the memory only for the call, it is first copied to staging memory, if the
 // backend has staging memory.
 CopyFromHostEvents CopyIn(const std::shared_ptr<ClientState>& client, const HostArray& src, const DeviceArray& dst,

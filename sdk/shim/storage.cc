@@ -59,13 +59,13 @@ void KeepClient(const std::shared_ptr<ClientState>& client, const Event& done) {
 namespace {
 
 // Returns the array with its mark attached to the storage, so that both are held together.
-DeviceArray WithMark(HeldArray array) {
-  struct Marked {
+DeviceArray AttachMark(HeldArray array) {
+  struct MarkedStorage {
     std::shared_ptr<Storage> storage;
     UseMark use;
   };
   Storage* const storage = array.storage.get();
-  auto marked = std::make_shared<const Marked>(Marked{std::move(array.storage), std::move(array.use)});
+  auto marked = std::make_shared<const MarkedStorage>(MarkedStorage{std::move(array.storage), std::move(array.use)});
   array.storage = std::shared_ptr<Storage>(std::move(marked), storage);
   return static_cast<DeviceArray&&>(array);
 }
@@ -108,15 +108,15 @@ bool Stage(const std::shared_ptr<ClientState>& client, const HostArray& src, con
 Event CopyOut(const std::shared_ptr<ClientState>& client, HeldArray array, const Shape& host_shape, void* dst) {
   if (host_shape.num_elements() == 0) return array.ready;
   if (array.storage == nullptr) return WithoutMemory(array);
-  const Event done = client->client->StartCopyToHost(WithMark(std::move(array)), host_shape, dst);
+  const Event done = client->client->StartCopyToHost(AttachMark(std::move(array)), host_shape, dst);
   KeepClient(client, done);
   return done;
 }
 
-Event CopyAcross(const std::shared_ptr<ClientState>& client, HeldArray array, const DeviceArray& dst) {
+Event CopyToArray(const std::shared_ptr<ClientState>& client, HeldArray array, const DeviceArray& dst) {
   if (!dst.shape.IsArray() || dst.shape.num_elements() == 0) return array.ready;
   if (array.storage == nullptr) return WithoutMemory(array);
-  const Event done = client->client->StartCopyDevice(WithMark(std::move(array)), dst);
+  const Event done = client->client->StartCopyDevice(AttachMark(std::move(array)), dst);
   KeepClient(client, done);
   return done;
 }

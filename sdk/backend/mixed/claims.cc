@@ -38,7 +38,7 @@ void ForEachArray(const Instruction& i, Fn&& fn) {
 }
 
 // Whether the instruction is offered to claims, under the conditions in claims.h.
-bool IsOffered(const Instruction& i) {
+bool IsClaimable(const Instruction& i) {
   bool offered = true;
   ForEachArray(i, [&](const Shape& leaf) {
     offered &= leaf.IsArray() && leaf.num_elements() > 0 && !leaf.HasDynamicDimensions();
@@ -113,7 +113,7 @@ class Assigner {
  private:
   absl::Status Visit(const Instruction& i) {
     if (!IsBookkeeping(i.opcode())) {
-      ASSIGN_OR_RETURN(bool taken, Offer(i));
+      ASSIGN_OR_RETURN(bool taken, TryClaim(i));
       if (taken) {
         AddCost(i, true, &by_kernels_);
         return absl::OkStatus();
@@ -138,9 +138,9 @@ class Assigner {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<bool> Offer(const Instruction& i) {
+  absl::StatusOr<bool> TryClaim(const Instruction& i) {
     auto asked = claims_.find(i.opcode());
-    if (asked == claims_.end() || !IsOffered(i)) return false;
+    if (asked == claims_.end() || !IsClaimable(i)) return false;
     std::string refusals;
     for (const Claim* claim : asked->second) {
       absl::Status fits = Fits(*claim, i);

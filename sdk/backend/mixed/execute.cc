@@ -70,7 +70,7 @@ struct Work {
   bool Take() { return !taken.exchange(true); }
   absl::Status Run();
   absl::StatusOr<std::vector<Value>> Evaluate(Placement& placement);
-  absl::Status Deliver(std::vector<Value>& leaves, Placement& placement);
+  absl::Status WriteOutputs(std::vector<Value>& leaves, Placement& placement);
 };
 
 absl::StatusOr<std::vector<Value>> Work::Evaluate(Placement& placement) {
@@ -106,7 +106,7 @@ absl::StatusOr<std::vector<Value>> Work::Evaluate(Placement& placement) {
   return leaves;
 }
 
-absl::Status Work::Deliver(std::vector<Value>& leaves, Placement& placement) {
+absl::Status Work::WriteOutputs(std::vector<Value>& leaves, Placement& placement) {
   if (leaves.size() != outputs.size()) {
     return absl::InternalError(
         absl::StrCat(executable->name(), ": ", leaves.size(), " results, expected ", outputs.size()));
@@ -147,7 +147,7 @@ absl::Status Work::Run() {
   }
   member->End(leaves.status());
   RETURN_IF_ERROR(leaves.status());
-  return Deliver(*leaves, placement);
+  return WriteOutputs(*leaves, placement);
 }
 
 class MixedLoaded : public LoadedExecutable {

@@ -178,7 +178,7 @@ absl::StatusOr<Value> Interpreter::Evaluate(const InstructionEvaluator& evaluato
   std::vector<Literal> operands;
   for (size_t k = 0; k < frame.step->operands.size(); ++k) {
     if (frame.step->last_use[k]) {
-      ASSIGN_OR_RETURN(Literal operand, std::move(frame.operand(k)).TakeOnHost(placement_));
+      ASSIGN_OR_RETURN(Literal operand, std::move(frame.operand(k)).MoveToHost(placement_));
       operands.push_back(std::move(operand));
     } else {
       ASSIGN_OR_RETURN(Literal operand, frame.operand(k).OnHost(placement_));

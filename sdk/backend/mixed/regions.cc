@@ -55,7 +55,7 @@ absl::Status Outline(Computation* c, absl::Span<Instruction* const> members) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> FormIn(Computation* c, const Region& region) {
+absl::StatusOr<int64_t> FormRegion(Computation* c, const Region& region) {
   constexpr int kNone = -1;
   const std::vector<Instruction*> order = c->Snapshot();
   absl::flat_hash_map<const Instruction*, int> group_of;
@@ -96,7 +96,7 @@ absl::StatusOr<int64_t> FormRegions(Module* module, const std::vector<Region>& r
   for (const Region& region : regions) {
     for (Computation* c : ControlFlowComputations(module)) {
       if (c->is_fusion()) continue;
-      ASSIGN_OR_RETURN(int64_t here, FormIn(c, region));
+      ASSIGN_OR_RETURN(int64_t here, FormRegion(c, region));
       made += here;
     }
   }

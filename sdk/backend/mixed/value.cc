@@ -53,11 +53,11 @@ absl::StatusOr<Literal> Value::OnHost(Placement& placement) {
   return host_;
 }
 
-absl::StatusOr<Literal> Value::TakeOnHost(Placement& placement) && {
+absl::StatusOr<Literal> Value::MoveToHost(Placement& placement) && {
   if (is_tuple_) {
     std::vector<Literal> elements;
     for (Value& element : elements_) {
-      ASSIGN_OR_RETURN(Literal literal, std::move(element).TakeOnHost(placement));
+      ASSIGN_OR_RETURN(Literal literal, std::move(element).MoveToHost(placement));
       elements.push_back(std::move(literal));
     }
     return Literal::Tuple(std::move(elements));

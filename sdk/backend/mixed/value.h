@@ -44,9 +44,9 @@ class Value {
   const std::shared_ptr<Storage>& storage() const { return storage_; }
   const Shape& shape() const { return shape_; }  // of arrays and tokens; without layout
 
-  // Returns the value in host memory. If a copy had to be made, the value keeps it. TakeOnHost may move the data out.
+  // Returns the value in host memory. If a copy had to be made, the value keeps it. MoveToHost may move the data out.
   absl::StatusOr<Literal> OnHost(Placement& placement);
-  absl::StatusOr<Literal> TakeOnHost(Placement& placement) &&;
+  absl::StatusOr<Literal> MoveToHost(Placement& placement) &&;
   // Returns the address in device memory (in host memory if on_host()). If a copy had to be made, the value keeps it.
   absl::StatusOr<const void*> OnDevice(Placement& placement);
   // Moves the value to host memory, into data that no other value shares, and drops its device storage.

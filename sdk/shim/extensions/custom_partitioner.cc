@@ -29,9 +29,9 @@ absl::string_view View(const Bytes& b) {
   return b.data == nullptr ? absl::string_view() : absl::string_view(b.data, b.size);
 }
 
-struct LentValue {
+struct ValueViews {
   std::string shape, sharding;
-  explicit LentValue(const CustomPartitioning::Value& v)
+  explicit ValueViews(const CustomPartitioning::Value& v)
       : shape(SerializeShape(v.shape)), sharding(SerializeSharding(v.sharding)) {}
   JAX_CustomCallPartitioner_aval view() const { return {Lend(shape), true, Lend(sharding)}; }
 };
@@ -62,11 +62,11 @@ absl::StatusOr<CustomPartitioning::PartitionedCall> Ask(Callbacks* callbacks,
                                                         absl::Span<const CustomPartitioning::Value> operands,
                                                         const CustomPartitioning::Value& result,
                                                         absl::string_view config) {
-  std::vector<LentValue> lent;
+  std::vector<ValueViews> lent;
   lent.reserve(operands.size());
   std::vector<JAX_CustomCallPartitioner_aval> values;
   for (const CustomPartitioning::Value& v : operands) values.push_back(lent.emplace_back(v).view());
-  const LentValue lent_result(result);
+  const ValueViews lent_result(result);
   JAX_CustomCallPartitioner_Partition_Args args{};
   args.num_args = values.size();
   args.op_args = values.data();
@@ -139,7 +139,7 @@ struct InspectCallback {
   void* data;
 };
 
-absl::Status TellSharding(const Sharding& sharding, absl::string_view config) {
+absl::Status ReportSharding(const Sharding& sharding, absl::string_view config) {
   InspectCallback callback;
   if (config.size() != sizeof(callback)) {
     return absl::InvalidArgumentError(
@@ -166,7 +166,7 @@ absl::Status TellSharding(const Sharding& sharding, absl::string_view config) {
 PJRT_Extension_Base* CustomPartitionerExtension() {
   static PJRT_Custom_Partitioner_Extension extension = [] {
     auto inspect = std::make_shared<CustomPartitioning>();
-    inspect->inspect = TellSharding;
+    inspect->inspect = ReportSharding;
     RegisterCustomPartitioning("InspectSharding", std::move(inspect));
     PJRT_Custom_Partitioner_Extension e{};
     e.base = {PJRT_Custom_Partitioner_Extension_STRUCT_SIZE, PJRT_Extension_Type_Custom_Partitioner, nullptr};

@@ -81,9 +81,9 @@ absl::StatusOr<std::unique_ptr<Module>> Apply(const Transformation& t, const std
   args.header.api_version = PJRT_API_XLA_TRANSFORM_EXTENSION_VERSION;
   args.hlo_module = {bytes.data(), bytes.size()};
   t.callbacks->transform_hlo_module(t.callbacks.get(), &args);
-  struct LetGo {
+  struct Cleanup {
     PJRT_XlaTransform_version_and_error& header;
-    ~LetGo() {
+    ~Cleanup() {
       if (header.cleanup_fn != nullptr) header.cleanup_fn(header.data);
     }
   } let_go{args.header};
