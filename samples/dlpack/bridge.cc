@@ -24,7 +24,7 @@ bool Take(absl::StatusOr<T>&& value, T* out) {
 }
 
 // What Python holds: a buffer that may be shared with tensors.
-struct Held {
+struct BridgeBuffer {
   std::shared_ptr<const Buffer> buffer;
   bool copied = false;
   std::string reason;
@@ -34,8 +34,8 @@ dlpack::Copy CopyMode(int copy) {
   return copy < 0 ? dlpack::Copy::kIfNeeded : copy == 0 ? dlpack::Copy::kNever : dlpack::Copy::kAlways;
 }
 
-Held* Hold(dlpack::Imported in) {
-  return new Held{std::make_shared<const Buffer>(std::move(in.buffer)), in.copied, std::move(in.reason)};
+BridgeBuffer* Hold(dlpack::Imported in) {
+  return new BridgeBuffer{std::make_shared<const Buffer>(std::move(in.buffer)), in.copied, std::move(in.reason)};
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ BRIDGE Client* bridge_client(const char* path) {
 BRIDGE void bridge_client_free(Client* client) { delete client; }
 
 // The argument times itself, on the device.
-BRIDGE Held* bridge_square(Client* client, Held* x) {
+BRIDGE BridgeBuffer* bridge_square(Client* client, BridgeBuffer* x) {
   absl::StatusOr<std::string> shape = x->buffer->ShapeText();
   absl::StatusOr<std::vector<int64_t>> dims = x->buffer->Dims();
   absl::StatusOr<PJRT_Buffer_Type> type = x->buffer->ElementType();
@@ -68,10 +68,10 @@ BRIDGE Held* bridge_square(Client* client, Held* x) {
   LoadedExecutable square;
   std::vector<Buffer> out;
   if (!Take(client->Compile({"mlir", code}), &square) || !Take(square.Execute({x->buffer.get()}), &out)) return nullptr;
-  return new Held{std::make_shared<const Buffer>(std::move(out[0]))};
+  return new BridgeBuffer{std::make_shared<const Buffer>(std::move(out[0]))};
 }
 
-BRIDGE Held* bridge_import(Client* client, void* tensor, int versioned, int copy) {
+BRIDGE BridgeBuffer* bridge_import(Client* client, void* tensor, int versioned, int copy) {
   dlpack::ImportOptions options;
   options.copy = CopyMode(copy);
   absl::StatusOr<dlpack::Imported> in =
@@ -81,7 +81,7 @@ BRIDGE Held* bridge_import(Client* client, void* tensor, int versioned, int copy
   return Hold(*std::move(in));
 }
 
-BRIDGE void* bridge_export(Held* held, int versioned, int copy) {
+BRIDGE void* bridge_export(BridgeBuffer* held, int versioned, int copy) {
   dlpack::ExportOptions options;
   options.copy = CopyMode(copy);
   if (versioned != 0) {
@@ -105,7 +105,7 @@ BRIDGE void bridge_tensor_free(void* tensor, int versioned) {
   }
 }
 
-BRIDGE int bridge_copied(Held* held) { return held->copied ? 1 : 0; }
-BRIDGE const char* bridge_reason(Held* held) { return held->reason.c_str(); }
-BRIDGE uintptr_t bridge_address(Held* held) { return held->buffer->UnsafePointer().value_or(0); }
-BRIDGE void bridge_free(Held* held) { delete held; }
+BRIDGE int bridge_copied(BridgeBuffer* held) { return held->copied ? 1 : 0; }
+BRIDGE const char* bridge_reason(BridgeBuffer* held) { return held->reason.c_str(); }
+BRIDGE uintptr_t bridge_address(BridgeBuffer* held) { return held->buffer->UnsafePointer().value_or(0); }
+BRIDGE void bridge_free(BridgeBuffer* held) { delete held; }

@@ -32,8 +32,8 @@ class Stall {
     });
     begun->get_future().wait();
   }
-  ~Stall() { LetGo(); }
-  void LetGo() {
+  ~Stall() { Release(); }
+  void Release() {
     if (!gone_) go_.set_value();
     gone_ = true;
   }
@@ -118,7 +118,7 @@ TEST_F(QueueBackendTest, TheDeviceOrdersItsWorkWithoutTheHost) {
   raised.get_future().wait();
   EXPECT_THAT(out, ElementsAre(3, 6, 9, 12));
   for (const Event& e : {x.ready, sum.ready, more.ready, done}) EXPECT_FALSE(e.IsReady());
-  driver.LetGo();
+  driver.Release();
   EXPECT_TRUE(done.Await().ok());
   EXPECT_EQ(done.signal(), nullptr);
   EXPECT_TRUE(client_->UnregisterHostMemory(out).ok());
@@ -134,7 +134,7 @@ TEST_F(QueueBackendTest, RegisteredMemoryIsReadWhereItIsAndOtherIsPacked) {
   EXPECT_TRUE(packed.IsReady());
   EXPECT_FALSE(direct.IsReady());
   pageable[0] = 9;  // ours again
-  copies.LetGo();
+  copies.Release();
   ASSERT_TRUE(direct.Await().ok());
   float out[4];
   ASSERT_TRUE(client_->StartCopyToHost(a, a.shape, out).Await().ok());
@@ -174,7 +174,7 @@ TEST_F(QueueBackendTest, AFailureOnTheDeviceReachesAllBehindIt) {
   float out[4];
   const Event copied = client_->StartCopyToHost(sum, sum.shape, out);
   EXPECT_NE(copied.signal(), nullptr);
-  programs.LetGo();
+  programs.Release();
   EXPECT_EQ(copied.Await(), absl::DataLossError("a bit fell over"));
 }
 
@@ -188,7 +188,7 @@ TEST_F(QueueBackendTest, MemoryIsLimitedAndLivesAsLongAsItIsUsed) {
     const Event end = Run(*add, {x, x}).done;
     x = {};
     EXPECT_GT(in_use(), 0);  // the queues hold it
-    copies.LetGo();
+    copies.Release();
     (void)end.Await();
     return end;
   }();

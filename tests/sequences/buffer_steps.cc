@@ -9,7 +9,7 @@
 namespace backplane::sequences {
 namespace {
 
-constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
 void FromHost(Actor& actor) {
   const Item client = actor.PickClient();
@@ -28,10 +28,10 @@ AbsurdShape RandomAbsurdShape(Random& random) {
       {PJRT_Buffer_Type_F32, {-1}},
       {PJRT_Buffer_Type_F32, {4, -4}},
       {PJRT_Buffer_Type_F32, {std::numeric_limits<int64_t>::min()}},
-      {PJRT_Buffer_Type_F32, {kMost}},
-      {PJRT_Buffer_Type_U8, {kMost}},
-      {PJRT_Buffer_Type_U8, {kMost - 63}},
-      {PJRT_Buffer_Type_F32, {kMost / 4, 2}},
+      {PJRT_Buffer_Type_F32, {kMax}},
+      {PJRT_Buffer_Type_U8, {kMax}},
+      {PJRT_Buffer_Type_U8, {kMax - 63}},
+      {PJRT_Buffer_Type_F32, {kMax / 4, 2}},
       {PJRT_Buffer_Type_F32, {int64_t{1} << 32, int64_t{1} << 32}},
       {PJRT_Buffer_Type_C128, {int64_t{1} << 59}},
       {PJRT_Buffer_Type_F32, {int64_t{1} << 61}},

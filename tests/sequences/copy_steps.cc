@@ -62,7 +62,7 @@ void AbsurdRead(Actor& actor) {
 void ReadRaw(Actor& actor) {
   const Item buffer = actor.Pick(Type::Buffer, Whole);
   if (buffer == nullptr) return;
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   const auto have = static_cast<int64_t>(DeviceBytes(actor, buffer));
   const auto offset = static_cast<int64_t>(actor.random.Below(static_cast<size_t>(have) + 1));
   const auto size = static_cast<int64_t>(actor.random.Below(static_cast<size_t>(have - offset) + 1));
@@ -73,8 +73,8 @@ void ReadRaw(Actor& actor) {
   a.offset = offset;
   a.transfer_size = size;
   if (actor.random.OneIn(3)) {
-    const std::vector<std::pair<int64_t, int64_t>> absurd = {{-1, 1},        {0, -1},    {have + 1, 0}, {0, have + 1},
-                                                             {kMost, kMost}, {1, kMost}, {have, 1},     {-kMost, have}};
+    const std::vector<std::pair<int64_t, int64_t>> absurd = {{-1, 1},      {0, -1},   {have + 1, 0}, {0, have + 1},
+                                                             {kMax, kMax}, {1, kMax}, {have, 1},     {-kMax, have}};
     std::tie(a.offset, a.transfer_size) = actor.random.Of(absurd);
     return actor.Refused(Fn::PJRT_Buffer_CopyRawToHost, &a);
   }

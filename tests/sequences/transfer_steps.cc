@@ -91,7 +91,7 @@ void Send(Actor& actor, Transfer& t, size_t i) {
 }
 
 void Absurd(Actor& actor, Transfer& t, size_t i) {
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   auto* manager = static_cast<Manager*>(t.manager->handle);
   const std::string bytes(64, 'x');
   PREPARE(s, PJRT_AsyncHostToDeviceTransferManager_BufferSize);
@@ -105,7 +105,7 @@ void Absurd(Actor& actor, Transfer& t, size_t i) {
   d.data = bytes.data();
   d.transfer_size = 1;
   PREPARE(l, PJRT_AsyncHostToDeviceTransferManager_TransferLiteral);
-  const int64_t dims[] = {actor.random.OneIn(2) ? -1 : kMost};
+  const int64_t dims[] = {actor.random.OneIn(2) ? -1 : kMax};
   l.transfer_manager = manager;
   l.buffer_index = static_cast<int>(i);
   l.data = bytes.data();
@@ -123,7 +123,7 @@ void Absurd(Actor& actor, Transfer& t, size_t i) {
       d.offset = -1;
       break;
     case 2:
-      d.transfer_size = actor.random.OneIn(2) ? kMost : have + 1;
+      d.transfer_size = actor.random.OneIn(2) ? kMax : have + 1;
       d.offset = actor.random.OneIn(2) ? 1 : 0;
       break;
     case 3:

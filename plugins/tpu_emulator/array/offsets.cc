@@ -36,8 +36,8 @@ void Offsets::Add(int64_t size, absl::Span<const PhysicalLayout::Digit> digits) 
 }
 
 void Offsets::Precompute() {
-  constexpr int64_t kMost = 1 << 15;
-  if (!table_.empty() || size_ == 0 || size_ > kMost) return;
+  constexpr int64_t kMaxTableSize = 1 << 15;
+  if (!table_.empty() || size_ == 0 || size_ > kMaxTableSize) return;
   std::vector<int64_t> offsets(static_cast<size_t>(size_));
   Fill(0, size_, offsets.data());
   table_ = std::move(offsets);

@@ -241,8 +241,8 @@ GridChoice ChooseWindows(const Machine& m, const MatmulWork& w, const MatmulByte
   const Costs costs{m, static_cast<double>(w.passes), Speed(m, w), extra_dma, extra_vector};
   // The right operand is loaded directly or transposed. A left operand that is held takes the mean of both times.
   const bool transposed = IsInnerMinor(m, w.rhs_inner_minor, w.rhs, w.n, w.k, false);
-  const double split = w.passes * m.split_load_rows, mean = (m.weight_load_rows + m.turned_load_rows) / 2;
-  const double right_load = w.passes > 1 ? split : transposed ? m.turned_load_rows : m.weight_load_rows;
+  const double split = w.passes * m.split_load_rows, mean = (m.weight_load_rows + m.transposed_load_rows) / 2;
+  const double right_load = w.passes > 1 ? split : transposed ? m.transposed_load_rows : m.weight_load_rows;
   const double left_load = w.passes > 1 ? split : mean;
   const double element = ElementBytes(w.result);
   // Sums are written as 32 bits. A narrower result, or one in CMEM, is written in its own type as well.

@@ -10,8 +10,8 @@
 //     hidden if the computation takes longer. The first window's reads and the last one's writes are never hidden. The
 //     clock picks the cheapest grid by its own formula, among those whose buffers fit the scoped VMEM limit.
 //   - The array holds array_side^2 weights. After weights are loaded, the rows stream through. A load takes at least
-//     weight_load_rows cycles, or turned_load_rows if the inner dimension of the weights is minor. Either operand can
-//     be the one that is held. An f32 operand at higher precision is two or three bf16 parts; it takes three or six
+//     weight_load_rows cycles, or transposed_load_rows if the inner dimension of the weights is minor. Either operand
+//     can be the one that is held. An f32 operand at higher precision is two or three bf16 parts; it takes three or six
 //     passes over loads of split_load_rows each.
 //   - Sums are 32 bits wide. A narrower result is first written as 32-bit sums and then in its own type.
 //   - An operand in VMEM needs neither a copy nor a buffer. An operand in CMEM needs neither if the machine's

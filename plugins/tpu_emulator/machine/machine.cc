@@ -54,7 +54,7 @@ constexpr Field kFields[] = {
     {"vector_kernel_cycles", &Machine::vector_kernel_cycles, 0, 1e7},
     {"dispatch_microseconds", &Machine::dispatch_microseconds, 0, 1e7},
     {"weight_load_rows", &Machine::weight_load_rows, 0, 1e4},
-    {"turned_load_rows", &Machine::turned_load_rows, 0, 1e4},
+    {"transposed_load_rows", &Machine::transposed_load_rows, 0, 1e4},
     {"split_load_rows", &Machine::split_load_rows, 0, 1e4},
     {"row_cycles", &Machine::row_cycles, 1, 100},
     {"window_cycles", &Machine::window_cycles, 0, 1e6},
@@ -94,7 +94,7 @@ Machine V4() {
   m.vector_kernel_cycles = 620;
   m.dispatch_microseconds = 100;
   m.weight_load_rows = 68;
-  m.turned_load_rows = 136;
+  m.transposed_load_rows = 136;
   m.split_load_rows = 130;
   m.convert_ops = 4.7;
   m.row_cycles = 1.124;
@@ -124,7 +124,7 @@ Machine V5e() {
   m.accumulate_cycles = 0.909;
   m.convert_ops = 2;
   m.row_cycles = 1.055;
-  m.weight_load_rows = m.turned_load_rows = m.split_load_rows = 35;
+  m.weight_load_rows = m.transposed_load_rows = m.split_load_rows = 35;
   m.window_cycles = 2340;
   m.type_speed = {{kBF16, 1}, {kF32, 1},    {kS8, 2},       {kU8, 2},           {kS4, 2},
                   {kU4, 2},   {kF8E5M2, 1}, {kF8E4M3FN, 1}, {kF8E4M3B11FNUZ, 1}};
@@ -149,7 +149,7 @@ Machine V5p() {
   m.vector_kernel_cycles = 2125;
   m.accumulate_cycles = 0.664;
   m.row_cycles = 1.084;
-  m.weight_load_rows = m.turned_load_rows = m.split_load_rows = 35;
+  m.weight_load_rows = m.transposed_load_rows = m.split_load_rows = 35;
   m.window_cycles = 2013;
   return m;
 }
@@ -172,7 +172,7 @@ Machine V6e() {
   m.vector_kernel_cycles = 2120;
   m.accumulate_cycles = 3.3;
   m.row_cycles = 1.046;
-  m.weight_load_rows = m.turned_load_rows = m.split_load_rows = 143;
+  m.weight_load_rows = m.transposed_load_rows = m.split_load_rows = 143;
   m.window_cycles = 2584;
   return m;
 }
@@ -193,7 +193,7 @@ Machine Tpu7x() {
   m.vector_kernel_cycles = 2300;
   m.accumulate_cycles = 5.388;
   m.row_cycles = 1.104;
-  m.weight_load_rows = m.turned_load_rows = m.split_load_rows = 102;
+  m.weight_load_rows = m.transposed_load_rows = m.split_load_rows = 102;
   m.window_cycles = 2524;
   m.type_speed = {{kBF16, 1}, {kF32, 1}, {kS8, 1}, {kS4, 1}, {kF8E5M2, 2}, {kF8E4M3FN, 2}};
   m.native_inputs = {{kBF16, kBF16}, {kF32, kF32}, {kF8E5M2, kF8E5M2}, {kF8E4M3FN, kF8E4M3FN}};

@@ -74,7 +74,7 @@ struct Machine {
   // The smallest number of cycles between two loads of an array's weights [fit].
   double weight_load_rows = 0;
   // The same for weights whose inner dimension is minor; they are loaded transposed [fit].
-  double turned_load_rows = 0;
+  double transposed_load_rows = 0;
   // The same for weights that are bf16 parts of f32, per pass [fit].
   double split_load_rows = 0;
   double row_cycles = 0;         // cycles per row of the streamed operand, at least 1 [fit]

@@ -10,7 +10,7 @@ namespace backplane::tpu {
 namespace {
 
 constexpr int64_t kPieceBytes = 1 << 18;
-constexpr int64_t kMostPieces = 32;
+constexpr int64_t kMaxPieces = 32;
 
 // Returns how many indices of the most major dimension form a contiguous block of tiles; 0 if the array cannot be
 // split.
@@ -52,7 +52,7 @@ absl::StatusOr<TiledCopy> TiledCopy::Plan(const Shape& tiled, Direction directio
   ASSIGN_OR_RETURN(PhysicalLayout physical, PhysicalLayout::Of(tiled));
   copy.bytes_ = tiled.num_elements() * ByteWidth(type);
   const int64_t block = MajorBlockSize(tiled, physical);
-  const int64_t wanted = std::min(kMostPieces, copy.bytes_ / kPieceBytes);
+  const int64_t wanted = std::min(kMaxPieces, copy.bytes_ / kPieceBytes);
   const int64_t major = block == 0 ? 0 : tiled.layout().minor_to_major.back();
   if (block > 0 && wanted > 1 && tiled.dimensions(major) >= 2 * block) {
     // The row-major side of a piece is a part of the whole array and has its strides.

@@ -18,10 +18,10 @@
 
 namespace backplane::tpu {
 
-inline constexpr int64_t kMostTraceEvents = 100'000;
+inline constexpr int64_t kMaxTraceEvents = 100'000;
 
 // If a program has more kernels than `most_events` allows, each kernel is still written once.
-std::string WriteTraceJson(const Schedule& schedule, int64_t most_events = kMostTraceEvents);
+std::string WriteTraceJson(const Schedule& schedule, int64_t most_events = kMaxTraceEvents);
 
 }  // namespace backplane::tpu
 
