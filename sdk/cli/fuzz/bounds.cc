@@ -5,7 +5,7 @@
 
 #include "core/eval/evaluator.h"
 #include "core/types/status_macros.h"
-#include "sdk/cli/fuzz/judging.h"
+#include "sdk/cli/fuzz/bounds_util.h"
 
 namespace backplane::cli::fuzz {
 namespace {
@@ -52,11 +52,11 @@ Format FormatOf(PrimitiveType type) {
   }
 }
 
-Judged CopyBounds(const Judged& from) { return from; }
+BoundedValue CopyBounds(const BoundedValue& from) { return from; }
 
 // Operations that move elements. Their bounds move in the same way. Operands from `first_index` on are indices.
-absl::StatusOr<Judged> JudgeMovement(const Instruction& i, absl::Span<const Judged* const> ops, size_t first_index,
-                                     size_t index_count) {
+absl::StatusOr<BoundedValue> BoundMovement(const Instruction& i, absl::Span<const BoundedValue* const> ops,
+                                           size_t first_index, size_t index_count) {
   ASSIGN_OR_RETURN(const Literal value, ValueOf(i, ops));
   bool places_known = true, exact = true;
   for (size_t k = 0; k < ops.size(); ++k) {
@@ -64,33 +64,33 @@ absl::StatusOr<Judged> JudgeMovement(const Instruction& i, absl::Span<const Judg
     if (index && !ops[k]->exact()) places_known = false;
     if (!index && !ops[k]->exact()) exact = false;
   }
-  if (!places_known) return Judged::Undecided(value);
-  Judged j = Judged::Exact(value);
+  if (!places_known) return BoundedValue::Undecided(value);
+  BoundedValue j = BoundedValue::Exact(value);
   if (exact) return j;
-  for (Literal Judged::*bound : {&Judged::seen, &Judged::used}) {
+  for (Literal BoundedValue::*bound : {&BoundedValue::seen, &BoundedValue::used}) {
     std::vector<Literal> moved;
     for (size_t k = 0; k < ops.size(); ++k) {
       const bool index = k >= first_index && k < first_index + index_count;
       moved.push_back(index ? ops[k]->value : BoundsOf(ops[k]->*bound, ops[k]->value.shape()));
     }
-    ASSIGN_OR_RETURN(j.*bound, Shadow(i, moved));
+    ASSIGN_OR_RETURN(j.*bound, EvaluateInF64(i, moved));
     Drop(j.*bound);
   }
   return j;
 }
 }  // namespace
 
-Judged JudgedWithUniformBounds(const Literal& value, bool exact) {
-  if (!value.shape().IsTuple()) return exact ? Judged::Exact(value) : Judged::Undecided(value);
-  Judged j;
+BoundedValue MakeBoundedValue(const Literal& value, bool exact) {
+  if (!value.shape().IsTuple()) return exact ? BoundedValue::Exact(value) : BoundedValue::Undecided(value);
+  BoundedValue j;
   j.is_tuple = true;
-  for (const Literal& e : value.elements()) j.elements.push_back(JudgedWithUniformBounds(e, exact));
+  for (const Literal& e : value.elements()) j.elements.push_back(MakeBoundedValue(e, exact));
   return j;
 }
 
-absl::StatusOr<Literal> ValueOf(const Instruction& i, absl::Span<const Judged* const> ops) {
+absl::StatusOr<Literal> ValueOf(const Instruction& i, absl::Span<const BoundedValue* const> ops) {
   std::vector<Literal> values;
-  for (const Judged* j : ops) values.push_back(j->ToLiteral());
+  for (const BoundedValue* j : ops) values.push_back(j->ToLiteral());
   std::vector<const Literal*> pointers;
   for (const Literal& v : values) pointers.push_back(&v);
   return EvaluateInstruction(i, pointers);
@@ -121,30 +121,30 @@ bool HasNanValues(PrimitiveType type) {
   return type != PrimitiveType::kF4E2M1FN && type != PrimitiveType::kF6E2M3FN && type != PrimitiveType::kF6E3M2FN;
 }
 
-bool Judged::exact() const {
-  for (const Judged& e : elements) {
+bool BoundedValue::exact() const {
+  for (const BoundedValue& e : elements) {
     if (!e.exact()) return false;
   }
   return !seen.valid() && !used.valid();
 }
 
-Literal Judged::ToLiteral() const {
+Literal BoundedValue::ToLiteral() const {
   if (!is_tuple) return value;
   std::vector<Literal> parts;
-  for (const Judged& e : elements) parts.push_back(e.ToLiteral());
+  for (const BoundedValue& e : elements) parts.push_back(e.ToLiteral());
   return Literal::Tuple(std::move(parts));
 }
 
-Judged Judged::Exact(Literal value) {
-  Judged j;
-  if (value.shape().IsTuple()) return JudgedWithUniformBounds(value, true);
+BoundedValue BoundedValue::Exact(Literal value) {
+  BoundedValue j;
+  if (value.shape().IsTuple()) return MakeBoundedValue(value, true);
   j.value = std::move(value);
   return j;
 }
 
-Judged Judged::Undecided(Literal value) {
-  if (value.shape().IsTuple()) return JudgedWithUniformBounds(value, false);
-  Judged j;
+BoundedValue BoundedValue::Undecided(Literal value) {
+  if (value.shape().IsTuple()) return MakeBoundedValue(value, false);
+  BoundedValue j;
   if (value.shape().IsArray() && value.num_elements() > 0) {
     j.seen = Zeros(value.shape());
     for (double& e : j.seen.mutable_data<double>()) e = kInf;
@@ -154,8 +154,8 @@ Judged Judged::Undecided(Literal value) {
   return j;
 }
 
-absl::StatusOr<Literal> Shadow(const Instruction& like, absl::Span<const Literal> operands, PrimitiveType result,
-                               std::optional<Opcode> combiner) {
+absl::StatusOr<Literal> EvaluateInF64(const Instruction& like, absl::Span<const Literal> operands, PrimitiveType result,
+                                      std::optional<Opcode> combiner) {
   Module module("shadow");
   Builder b(&module, "main");
   std::vector<Value> values;
@@ -255,13 +255,13 @@ std::optional<Opcode> BinaryOf(const Computation& body, int64_t component, int64
   return ours ? std::optional<Opcode>(root->opcode()) : std::nullopt;
 }
 
-absl::StatusOr<Judged> JudgeInstruction(const Instruction& i, absl::Span<const Judged* const> ops) {
+absl::StatusOr<BoundedValue> BoundInstruction(const Instruction& i, absl::Span<const BoundedValue* const> ops) {
   if (i.info().Has(kElementwise) && !i.Is(Opcode::kCopy)) {
     if (i.Is(Opcode::kSelect) && ops[1]->is_tuple) {
-      const Judged& chosen = ops[0]->value.GetAsInt(0) != 0 ? *ops[1] : *ops[2];
-      return ops[0]->exact() ? chosen : JudgedWithUniformBounds(chosen.ToLiteral(), false);
+      const BoundedValue& chosen = ops[0]->value.GetAsInt(0) != 0 ? *ops[1] : *ops[2];
+      return ops[0]->exact() ? chosen : MakeBoundedValue(chosen.ToLiteral(), false);
     }
-    return JudgeElementwise(i, ops);
+    return BoundElementwise(i, ops);
   }
   switch (i.opcode()) {
     case Opcode::kCopy:
@@ -271,9 +271,9 @@ absl::StatusOr<Judged> JudgeInstruction(const Instruction& i, absl::Span<const J
     case Opcode::kAsyncUpdate:
       return CopyBounds(*ops[0]);
     case Opcode::kTuple: {
-      Judged j;
+      BoundedValue j;
       j.is_tuple = true;
-      for (const Judged* o : ops) j.elements.push_back(*o);
+      for (const BoundedValue* o : ops) j.elements.push_back(*o);
       return j;
     }
     case Opcode::kGetTupleElement:
@@ -285,26 +285,26 @@ absl::StatusOr<Judged> JudgeInstruction(const Instruction& i, absl::Span<const J
     case Opcode::kReverse:
     case Opcode::kTranspose:
     case Opcode::kSlice:
-      return JudgeMovement(i, ops, ops.size(), 0);
+      return BoundMovement(i, ops, ops.size(), 0);
     case Opcode::kDynamicSlice:
-      return JudgeMovement(i, ops, 1, ops.size() - 1);
+      return BoundMovement(i, ops, 1, ops.size() - 1);
     case Opcode::kDynamicUpdateSlice:
-      return JudgeMovement(i, ops, 2, ops.size() - 2);
+      return BoundMovement(i, ops, 2, ops.size() - 2);
     case Opcode::kGather:
-      return JudgeMovement(i, ops, 1, 1);
+      return BoundMovement(i, ops, 1, 1);
     case Opcode::kCall:
     case Opcode::kConditional:
     case Opcode::kFusion:
     case Opcode::kMap:
     case Opcode::kScan:
     case Opcode::kWhile:
-      return JudgeControl(i, ops);
+      return BoundControl(i, ops);
     case Opcode::kAsyncStart: {
-      std::vector<Judged> arguments;
-      for (const Judged* o : ops) arguments.push_back(*o);
-      ASSIGN_OR_RETURN(Judged result, JudgeComputation(*i.called(0), arguments));
+      std::vector<BoundedValue> arguments;
+      for (const BoundedValue* o : ops) arguments.push_back(*o);
+      ASSIGN_OR_RETURN(BoundedValue result, BoundComputation(*i.called(0), arguments));
       ASSIGN_OR_RETURN(const Literal value, ValueOf(i, ops));
-      Judged j = JudgedWithUniformBounds(value, true);
+      BoundedValue j = MakeBoundedValue(value, true);
       j.elements[1] = std::move(result);
       return j;
     }
@@ -312,14 +312,14 @@ absl::StatusOr<Judged> JudgeInstruction(const Instruction& i, absl::Span<const J
       // The sign and the payload of a NaN are unspecified.
       if (HasNan(ops[0]->value)) {
         ASSIGN_OR_RETURN(const Literal bits, ValueOf(i, ops));
-        return Judged::Undecided(bits);
+        return BoundedValue::Undecided(bits);
       }
       break;
     case Opcode::kAsyncDone:
       return ops[0]->elements[1];
     case Opcode::kCopyStart: {
       ASSIGN_OR_RETURN(const Literal value, ValueOf(i, ops));
-      Judged j = JudgedWithUniformBounds(value, true);
+      BoundedValue j = MakeBoundedValue(value, true);
       j.elements[0] = j.elements[1] = *ops[0];
       return j;
     }
@@ -329,42 +329,42 @@ absl::StatusOr<Judged> JudgeInstruction(const Instruction& i, absl::Span<const J
     case Opcode::kReduceWindow:
     case Opcode::kSort:
     case Opcode::kTopK:
-      return JudgeReduction(i, ops);
+      return BoundReduction(i, ops);
     case Opcode::kScatter:
     case Opcode::kSelectAndScatter:
-      return JudgeScatter(i, ops);
+      return BoundScatter(i, ops);
     case Opcode::kDot:
     case Opcode::kRaggedDot:
     case Opcode::kScaledDot:
     case Opcode::kConvolution:
-      return JudgeContraction(i, ops);
+      return BoundContraction(i, ops);
     case Opcode::kFft:
     case Opcode::kCholesky:
     case Opcode::kTriangularSolve:
     case Opcode::kBatchNormGrad:
     case Opcode::kBatchNormInference:
     case Opcode::kBatchNormTraining:
-      return JudgeNumerics(i, ops);
+      return BoundNumerics(i, ops);
     default:
       break;
   }
   // Constants, iota, bits of generators, sizes, reinterpretation, tokens: exact if the operands are exact.
   ASSIGN_OR_RETURN(const Literal value, ValueOf(i, ops));
-  return JudgedWithUniformBounds(value, AllExact(ops));
+  return MakeBoundedValue(value, AllExact(ops));
 }
 
-absl::StatusOr<Judged> JudgeComputation(const Computation& computation, absl::Span<const Judged> arguments,
-                                        absl::flat_hash_map<const Instruction*, Judged>* all) {
-  absl::flat_hash_map<const Instruction*, Judged> own;
+absl::StatusOr<BoundedValue> BoundComputation(const Computation& computation, absl::Span<const BoundedValue> arguments,
+                                              absl::flat_hash_map<const Instruction*, BoundedValue>* all) {
+  absl::flat_hash_map<const Instruction*, BoundedValue> own;
   if (all == nullptr) all = &own;
   for (const auto& i : computation.instructions()) {
     if (i->Is(Opcode::kParameter)) {
       (*all)[i.get()] = arguments[static_cast<size_t>(i->parameter_number())];
       continue;
     }
-    std::vector<const Judged*> ops;
+    std::vector<const BoundedValue*> ops;
     for (const Instruction* o : i->operands()) ops.push_back(&all->at(o));
-    ASSIGN_OR_RETURN(Judged j, JudgeInstruction(*i, ops));
+    ASSIGN_OR_RETURN(BoundedValue j, BoundInstruction(*i, ops));
     (*all)[i.get()] = std::move(j);
   }
   return all->at(computation.root());

@@ -49,17 +49,17 @@ namespace backplane::cli::fuzz {
 // computed in f32 and rounded: slightly more than 1.
 inline constexpr double kFunctionUlps = 4;
 
-struct Judged {
-  Literal value;                 // arrays and tokens; tuples have `elements`
-  Literal seen, used;            // f64 of the value's dimensions; invalid: 0 everywhere
-  std::vector<Judged> elements;  // of a tuple
+struct BoundedValue {
+  Literal value;                       // arrays and tokens; tuples have `elements`
+  Literal seen, used;                  // f64 of the value's dimensions; invalid: 0 everywhere
+  std::vector<BoundedValue> elements;  // of a tuple
   bool is_tuple = false;
 
   bool exact() const;         // whether both bounds are 0 everywhere
   Literal ToLiteral() const;  // the value, tuples put together
-  static Judged Exact(Literal value);
+  static BoundedValue Exact(Literal value);
   // Returns a value of which only the shape is known.
-  static Judged Undecided(Literal value);
+  static BoundedValue Undecided(Literal value);
 };
 
 // Returns element i of a bound.
@@ -76,19 +76,21 @@ double MaxFinite(PrimitiveType type);
 bool HasNanValues(PrimitiveType type);     // whether the float type has a NaN
 bool HasNegativeZero(PrimitiveType type);  // whether the float type has a -0
 
-// Evaluates and judges one instruction with judged operands. Must not be called for parameters.
-absl::StatusOr<Judged> JudgeInstruction(const Instruction& instruction, absl::Span<const Judged* const> operands);
-// Judges a computation. `all`, if given, receives the results for each of its instructions.
-absl::StatusOr<Judged> JudgeComputation(const Computation& computation, absl::Span<const Judged> arguments,
-                                        absl::flat_hash_map<const Instruction*, Judged>* all = nullptr);
+// Evaluates one instruction on operands with bounds, and bounds the error of its result. Must not be called for
+// parameters.
+absl::StatusOr<BoundedValue> BoundInstruction(const Instruction& instruction,
+                                              absl::Span<const BoundedValue* const> operands);
+// Does the same for a computation. `all`, if given, receives the results for each of its instructions.
+absl::StatusOr<BoundedValue> BoundComputation(const Computation& computation, absl::Span<const BoundedValue> arguments,
+                                              absl::flat_hash_map<const Instruction*, BoundedValue>* all = nullptr);
 
 // ---- Used by several files bounds_*.cc.
 
 // The types that determine how an operation computes: those of its operands, and `result`, the element type of a
 // declared shape. `combiner` is the operation of the called computation.
-absl::StatusOr<Literal> Shadow(const Instruction& like, absl::Span<const Literal> operands,
-                               PrimitiveType result = PrimitiveType::kF64,
-                               std::optional<Opcode> combiner = std::nullopt);
+absl::StatusOr<Literal> EvaluateInF64(const Instruction& like, absl::Span<const Literal> operands,
+                                      PrimitiveType result = PrimitiveType::kF64,
+                                      std::optional<Opcode> combiner = std::nullopt);
 Literal Zeros(const Shape& like);                           // f64 of these dimensions
 Literal BoundsOf(const Literal& bound, const Shape& like);  // never invalid
 Literal Magnitudes(const Literal& value);                   // f64; moduli of complex numbers
@@ -105,17 +107,17 @@ bool HasNoUnderflow(PrimitiveType type, int granule);
 
 std::optional<Opcode> BinaryOf(const Computation& body, int64_t component, int64_t components);
 
-// Returns the judged value of a literal, with every element exact or every element undecided.
-Judged JudgedWithUniformBounds(const Literal& value, bool exact);
+// Returns the literal with bounds, with every element exact or every element undecided.
+BoundedValue MakeBoundedValue(const Literal& value, bool exact);
 // Returns the instruction's value by its definition.
-absl::StatusOr<Literal> ValueOf(const Instruction& i, absl::Span<const Judged* const> ops);
+absl::StatusOr<Literal> ValueOf(const Instruction& i, absl::Span<const BoundedValue* const> ops);
 
-absl::StatusOr<Judged> JudgeControl(const Instruction& i, absl::Span<const Judged* const> ops);
-absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const Judged* const> ops);
-absl::StatusOr<Judged> JudgeReduction(const Instruction& i, absl::Span<const Judged* const> ops);
-absl::StatusOr<Judged> JudgeScatter(const Instruction& i, absl::Span<const Judged* const> ops);
-absl::StatusOr<Judged> JudgeContraction(const Instruction& i, absl::Span<const Judged* const> ops);
-absl::StatusOr<Judged> JudgeNumerics(const Instruction& i, absl::Span<const Judged* const> ops);
+absl::StatusOr<BoundedValue> BoundControl(const Instruction& i, absl::Span<const BoundedValue* const> ops);
+absl::StatusOr<BoundedValue> BoundElementwise(const Instruction& i, absl::Span<const BoundedValue* const> ops);
+absl::StatusOr<BoundedValue> BoundReduction(const Instruction& i, absl::Span<const BoundedValue* const> ops);
+absl::StatusOr<BoundedValue> BoundScatter(const Instruction& i, absl::Span<const BoundedValue* const> ops);
+absl::StatusOr<BoundedValue> BoundContraction(const Instruction& i, absl::Span<const BoundedValue* const> ops);
+absl::StatusOr<BoundedValue> BoundNumerics(const Instruction& i, absl::Span<const BoundedValue* const> ops);
 
 }  // namespace backplane::cli::fuzz
 

@@ -1,7 +1,7 @@
 // Bounds of loops, branches, maps and scans, through the computations that they run.
 #include "core/types/status_macros.h"
 #include "sdk/cli/fuzz/bounds.h"
-#include "sdk/cli/fuzz/judging.h"
+#include "sdk/cli/fuzz/bounds_util.h"
 
 namespace backplane::cli::fuzz {
 namespace {
@@ -9,19 +9,19 @@ namespace {
 // The generator makes no loop with more iterations.
 constexpr int kMaxIterations = 10000;
 
-absl::StatusOr<Judged> JudgeWhile(const Instruction& i, const Judged& init) {
-  Judged state = init;
+absl::StatusOr<BoundedValue> BoundWhile(const Instruction& i, const BoundedValue& init) {
+  BoundedValue state = init;
   for (int iteration = 0; iteration < kMaxIterations; ++iteration) {
-    ASSIGN_OR_RETURN(const Judged go, JudgeComputation(*i.called(0), absl::MakeConstSpan(&state, 1)));
-    if (!go.exact()) return JudgedWithUniformBounds(state.ToLiteral(), false);
+    ASSIGN_OR_RETURN(const BoundedValue go, BoundComputation(*i.called(0), absl::MakeConstSpan(&state, 1)));
+    if (!go.exact()) return MakeBoundedValue(state.ToLiteral(), false);
     if (go.value.GetAsInt(0) == 0) return state;
-    ASSIGN_OR_RETURN(state, JudgeComputation(*i.called(1), absl::MakeConstSpan(&state, 1)));
+    ASSIGN_OR_RETURN(state, BoundComputation(*i.called(1), absl::MakeConstSpan(&state, 1)));
   }
   return absl::InvalidArgumentError("a loop does not end");
 }
 
-absl::StatusOr<Judged> JudgeConditional(const Instruction& i, absl::Span<const Judged* const> ops) {
-  const Judged& selector = *ops[0];
+absl::StatusOr<BoundedValue> BoundConditional(const Instruction& i, absl::Span<const BoundedValue* const> ops) {
+  const BoundedValue& selector = *ops[0];
   const int64_t branches = static_cast<int64_t>(i.called().size());
   int64_t taken;
   if (selector.value.shape().element_type() == PrimitiveType::kPred) {
@@ -30,12 +30,12 @@ absl::StatusOr<Judged> JudgeConditional(const Instruction& i, absl::Span<const J
     taken = selector.value.GetAsInt(0);
     if (taken < 0 || taken >= branches) taken = branches - 1;
   }
-  ASSIGN_OR_RETURN(Judged result, JudgeComputation(*i.called(taken), absl::MakeConstSpan(ops[taken + 1], 1)));
-  return selector.exact() ? result : JudgedWithUniformBounds(result.ToLiteral(), false);
+  ASSIGN_OR_RETURN(BoundedValue result, BoundComputation(*i.called(taken), absl::MakeConstSpan(ops[taken + 1], 1)));
+  return selector.exact() ? result : MakeBoundedValue(result.ToLiteral(), false);
 }
 
 // Converts a computation on scalars to one on arrays, so that its bounds are computed for all elements at once.
-absl::StatusOr<Judged> JudgeMap(const Instruction& i, absl::Span<const Judged* const> ops) {
+absl::StatusOr<BoundedValue> BoundMap(const Instruction& i, absl::Span<const BoundedValue* const> ops) {
   const Computation& body = *i.called(0);
   const absl::Span<const int64_t> dims = ops[0]->value.shape().dimensions();
   Module module("map");
@@ -60,33 +60,33 @@ absl::StatusOr<Judged> JudgeMap(const Instruction& i, absl::Span<const Judged* c
     made[from.get()] = v;
   }
   ASSIGN_OR_RETURN(Computation * over_arrays, b.Build(made.at(body.root())));
-  std::vector<Judged> arguments;
-  for (const Judged* j : ops) arguments.push_back(*j);
-  return JudgeComputation(*over_arrays, arguments);
+  std::vector<BoundedValue> arguments;
+  for (const BoundedValue* j : ops) arguments.push_back(*j);
+  return BoundComputation(*over_arrays, arguments);
 }
 
 // Slice by slice along the dimension, as in the definition.
-absl::StatusOr<Judged> JudgeScan(const Instruction& i, absl::Span<const Judged* const> ops) {
+absl::StatusOr<BoundedValue> BoundScan(const Instruction& i, absl::Span<const BoundedValue* const> ops) {
   ASSIGN_OR_RETURN(const Literal value, ValueOf(i, ops));
   if (AllExact(ops)) {
     bool whole = true;
-    for (const Judged* j : ops) whole = whole && !IsFloat(ComplexPart(j->value.shape().element_type()));
-    if (whole) return JudgedWithUniformBounds(value, true);
+    for (const BoundedValue* j : ops) whole = whole && !IsFloat(ComplexPart(j->value.shape().element_type()));
+    if (whole) return MakeBoundedValue(value, true);
   }
   const Computation& body = *i.called(0);
   const int64_t carries = i.attrs().GetInt(AttrId::kNumCarries), inputs = i.operand_count() - carries;
   const int64_t d = i.dimensions()[0], n = ops[0]->value.shape().dimensions(d);
-  std::vector<Judged> carry;
+  std::vector<BoundedValue> carry;
   for (int64_t k = inputs; k < i.operand_count(); ++k) carry.push_back(*ops[static_cast<size_t>(k)]);
   const int64_t outputs = i.shape().tuple_size() - carries;
-  Judged all = JudgedWithUniformBounds(value, true);
+  BoundedValue all = MakeBoundedValue(value, true);
   for (int64_t k = 0; k < outputs; ++k) {
-    Judged& out = all.elements[static_cast<size_t>(k)];
+    BoundedValue& out = all.elements[static_cast<size_t>(k)];
     out.seen = out.used = Zeros(out.value.shape());
   }
   for (int64_t iteration = 0; iteration < n; ++iteration) {
     const int64_t at = i.attrs().GetBool(AttrId::kIsReverse) ? n - 1 - iteration : iteration;
-    std::vector<Judged> arguments;
+    std::vector<BoundedValue> arguments;
     for (int64_t k = 0; k < inputs; ++k) {
       const Shape& shape = ops[static_cast<size_t>(k)]->value.shape();
       Module module("slice");
@@ -101,14 +101,15 @@ absl::StatusOr<Judged> JudgeScan(const Instruction& i, absl::Span<const Judged* 
       ASSIGN_OR_RETURN(const Value s, b.Slice(p, slices));
       ASSIGN_OR_RETURN(const Value r, b.Reshape(s, rest));
       ASSIGN_OR_RETURN(Computation * take, b.Build(r));
-      ASSIGN_OR_RETURN(Judged slice, JudgeComputation(*take, absl::MakeConstSpan(ops[static_cast<size_t>(k)], 1)));
+      ASSIGN_OR_RETURN(BoundedValue slice,
+                       BoundComputation(*take, absl::MakeConstSpan(ops[static_cast<size_t>(k)], 1)));
       arguments.push_back(std::move(slice));
     }
-    for (const Judged& c : carry) arguments.push_back(c);
-    ASSIGN_OR_RETURN(const Judged step, JudgeComputation(body, arguments));
+    for (const BoundedValue& c : carry) arguments.push_back(c);
+    ASSIGN_OR_RETURN(const BoundedValue step, BoundComputation(body, arguments));
     for (int64_t k = 0; k < outputs; ++k) {
-      Judged& out = all.elements[static_cast<size_t>(k)];
-      const Judged& part = step.elements[static_cast<size_t>(k)];
+      BoundedValue& out = all.elements[static_cast<size_t>(k)];
+      const BoundedValue& part = step.elements[static_cast<size_t>(k)];
       const int64_t count = part.value.num_elements();
       int64_t inner = 1;
       const Shape& shape = out.value.shape();
@@ -123,8 +124,8 @@ absl::StatusOr<Judged> JudgeScan(const Instruction& i, absl::Span<const Judged* 
   }
   for (int64_t k = 0; k < carries; ++k) all.elements[static_cast<size_t>(outputs + k)] = carry[static_cast<size_t>(k)];
   // An implementation may also add in another order (a tree): twice the bound, and not 0 if something was rounded.
-  for (Judged& j : all.elements) {
-    for (Literal Judged::*bound : {&Judged::seen, &Judged::used}) {
+  for (BoundedValue& j : all.elements) {
+    for (Literal BoundedValue::*bound : {&BoundedValue::seen, &BoundedValue::used}) {
       if (!(j.used.valid())) continue;
       Literal wide = j.used;
       for (double& e : wide.mutable_data<double>()) e *= 4;
@@ -137,20 +138,20 @@ absl::StatusOr<Judged> JudgeScan(const Instruction& i, absl::Span<const Judged* 
 
 }  // namespace
 
-absl::StatusOr<Judged> JudgeControl(const Instruction& i, absl::Span<const Judged* const> ops) {
+absl::StatusOr<BoundedValue> BoundControl(const Instruction& i, absl::Span<const BoundedValue* const> ops) {
   switch (i.opcode()) {
     case Opcode::kMap:
-      return JudgeMap(i, ops);
+      return BoundMap(i, ops);
     case Opcode::kScan:
-      return JudgeScan(i, ops);
+      return BoundScan(i, ops);
     case Opcode::kWhile:
-      return JudgeWhile(i, *ops[0]);
+      return BoundWhile(i, *ops[0]);
     case Opcode::kConditional:
-      return JudgeConditional(i, ops);
+      return BoundConditional(i, ops);
     default: {  // calls and fusions
-      std::vector<Judged> arguments;
-      for (const Judged* o : ops) arguments.push_back(*o);
-      return JudgeComputation(*i.called(0), arguments);
+      std::vector<BoundedValue> arguments;
+      for (const BoundedValue* o : ops) arguments.push_back(*o);
+      return BoundComputation(*i.called(0), arguments);
     }
   }
 }

@@ -5,7 +5,7 @@
 #include "core/eval/evaluator.h"
 #include "core/types/status_macros.h"
 #include "sdk/cli/fuzz/bounds.h"
-#include "sdk/cli/fuzz/judging.h"
+#include "sdk/cli/fuzz/bounds_util.h"
 
 namespace backplane::cli::fuzz {
 namespace {
@@ -104,19 +104,19 @@ double Change(std::complex<double> f, std::complex<double> base) {
   return part(f.real(), base.real()) + part(f.imag(), base.imag());
 }
 
-absl::StatusOr<Literal> EvaluateOn(const Instruction& i, absl::Span<const Judged* const> ops) {
+absl::StatusOr<Literal> EvaluateOn(const Instruction& i, absl::Span<const BoundedValue* const> ops) {
   std::vector<const Literal*> pointers;
-  for (const Judged* j : ops) pointers.push_back(&j->value);
+  for (const BoundedValue* j : ops) pointers.push_back(&j->value);
   return EvaluateInstruction(i, pointers);
 }
 
 int64_t IndexIn(const Literal& operand, int64_t i) { return operand.shape().rank() == 0 ? 0 : i; }
 
 // Operations whose results are integers or predicates.
-Judged JudgeIntegral(const Instruction& i, absl::Span<const Judged* const> ops, Literal value) {
-  Judged j = Judged::Exact(value);
+BoundedValue BoundIntegral(const Instruction& i, absl::Span<const BoundedValue* const> ops, Literal value) {
+  BoundedValue j = BoundedValue::Exact(value);
   bool exact = true;
-  for (const Judged* o : ops) exact = exact && o->exact();
+  for (const BoundedValue* o : ops) exact = exact && o->exact();
   const bool by_sign_of_nan =
       i.Is(Opcode::kCompare) &&
       i.attrs().GetEnum<ComparisonType>(AttrId::kComparisonType) == ComparisonType::kTotalOrder &&
@@ -155,12 +155,12 @@ Judged JudgeIntegral(const Instruction& i, absl::Span<const Judged* const> ops, 
   return j;
 }
 
-Judged JudgeSelect(absl::Span<const Judged* const> ops, Literal value) {
-  Judged j = Judged::Exact(value);
+BoundedValue BoundSelect(absl::Span<const BoundedValue* const> ops, Literal value) {
+  BoundedValue j = BoundedValue::Exact(value);
   bool exact = true;
-  for (const Judged* o : ops) exact = exact && o->exact();
+  for (const BoundedValue* o : ops) exact = exact && o->exact();
   if (exact) return j;
-  for (Literal Judged::*bound : {&Judged::seen, &Judged::used}) {
+  for (Literal BoundedValue::*bound : {&BoundedValue::seen, &BoundedValue::used}) {
     Literal e = Zeros(value.shape());
     absl::Span<double> to = e.mutable_data<double>();
     for (size_t k = 0; k < to.size(); ++k) {
@@ -216,20 +216,20 @@ double UlpsOf(Opcode o, PrimitiveType type) {
 
 }  // namespace
 
-absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const Judged* const> ops) {
+absl::StatusOr<BoundedValue> BoundElementwise(const Instruction& i, absl::Span<const BoundedValue* const> ops) {
   ASSIGN_OR_RETURN(Literal value, EvaluateOn(i, ops));
   const PrimitiveType type = value.shape().element_type();
   const Opcode op = i.opcode();
-  if (op == Opcode::kSelect) return JudgeSelect(ops, std::move(value));
-  if (!IsFloat(ComplexPart(type))) return JudgeIntegral(i, ops, std::move(value));
+  if (op == Opcode::kSelect) return BoundSelect(ops, std::move(value));
+  if (!IsFloat(ComplexPart(type))) return BoundIntegral(i, ops, std::move(value));
 
   bool complex = IsComplex(type), exact = true, whole_operand = false;
-  for (const Judged* o : ops) {
+  for (const BoundedValue* o : ops) {
     complex = complex || IsComplex(o->value.shape().element_type());
     exact = exact && o->exact();
     whole_operand = whole_operand || !IsFloat(ComplexPart(o->value.shape().element_type()));
   }
-  Judged j = Judged::Exact(value);
+  BoundedValue j = BoundedValue::Exact(value);
   const bool rounded = IsRounded(op, complex);
   if (exact && rounded && HasNegativeZero(type) && (IsLipschitz(op, complex) || op == Opcode::kComplex)) return j;
 
@@ -248,10 +248,10 @@ absl::StatusOr<Judged> JudgeElementwise(const Instruction& i, absl::Span<const J
       }
       return out;
     }
-    return Shadow(i, operands, wide_result);
+    return EvaluateInF64(i, operands, wide_result);
   };
   std::vector<Literal> center;
-  for (const Judged* o : ops) {
+  for (const BoundedValue* o : ops) {
     ASSIGN_OR_RETURN(Literal c, o->value.Convert(wide));
     center.push_back(std::move(c));
   }

@@ -5,12 +5,12 @@
 #include "core/eval/evaluator.h"
 #include "core/types/status_macros.h"
 #include "sdk/cli/fuzz/bounds.h"
-#include "sdk/cli/fuzz/judging.h"
+#include "sdk/cli/fuzz/bounds_util.h"
 
 namespace backplane::cli::fuzz {
 namespace {
 
-void SetAllBounds(Judged& j, double bound) {
+void SetAllBounds(BoundedValue& j, double bound) {
   if (j.value.num_elements() == 0) return;
   bound += UnitInLastPlace(j.value.shape().element_type(), 0);  // a zero of either sign
   j.used = Zeros(j.value.shape());
@@ -19,7 +19,7 @@ void SetAllBounds(Judged& j, double bound) {
 }
 
 // All elements of a transformed block have the same bound.
-absl::StatusOr<Judged> JudgeFft(const Instruction& i, const Judged& x, Judged result) {
+absl::StatusOr<BoundedValue> BoundFft(const Instruction& i, const BoundedValue& x, BoundedValue result) {
   const int64_t dims = static_cast<int64_t>(i.attrs().GetInts(AttrId::kFftLength).size());
   auto block = [&](const Shape& s) {
     int64_t n = 1;
@@ -86,7 +86,7 @@ Norms TriangularNorms(const Literal& l, int64_t at, int64_t n, bool lower, bool 
   return norms;
 }
 
-absl::StatusOr<Judged> JudgeCholesky(const Instruction& i, const Judged& a, Judged result) {
+absl::StatusOr<BoundedValue> BoundCholesky(const Instruction& i, const BoundedValue& a, BoundedValue result) {
   const Shape& shape = result.value.shape();
   const int64_t n = shape.dimensions(shape.rank() - 1);
   const PrimitiveType type = shape.element_type();
@@ -119,7 +119,8 @@ absl::StatusOr<Judged> JudgeCholesky(const Instruction& i, const Judged& a, Judg
   return result;
 }
 
-absl::StatusOr<Judged> JudgeTriangularSolve(const Instruction& i, const Judged& a, const Judged& rhs, Judged result) {
+absl::StatusOr<BoundedValue> BoundTriangularSolve(const Instruction& i, const BoundedValue& a, const BoundedValue& rhs,
+                                                  BoundedValue result) {
   const Shape& shape = a.value.shape();
   const int64_t n = shape.dimensions(shape.rank() - 1);
   const PrimitiveType type = shape.element_type();
@@ -152,10 +153,10 @@ absl::StatusOr<Judged> JudgeTriangularSolve(const Instruction& i, const Judged& 
   return result;
 }
 
-double GreatestSize(const Judged& j) { return Greatest(Magnitudes(j.value)); }
+double GreatestSize(const BoundedValue& j) { return Greatest(Magnitudes(j.value)); }
 
 // Returns one bound for each result, from the largest operands and the smallest deviation of any feature.
-Judged JudgeBatchNorm(const Instruction& i, absl::Span<const Judged* const> ops, Judged result) {
+BoundedValue BoundBatchNorm(const Instruction& i, absl::Span<const BoundedValue* const> ops, BoundedValue result) {
   const int64_t feature = i.attrs().GetInt(AttrId::kFeatureIndex);
   const Shape& shape = ops[0]->value.shape();
   const double count = shape.num_elements() == 0
@@ -166,16 +167,16 @@ Judged JudgeBatchNorm(const Instruction& i, absl::Span<const Judged* const> ops,
   const double x = GreatestSize(*ops[0]), scale = GreatestSize(*ops[1]);
   const double ex = Greatest(ops[0]->used), es = Greatest(ops[1]->used);
   const bool training = i.Is(Opcode::kBatchNormTraining), grad = i.Is(Opcode::kBatchNormGrad);
-  const Judged* variance = training ? &result.elements[2] : grad ? ops[3] : ops[4];
+  const BoundedValue* variance = training ? &result.elements[2] : grad ? ops[3] : ops[4];
   double least = kInf;
   for (int64_t k = 0; k < variance->value.num_elements(); ++k) {
     const double v = variance->value.GetAsDouble(k);
     if (!std::isfinite(v))
-      return Judged::Undecided(result.ToLiteral());  // the result or an intermediate value overflows
+      return BoundedValue::Undecided(result.ToLiteral());  // the result or an intermediate value overflows
     least = std::min(least, v + epsilon);
   }
   if (!(least > 1e-3) || !std::isfinite(x) || !std::isfinite(scale)) {
-    return Judged::Undecided(result.ToLiteral());
+    return BoundedValue::Undecided(result.ToLiteral());
   }
   if (least == kInf) return result;                                    // no features
   const double s = std::sqrt(least), tiny = UnitInLastPlace(type, 0);  // tiny: the error of a product that underflows
@@ -187,14 +188,14 @@ Judged JudgeBatchNorm(const Instruction& i, absl::Span<const Judged* const> ops,
                                          : Greatest(ops[4]->used);
   const double mean = training ? x : grad ? GreatestSize(*ops[2]) : GreatestSize(*ops[3]);
   const double centered = x + mean, root_error = (variance_error + unit * (least + 1)) / (2 * s * least);
-  if (!(variance_error < least / 4)) return Judged::Undecided(result.ToLiteral());
+  if (!(variance_error < least / 4)) return BoundedValue::Undecided(result.ToLiteral());
   if (!grad) {
     const double offset = GreatestSize(*ops[2]);
     const double bound = scale * ((ex + mean_error) / s + centered * root_error) + es * centered / s +
                          Greatest(ops[2]->used) + unit * (scale * centered / s + offset) + (scale + 1 / s + 2) * tiny;
     if (overflows(scale * centered * std::max(1.0, 1 / s) + offset) ||
         (training && overflows(count * centered * std::max(1.0, centered)))) {
-      return Judged::Undecided(result.ToLiteral());
+      return BoundedValue::Undecided(result.ToLiteral());
     }
     if (!training) {
       SetAllBounds(result, 2 * bound);
@@ -219,7 +220,7 @@ Judged JudgeBatchNorm(const Instruction& i, absl::Span<const Judged* const> ops,
       (scale / s * inner_error + es / s * inner + scale * root_error * inner + unit * scale / s * inner) / count +
       (scale + 1 / s + 2) * tiny;
   if (overflows(total * std::max(1.0, 1 / s)) || overflows(inner * std::max(1.0, scale / s))) {
-    return Judged::Undecided(result.ToLiteral());
+    return BoundedValue::Undecided(result.ToLiteral());
   }
   SetAllBounds(result.elements[0], 2 * operand_error);
   SetAllBounds(result.elements[1], 2 * scale_error);
@@ -229,20 +230,20 @@ Judged JudgeBatchNorm(const Instruction& i, absl::Span<const Judged* const> ops,
 
 }  // namespace
 
-absl::StatusOr<Judged> JudgeNumerics(const Instruction& i, absl::Span<const Judged* const> ops) {
+absl::StatusOr<BoundedValue> BoundNumerics(const Instruction& i, absl::Span<const BoundedValue* const> ops) {
   std::vector<const Literal*> pointers;
-  for (const Judged* j : ops) pointers.push_back(&j->value);
+  for (const BoundedValue* j : ops) pointers.push_back(&j->value);
   ASSIGN_OR_RETURN(Literal value, EvaluateInstruction(i, pointers));
-  Judged result = Judged::Exact(std::move(value));
+  BoundedValue result = BoundedValue::Exact(std::move(value));
   switch (i.opcode()) {
     case Opcode::kFft:
-      return JudgeFft(i, *ops[0], std::move(result));
+      return BoundFft(i, *ops[0], std::move(result));
     case Opcode::kCholesky:
-      return JudgeCholesky(i, *ops[0], std::move(result));
+      return BoundCholesky(i, *ops[0], std::move(result));
     case Opcode::kTriangularSolve:
-      return JudgeTriangularSolve(i, *ops[0], *ops[1], std::move(result));
+      return BoundTriangularSolve(i, *ops[0], *ops[1], std::move(result));
     default:
-      return JudgeBatchNorm(i, ops, std::move(result));
+      return BoundBatchNorm(i, ops, std::move(result));
   }
 }
 

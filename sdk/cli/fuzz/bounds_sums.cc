@@ -5,7 +5,7 @@
 #include "core/eval/evaluator.h"
 #include "core/types/status_macros.h"
 #include "sdk/cli/fuzz/bounds.h"
-#include "sdk/cli/fuzz/judging.h"
+#include "sdk/cli/fuzz/bounds_util.h"
 
 namespace backplane::cli::fuzz {
 namespace {
@@ -14,17 +14,17 @@ constexpr PrimitiveType kF64 = PrimitiveType::kF64;
 // The limit for all loops in one reduction or sort together; the generator stays below it.
 constexpr int64_t kMaxEvaluatedIterations = 1'000'000;
 
-absl::StatusOr<Judged> Evaluate(const Instruction& i, absl::Span<const Judged* const> ops) {
+absl::StatusOr<BoundedValue> Evaluate(const Instruction& i, absl::Span<const BoundedValue* const> ops) {
   std::vector<const Literal*> pointers;
-  for (const Judged* j : ops) pointers.push_back(&j->value);
+  for (const BoundedValue* j : ops) pointers.push_back(&j->value);
   // A reducer or comparator may contain a loop, which shrinking may have made endless.
   EvaluatorHooks hooks;
   hooks.cancelled = [iterations = int64_t{0}]() mutable { return ++iterations > kMaxEvaluatedIterations; };
   ASSIGN_OR_RETURN(Literal value, EvaluateInstruction(i, pointers, hooks));
-  return Judged::Exact(std::move(value));
+  return BoundedValue::Exact(std::move(value));
 }
 
-void MakeUndecided(Judged& j) { j = Judged::Undecided(j.ToLiteral()); }
+void MakeUndecided(BoundedValue& j) { j = BoundedValue::Undecided(j.ToLiteral()); }
 
 bool IsWhole(const Literal& l) { return !IsFloat(ComplexPart(l.shape().element_type())); }
 
@@ -37,7 +37,7 @@ bool HasNonFinite(const Literal& magnitudes) {
 
 // Sets the bounds of a float result: error + per-unit part, with regard to overflow in some order of additions. `sum`
 // holds the sum of magnitudes of the terms of each element; `reach` bounds the sums of finite terms.
-void SetSum(Judged& j, const Literal& error, const Literal& sum, double unit, double reach) {
+void SetSum(BoundedValue& j, const Literal& error, const Literal& sum, double unit, double reach) {
   const PrimitiveType type = j.value.shape().element_type();
   const double max = MaxFinite(type);
   j.seen = Zeros(j.value.shape());
@@ -85,11 +85,12 @@ double TermsOfReduce(const Instruction& i) {
 }
 
 // One array of a reduction or of a windowed reduction.
-absl::Status JudgeCombined(const Instruction& i, Opcode op, const Judged& x, const Judged& init, double n, Judged& j) {
+absl::Status BoundCombined(const Instruction& i, Opcode op, const BoundedValue& x, const BoundedValue& init, double n,
+                           BoundedValue& j) {
   if (IsWhole(j.value)) {
     if (x.exact() && init.exact()) return absl::OkStatus();
     if (x.used.valid() && init.exact()) {
-      ASSIGN_OR_RETURN(const Literal open, Shadow(i, {x.used, Zeros(init.value.shape())}, kF64, Opcode::kAdd));
+      ASSIGN_OR_RETURN(const Literal open, EvaluateInF64(i, {x.used, Zeros(init.value.shape())}, kF64, Opcode::kAdd));
       j.used = open;
       Drop(j.used);
       j.seen = j.used;
@@ -102,15 +103,15 @@ absl::Status JudgeCombined(const Instruction& i, Opcode op, const Judged& x, con
   const Literal bound = BoundsOf(x.used, x.value.shape()), init_bound = BoundsOf(init.used, init.value.shape());
   if (op == Opcode::kMaximum || op == Opcode::kMinimum) {
     if (x.exact() && init.exact()) return absl::OkStatus();
-    ASSIGN_OR_RETURN(j.used, Shadow(i, {bound, init_bound}, kF64, Opcode::kMaximum));
+    ASSIGN_OR_RETURN(j.used, EvaluateInF64(i, {bound, init_bound}, kF64, Opcode::kMaximum));
     Drop(j.used);
     j.seen = j.used;
     return absl::OkStatus();
   }
   const Literal sizes = Magnitudes(x.value), init_size = Magnitudes(init.value);
   if (op == Opcode::kAdd) {
-    ASSIGN_OR_RETURN(const Literal error, Shadow(i, {bound, init_bound}, kF64, Opcode::kAdd));
-    ASSIGN_OR_RETURN(const Literal sum, Shadow(i, {sizes, init_size}, kF64, Opcode::kAdd));
+    ASSIGN_OR_RETURN(const Literal error, EvaluateInF64(i, {bound, init_bound}, kF64, Opcode::kAdd));
+    ASSIGN_OR_RETURN(const Literal sum, EvaluateInF64(i, {sizes, init_size}, kF64, Opcode::kAdd));
     SetSum(j, error, sum, SumUnit({&x.value, &init.value}, type, n + 1, Greatest(sum)),
            (n + 1) * (GreatestFinite(sizes) + GreatestFinite(init_size)));
     return absl::OkStatus();
@@ -123,8 +124,8 @@ absl::Status JudgeCombined(const Instruction& i, Opcode op, const Judged& x, con
       logs.mutable_data<double>()[k] = s == 0 ? 0 : std::abs(std::log2(s));
     }
     const Literal zero = Zeros(init.value.shape());
-    ASSIGN_OR_RETURN(const Literal error, Shadow(i, {relative, zero}, kF64, Opcode::kAdd));
-    ASSIGN_OR_RETURN(const Literal reach, Shadow(i, {logs, zero}, kF64, Opcode::kAdd));
+    ASSIGN_OR_RETURN(const Literal error, EvaluateInF64(i, {relative, zero}, kF64, Opcode::kAdd));
+    ASSIGN_OR_RETURN(const Literal reach, EvaluateInF64(i, {logs, zero}, kF64, Opcode::kAdd));
     const double range = std::log2(MaxFinite(type)) - 2;
     j.seen = Zeros(j.value.shape());
     absl::Span<double> to = j.seen.mutable_data<double>();
@@ -145,14 +146,15 @@ absl::Status JudgeCombined(const Instruction& i, Opcode op, const Judged& x, con
   return absl::OkStatus();
 }
 
-absl::StatusOr<Judged> JudgeSort(const Instruction& i, absl::Span<const Judged* const> ops, Judged result) {
+absl::StatusOr<BoundedValue> BoundSort(const Instruction& i, absl::Span<const BoundedValue* const> ops,
+                                       BoundedValue result) {
   const Computation& comparator = *i.called(0);
   bool keys_exact = true;
   for (size_t k = 0; k < ops.size(); ++k) {
     const bool key = !comparator.parameter(static_cast<int64_t>(2 * k))->users().empty() ||
                      !comparator.parameter(static_cast<int64_t>(2 * k + 1))->users().empty();
     if (key && !ops[k]->exact()) keys_exact = false;
-    if (key && HasNan(ops[k]->value)) return Judged::Undecided(result.ToLiteral());
+    if (key && HasNan(ops[k]->value)) return BoundedValue::Undecided(result.ToLiteral());
   }
   if (ops.size() == 1) {
     const double most = Greatest(ops[0]->used);
@@ -161,14 +163,14 @@ absl::StatusOr<Judged> JudgeSort(const Instruction& i, absl::Span<const Judged* 
     const Instruction* root = comparator.root();
     const bool plain = root->Is(Opcode::kCompare) && root->operand(0)->Is(Opcode::kParameter) &&
                        root->operand(1)->Is(Opcode::kParameter);
-    if (!plain || IsWhole(result.value)) return Judged::Undecided(result.value);
+    if (!plain || IsWhole(result.value)) return BoundedValue::Undecided(result.value);
     result.used = Zeros(result.value.shape());
     for (double& e : result.used.mutable_data<double>()) e = most;
     result.seen = result.used;
     return result;
   }
   for (size_t k = 0; k < ops.size(); ++k) {
-    Judged& j = result.elements[k];
+    BoundedValue& j = result.elements[k];
     const double most = keys_exact ? Greatest(ops[k]->used) : kInf;
     if (most == 0 || j.value.num_elements() == 0) continue;
     j.used = Zeros(j.value.shape());
@@ -229,9 +231,9 @@ std::vector<int64_t> FindTiedPositions(const Instruction& i, const Literal& oper
 }
 
 // Marks the elements of a result at these indices as undecided.
-void MarkUndecided(Judged& j, const std::vector<int64_t>& places) {
+void MarkUndecided(BoundedValue& j, const std::vector<int64_t>& places) {
   if (places.empty()) return;
-  for (Literal Judged::*bound : {&Judged::seen, &Judged::used}) {
+  for (Literal BoundedValue::*bound : {&BoundedValue::seen, &BoundedValue::used}) {
     j.*bound = BoundsOf(j.*bound, j.value.shape());
     for (const int64_t p : places) (j.*bound).mutable_data<double>()[static_cast<size_t>(p)] = kInf;
   }
@@ -247,14 +249,14 @@ double SumUnit(const std::vector<const Literal*>& terms, PrimitiveType type, dou
   return (n + 2) * UnitOf(type);
 }
 
-absl::StatusOr<Judged> JudgeReduction(const Instruction& i, absl::Span<const Judged* const> ops) {
-  ASSIGN_OR_RETURN(Judged result, Evaluate(i, ops));
-  if (i.Is(Opcode::kSort)) return JudgeSort(i, ops, std::move(result));
+absl::StatusOr<BoundedValue> BoundReduction(const Instruction& i, absl::Span<const BoundedValue* const> ops) {
+  ASSIGN_OR_RETURN(BoundedValue result, Evaluate(i, ops));
+  if (i.Is(Opcode::kSort)) return BoundSort(i, ops, std::move(result));
   if (i.Is(Opcode::kTopK)) {
-    if (HasNan(ops[0]->value)) return Judged::Undecided(result.ToLiteral());
+    if (HasNan(ops[0]->value)) return BoundedValue::Undecided(result.ToLiteral());
     const double most = Greatest(ops[0]->used);
     if (most == 0) return result;
-    Judged& values = result.elements[0];
+    BoundedValue& values = result.elements[0];
     if (!IsWhole(values.value) && values.value.num_elements() > 0) {
       values.used = Zeros(values.value.shape());
       for (double& e : values.used.mutable_data<double>()) e = most;
@@ -275,27 +277,27 @@ absl::StatusOr<Judged> JudgeReduction(const Instruction& i, absl::Span<const Jud
   }
   if (apart) {
     for (size_t k = 0; k < arrays; ++k) {
-      Judged& j = arrays == 1 ? result : result.elements[k];
-      RETURN_IF_ERROR(JudgeCombined(i, *combiners[k], *ops[k], *ops[arrays + k], n, j));
+      BoundedValue& j = arrays == 1 ? result : result.elements[k];
+      RETURN_IF_ERROR(BoundCombined(i, *combiners[k], *ops[k], *ops[arrays + k], n, j));
     }
     return result;
   }
   // Components that depend on one another (arg-max): a choice, which is decided if everything is exact.
-  for (const Judged* o : ops) {
-    if (!o->exact() || HasNan(o->value)) return Judged::Undecided(result.ToLiteral());
+  for (const BoundedValue* o : ops) {
+    if (!o->exact() || HasNan(o->value)) return BoundedValue::Undecided(result.ToLiteral());
   }
   return result;
 }
 
-absl::StatusOr<Judged> JudgeScatter(const Instruction& i, absl::Span<const Judged* const> ops) {
-  ASSIGN_OR_RETURN(Judged result, Evaluate(i, ops));
+absl::StatusOr<BoundedValue> BoundScatter(const Instruction& i, absl::Span<const BoundedValue* const> ops) {
+  ASSIGN_OR_RETURN(BoundedValue result, Evaluate(i, ops));
   bool exact = true;
-  for (const Judged* o : ops) exact = exact && o->exact();
+  for (const BoundedValue* o : ops) exact = exact && o->exact();
   if (i.Is(Opcode::kSelectAndScatter)) {
-    if (!ops[0]->exact()) return Judged::Undecided(result.value);
+    if (!ops[0]->exact()) return BoundedValue::Undecided(result.value);
     const std::vector<int64_t> shared = FindTiedPositions(i, ops[0]->value);
     if (IsWhole(result.value)) {
-      if (!exact) return Judged::Undecided(result.value);
+      if (!exact) return BoundedValue::Undecided(result.value);
       MarkUndecided(result, shared);
       return result;
     }
@@ -331,11 +333,11 @@ absl::StatusOr<Judged> JudgeScatter(const Instruction& i, absl::Span<const Judge
     return result;
   }
   const size_t arrays = ops.size() / 2;
-  const Judged& places = *ops[arrays];
-  if (!places.exact()) return Judged::Undecided(result.ToLiteral());
+  const BoundedValue& places = *ops[arrays];
+  if (!places.exact()) return BoundedValue::Undecided(result.ToLiteral());
   for (size_t k = 0; k < arrays; ++k) {
-    Judged& j = arrays == 1 ? result : result.elements[k];
-    const Judged &x = *ops[k], &update = *ops[arrays + 1 + k];
+    BoundedValue& j = arrays == 1 ? result : result.elements[k];
+    const BoundedValue &x = *ops[k], &update = *ops[arrays + 1 + k];
     const std::optional<Opcode> op = BinaryOf(*i.called(0), static_cast<int64_t>(k), static_cast<int64_t>(arrays));
     const Instruction* root = i.called(0)->root();
     const bool sets = !op.has_value() && arrays == 1 && root == i.called(0)->parameter(1);
@@ -343,7 +345,7 @@ absl::StatusOr<Judged> JudgeScatter(const Instruction& i, absl::Span<const Judge
       continue;
     }
     auto moved = [&](const Literal& a, const Literal& b) {
-      return Shadow(i, {a, places.value, b}, kF64, Opcode::kAdd);
+      return EvaluateInF64(i, {a, places.value, b}, kF64, Opcode::kAdd);
     };
     const Literal xb = BoundsOf(x.used, x.value.shape()), ub = BoundsOf(update.used, update.value.shape());
     if (IsWhole(j.value) || sets || op == Opcode::kMaximum || op == Opcode::kMinimum) {
@@ -369,14 +371,14 @@ absl::StatusOr<Judged> JudgeScatter(const Instruction& i, absl::Span<const Judge
   return result;
 }
 
-absl::StatusOr<Judged> JudgeContraction(const Instruction& i, absl::Span<const Judged* const> ops) {
-  ASSIGN_OR_RETURN(Judged result, Evaluate(i, ops));
+absl::StatusOr<BoundedValue> BoundContraction(const Instruction& i, absl::Span<const BoundedValue* const> ops) {
+  ASSIGN_OR_RETURN(BoundedValue result, Evaluate(i, ops));
   const PrimitiveType type = result.value.shape().element_type();
   bool exact = true;
-  for (const Judged* o : ops) exact = exact && o->exact();
-  if (IsWhole(result.value)) return exact ? result : Judged::Undecided(result.value);
+  for (const BoundedValue* o : ops) exact = exact && o->exact();
+  if (IsWhole(result.value)) return exact ? result : BoundedValue::Undecided(result.value);
   for (size_t k = 2; k < ops.size(); ++k) {
-    if (!ops[k]->exact()) return Judged::Undecided(result.value);  // group sizes, scales
+    if (!ops[k]->exact()) return BoundedValue::Undecided(result.value);  // group sizes, scales
   }
   auto run = [&](const Literal& a, const Literal& b) -> absl::StatusOr<Literal> {
     std::vector<Literal> operands = {a, b};
@@ -385,10 +387,10 @@ absl::StatusOr<Judged> JudgeContraction(const Instruction& i, absl::Span<const J
     } else if (ops.size() > 2) {
       operands.push_back(ops[2]->value);
     }
-    return Shadow(i, operands);
+    return EvaluateInF64(i, operands);
   };
-  const Judged &l = *ops[0], &r = *ops[1];
-  if (i.Is(Opcode::kScaledDot) && !exact) return Judged::Undecided(result.value);
+  const BoundedValue &l = *ops[0], &r = *ops[1];
+  if (i.Is(Opcode::kScaledDot) && !exact) return BoundedValue::Undecided(result.value);
   const Literal la = Magnitudes(l.value), ra = Magnitudes(r.value);
   ASSIGN_OR_RETURN(const Literal sum, run(la, ra));
   Literal error = Zeros(sum.shape());

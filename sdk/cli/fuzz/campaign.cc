@@ -34,7 +34,7 @@ struct Verdict {
   std::vector<std::string> signs;
 };
 
-Verdict Judge(const Judged& meant, const Outcome& outcome, Power* power = nullptr) {
+Verdict ClassifyOutcome(const BoundedValue& meant, const Outcome& outcome, Power* power = nullptr) {
   Verdict v;
   switch (outcome.kind) {
     case Outcome::Kind::kCrashed:
@@ -100,16 +100,16 @@ bool ReadsSubnormals(const FuzzProgram& program) {
 
 struct Running {
   FuzzProgram program;
-  Judged meant;
+  BoundedValue meant;
   Form form = Form::kHlo;
   bool active = false;
 };
 
 }  // namespace
 
-absl::StatusOr<Judged> Meaning(const FuzzProgram& program) {
-  if (!program.schedule.empty()) return JudgeSchedule(program, *program.module);
-  return JudgeEntry(*program.module, program.arguments);
+absl::StatusOr<BoundedValue> Meaning(const FuzzProgram& program) {
+  if (!program.schedule.empty()) return BoundSchedule(program, *program.module);
+  return BoundEntry(*program.module, program.arguments);
 }
 
 CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& options,
@@ -130,7 +130,7 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
     while (!finished()) {
       const uint64_t seed = static_cast<uint64_t>(options.seed + next++);
       absl::StatusOr<FuzzProgram> program = GenerateProgram(seed, options.generator);
-      absl::StatusOr<Judged> meant = program.ok() ? Meaning(*program) : program.status();
+      absl::StatusOr<BoundedValue> meant = program.ok() ? Meaning(*program) : program.status();
       if (!meant.ok()) {
         // A program that the generator made and the evaluator cannot run would be a defect of this tool.
         ++result.generator_failures;
@@ -178,7 +178,7 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
     bool agrees = true;
     for (size_t k = 0; k < outcomes.size(); ++k) {
       Runner& runner = *lanes[lane][k];
-      const Verdict verdict = Judge(r.meant, outcomes[k], k == 0 ? &result.power : nullptr);
+      const Verdict verdict = ClassifyOutcome(r.meant, outcomes[k], k == 0 ? &result.power : nullptr);
       if (verdict.what.empty()) continue;
       agrees = false;
       if (outcomes[k].kind == Outcome::Kind::kRefused) {
@@ -212,10 +212,10 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
           r.program,
           [&](const FuzzProgram& candidate) {
             if (Now() > shrink_until) return false;
-            const absl::StatusOr<Judged> meant = Meaning(candidate);
+            const absl::StatusOr<BoundedValue> meant = Meaning(candidate);
             if (!meant.ok()) return false;
             const Outcome outcome = runner.Run(candidate, r.form);
-            const Verdict v = Judge(*meant, outcome);
+            const Verdict v = ClassifyOutcome(*meant, outcome);
             if (v.what.empty() || !SameSort(v, verdict)) return false;
             finding.what = v.what;
             shown = outcome;

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "sdk/cli/fuzz/judging.h"
+#include "sdk/cli/fuzz/bounds_util.h"
 
 namespace backplane::cli::fuzz {
 namespace {
@@ -37,11 +37,11 @@ bool Within(const Literal& meant, const Literal& found, int64_t i, double bound)
   return distance <= bound;
 }
 
-std::vector<const Judged*> Leaves(const Judged& result) {
-  std::vector<const Judged*> leaves;
+std::vector<const BoundedValue*> Leaves(const BoundedValue& result) {
+  std::vector<const BoundedValue*> leaves;
   if (!result.is_tuple) return {&result};
-  for (const Judged& e : result.elements) {
-    for (const Judged* l : Leaves(e)) leaves.push_back(l);
+  for (const BoundedValue& e : result.elements) {
+    for (const BoundedValue* l : Leaves(e)) leaves.push_back(l);
   }
   return leaves;
 }
@@ -52,8 +52,8 @@ std::string Mismatch::ToString() const {
                       ", found ", found, bound == 0 ? ", to the bit" : absl::StrFormat(", bound %.3g", bound));
 }
 
-std::optional<Mismatch> CompareResults(const Judged& meant, const std::vector<Literal>& found, Power* power) {
-  const std::vector<const Judged*> leaves = Leaves(meant);
+std::optional<Mismatch> CompareResults(const BoundedValue& meant, const std::vector<Literal>& found, Power* power) {
+  const std::vector<const BoundedValue*> leaves = Leaves(meant);
   Mismatch m;
   if (leaves.size() != found.size()) {
     m.expected = absl::StrCat(leaves.size(), " results");
@@ -62,7 +62,7 @@ std::optional<Mismatch> CompareResults(const Judged& meant, const std::vector<Li
   }
   std::optional<Mismatch> first;
   for (size_t r = 0; r < leaves.size(); ++r) {
-    const Judged& want = *leaves[r];
+    const BoundedValue& want = *leaves[r];
     const Literal& have = found[r];
     m = Mismatch();
     m.result = static_cast<int64_t>(r);

@@ -85,27 +85,27 @@ std::optional<Literal> NeutralOf(Opcode op, P type) {
 using Make = std::function<absl::StatusOr<Value>(Builder&, const std::vector<Value>&)>;
 
 // Computes the meaning of a computation for given values.
-absl::StatusOr<Judged> JudgeProgram(const std::vector<const Judged*>& values, const Make& make) {
+absl::StatusOr<BoundedValue> BoundProgram(const std::vector<const BoundedValue*>& values, const Make& make) {
   Module module("members");
   Builder b(&module, "main");
   std::vector<Value> parameters;
-  std::vector<Judged> arguments;
-  for (const Judged* j : values) {
+  std::vector<BoundedValue> arguments;
+  for (const BoundedValue* j : values) {
     ASSIGN_OR_RETURN(const Value p, b.Parameter(static_cast<int64_t>(parameters.size()), j->value.shape()));
     parameters.push_back(p);
     arguments.push_back(*j);
   }
   ASSIGN_OR_RETURN(const Value root, make(b, parameters));
   ASSIGN_OR_RETURN(Computation * main, b.Build(root));
-  return JudgeComputation(*main, arguments);
+  return BoundComputation(*main, arguments);
 }
 
 // Combines the arrays of all members, element by element, in any order.
-absl::StatusOr<Judged> Combined(const Instruction& i, const std::vector<const Judged*>& members) {
+absl::StatusOr<BoundedValue> Combined(const Instruction& i, const std::vector<const BoundedValue*>& members) {
   if (members.size() == 1) return *members[0];
   const std::optional<Opcode> op = BinaryOf(*i.called(0), 0, 1);
   if (!op.has_value()) return absl::UnimplementedError("a reduction of devices by more than one operation");
-  return JudgeProgram(members, [&](Builder& b, const std::vector<Value>& x) -> absl::StatusOr<Value> {
+  return BoundProgram(members, [&](Builder& b, const std::vector<Value>& x) -> absl::StatusOr<Value> {
     const std::optional<Literal> neutral = NeutralOf(*op, x[0]->shape().element_type());
     if (!neutral.has_value()) {  // max and min: every order gives the same result
       Value all = x[0];
@@ -139,10 +139,11 @@ absl::StatusOr<Value> Block(Builder& b, Value x, int64_t dimension, int64_t k, i
 }
 
 // Returns operand k of member m of a group, for one result.
-using Operand = std::function<const Judged*(size_t member, size_t k)>;
+using Operand = std::function<const BoundedValue*(size_t member, size_t k)>;
 
-absl::StatusOr<Judged> ResultOf(const Instruction& i, const Operand& operand, size_t members, size_t me, size_t k) {
-  std::vector<const Judged*> all;
+absl::StatusOr<BoundedValue> ResultOf(const Instruction& i, const Operand& operand, size_t members, size_t me,
+                                      size_t k) {
+  std::vector<const BoundedValue*> all;
   for (size_t m = 0; m < members; ++m) all.push_back(operand(m, k));
   const int64_t count = static_cast<int64_t>(members), place = static_cast<int64_t>(me);
   switch (i.opcode()) {
@@ -151,18 +152,18 @@ absl::StatusOr<Judged> ResultOf(const Instruction& i, const Operand& operand, si
       return Combined(i, all);
     case Opcode::kAllGather:
     case Opcode::kAllGatherStart:
-      return JudgeProgram(all,
+      return BoundProgram(all,
                           [&](Builder& b, const std::vector<Value>& x) { return b.Concatenate(x, i.dimensions()[0]); });
     case Opcode::kReduceScatter: {
-      ASSIGN_OR_RETURN(const Judged sum, Combined(i, all));
-      return JudgeProgram({&sum}, [&](Builder& b, const std::vector<Value>& x) {
+      ASSIGN_OR_RETURN(const BoundedValue sum, Combined(i, all));
+      return BoundProgram({&sum}, [&](Builder& b, const std::vector<Value>& x) {
         return Block(b, x[0], i.dimensions()[0], place, count);
       });
     }
     case Opcode::kAllToAll:
       // With several operands each goes to one member; with one operand each member gets a block.
       if (i.shape().IsTuple()) return *operand(k, me);
-      return JudgeProgram(all, [&](Builder& b, const std::vector<Value>& x) -> absl::StatusOr<Value> {
+      return BoundProgram(all, [&](Builder& b, const std::vector<Value>& x) -> absl::StatusOr<Value> {
         std::vector<Value> blocks;
         for (const Value v : x) {
           ASSIGN_OR_RETURN(const Value block, Block(b, v, i.dimensions()[0], place, count));
@@ -178,28 +179,29 @@ absl::StatusOr<Judged> ResultOf(const Instruction& i, const Operand& operand, si
 }
 
 // One result array is returned as such, several as a tuple, with the additional results of a start operation.
-Judged Together(const Instruction& i, const std::vector<const Judged*>& operands, std::vector<Judged> results) {
-  auto tuple = [](std::vector<Judged> elements) {
-    Judged j;
+BoundedValue Together(const Instruction& i, const std::vector<const BoundedValue*>& operands,
+                      std::vector<BoundedValue> results) {
+  auto tuple = [](std::vector<BoundedValue> elements) {
+    BoundedValue j;
     j.is_tuple = true;
     j.elements = std::move(elements);
     return j;
   };
   const bool pair = i.Is(Opcode::kAllGatherStart) || i.Is(Opcode::kCollectivePermuteStart);
   const bool one = results.size() == 1 && !(i.Is(Opcode::kAllToAll) && i.shape().IsTuple());
-  Judged given = one ? std::move(results[0]) : tuple(std::move(results));
+  BoundedValue given = one ? std::move(results[0]) : tuple(std::move(results));
   if (!pair) return given;
-  std::vector<Judged> read;
-  for (const Judged* o : operands) read.push_back(*o);
-  Judged before = read.size() == 1 ? std::move(read[0]) : tuple(std::move(read));
+  std::vector<BoundedValue> read;
+  for (const BoundedValue* o : operands) read.push_back(*o);
+  BoundedValue before = read.size() == 1 ? std::move(read[0]) : tuple(std::move(read));
   return tuple({std::move(before), std::move(given)});
 }
 
-absl::StatusOr<std::vector<Judged>> JudgeCollective(const Instruction& i,
-                                                    absl::Span<const std::vector<const Judged*>> operands,
-                                                    const Devices& devices) {
+absl::StatusOr<std::vector<BoundedValue>> BoundCollective(const Instruction& i,
+                                                          absl::Span<const std::vector<const BoundedValue*>> operands,
+                                                          const Devices& devices) {
   const size_t count = static_cast<size_t>(devices.count()), arrays = operands[0].size();
-  std::vector<std::vector<Judged>> results(count);
+  std::vector<std::vector<BoundedValue>> results(count);
   if (i.Is(Opcode::kCollectivePermute) || i.Is(Opcode::kCollectivePermuteStart)) {
     const bool partitions = i.attrs().GetInt(AttrId::kChannelId) > 0;
     std::vector<int64_t> source(count, -1);
@@ -216,7 +218,7 @@ absl::StatusOr<std::vector<Judged>> JudgeCollective(const Instruction& i,
     }
     for (size_t d = 0; d < count; ++d) {
       for (size_t k = 0; k < arrays; ++k) {
-        results[d].push_back(source[d] < 0 ? Judged::Exact(Literal(operands[d][k]->value.shape()))
+        results[d].push_back(source[d] < 0 ? BoundedValue::Exact(Literal(operands[d][k]->value.shape()))
                                            : *operands[static_cast<size_t>(source[d])][k]);
       }
     }
@@ -231,7 +233,7 @@ absl::StatusOr<std::vector<Judged>> JudgeCollective(const Instruction& i,
           return operands[static_cast<size_t>(group[member])][k];
         };
         for (size_t k = 0; k < arrays; ++k) {
-          ASSIGN_OR_RETURN(Judged j, ResultOf(i, operand, group.size(), me, k));
+          ASSIGN_OR_RETURN(BoundedValue j, ResultOf(i, operand, group.size(), me, k));
           results[static_cast<size_t>(group[me])].push_back(std::move(j));
         }
       }
@@ -240,10 +242,11 @@ absl::StatusOr<std::vector<Judged>> JudgeCollective(const Instruction& i,
     for (size_t d = 0; d < count; ++d) {
       if (!results[d].empty()) continue;
       if (!i.Is(Opcode::kCollectiveBroadcast)) return absl::InvalidArgumentError("a device is in no group");
-      for (size_t k = 0; k < arrays; ++k) results[d].push_back(Judged::Exact(Literal(operands[d][k]->value.shape())));
+      for (size_t k = 0; k < arrays; ++k)
+        results[d].push_back(BoundedValue::Exact(Literal(operands[d][k]->value.shape())));
     }
   }
-  std::vector<Judged> all;
+  std::vector<BoundedValue> all;
   for (size_t d = 0; d < count; ++d) all.push_back(Together(i, operands[d], std::move(results[d])));
   return all;
 }
@@ -268,72 +271,72 @@ Literal ArgumentOf(const Literal& argument, int64_t device) {
   return moved;
 }
 
-absl::StatusOr<std::vector<Judged>> JudgeOnDevices(const Instruction& i,
-                                                   absl::Span<const std::vector<const Judged*>> operands,
-                                                   const Devices& devices) {
-  std::vector<Judged> all;
+absl::StatusOr<std::vector<BoundedValue>> BoundOnDevices(const Instruction& i,
+                                                         absl::Span<const std::vector<const BoundedValue*>> operands,
+                                                         const Devices& devices) {
+  std::vector<BoundedValue> all;
   switch (i.opcode()) {
     case Opcode::kReplicaId:
     case Opcode::kPartitionId:
       for (int64_t d = 0; d < devices.count(); ++d) {
         const int64_t id = i.Is(Opcode::kReplicaId) ? d / devices.partitions : d % devices.partitions;
-        all.push_back(Judged::Exact(Literal::ScalarInt(P::kU32, id)));
+        all.push_back(BoundedValue::Exact(Literal::ScalarInt(P::kU32, id)));
       }
       return all;
     case Opcode::kAllReduceDone:
     case Opcode::kAllGatherDone:
     case Opcode::kCollectivePermuteDone:
-      for (const std::vector<const Judged*>& o : operands) {
+      for (const std::vector<const BoundedValue*>& o : operands) {
         all.push_back(i.Is(Opcode::kAllReduceDone) ? *o[0] : o[0]->elements[1]);
       }
       return all;
     default:
       break;
   }
-  if (i.info().Has(kCollective)) return JudgeCollective(i, operands, devices);
-  for (const std::vector<const Judged*>& o : operands) {
-    ASSIGN_OR_RETURN(Judged j, JudgeInstruction(i, o));
+  if (i.info().Has(kCollective)) return BoundCollective(i, operands, devices);
+  for (const std::vector<const BoundedValue*>& o : operands) {
+    ASSIGN_OR_RETURN(BoundedValue j, BoundInstruction(i, o));
     all.push_back(std::move(j));
   }
   return all;
 }
 
-absl::StatusOr<Judged> JudgeEntry(const Module& module, absl::Span<const Literal> arguments, JudgedValues* all,
-                                  const JudgingChange& change) {
+absl::StatusOr<BoundedValue> BoundEntry(const Module& module, absl::Span<const Literal> arguments, BoundedValues* all,
+                                        const BoundingHooks& change) {
   const Devices devices = DevicesOf(module);
   const size_t count = static_cast<size_t>(devices.count());
-  std::vector<JudgedValues> values(count);
+  std::vector<BoundedValues> values(count);
   for (const auto& i : module.entry()->instructions()) {
     if (i->Is(Opcode::kParameter)) {
       const Literal& argument = arguments[static_cast<size_t>(i->parameter_number())];
       for (size_t d = 0; d < count; ++d) {
-        values[d][i.get()] = Judged::Exact(ArgumentOf(argument, static_cast<int64_t>(d)));
+        values[d][i.get()] = BoundedValue::Exact(ArgumentOf(argument, static_cast<int64_t>(d)));
       }
       continue;
     }
-    std::vector<std::vector<Judged>> read(change.read ? count : 0);
-    std::vector<std::vector<const Judged*>> operands(count);
+    std::vector<std::vector<BoundedValue>> read(change.read ? count : 0);
+    std::vector<std::vector<const BoundedValue*>> operands(count);
     for (size_t d = 0; d < count; ++d) {
       for (const Instruction* o : i->operands()) operands[d].push_back(&values[d].at(o));
       if (!change.read) continue;
-      for (const Judged* j : operands[d]) read[d].push_back(*j);
+      for (const BoundedValue* j : operands[d]) read[d].push_back(*j);
       RETURN_IF_ERROR(change.read(*i, read[d]));
       operands[d].clear();
-      for (const Judged& j : read[d]) operands[d].push_back(&j);
+      for (const BoundedValue& j : read[d]) operands[d].push_back(&j);
     }
-    ASSIGN_OR_RETURN(std::vector<Judged> made, JudgeOnDevices(*i, operands, devices));
+    ASSIGN_OR_RETURN(std::vector<BoundedValue> made, BoundOnDevices(*i, operands, devices));
     for (size_t d = 0; d < count; ++d) {
       if (change.given) change.given(*i, made[d]);
       values[d][i.get()] = std::move(made[d]);
     }
   }
   const Instruction* root = module.entry()->root();
-  Judged result;
+  BoundedValue result;
   if (count == 1) {
     result = values[0].at(root);
   } else {
     result.is_tuple = true;
-    for (JudgedValues& v : values) result.elements.push_back(v.at(root));
+    for (BoundedValues& v : values) result.elements.push_back(v.at(root));
   }
   if (all != nullptr) *all = std::move(values[0]);
   return result;

@@ -27,23 +27,23 @@ Devices DevicesOf(const Module& module);
 Literal ArgumentOf(const Literal& argument, int64_t device);
 
 // Evaluates one instruction on all devices; operands[d] are those of device d.
-absl::StatusOr<std::vector<Judged>> JudgeOnDevices(const Instruction& instruction,
-                                                   absl::Span<const std::vector<const Judged*>> operands,
-                                                   const Devices& devices);
+absl::StatusOr<std::vector<BoundedValue>> BoundOnDevices(const Instruction& instruction,
+                                                         absl::Span<const std::vector<const BoundedValue*>> operands,
+                                                         const Devices& devices);
 
-using JudgedValues = absl::flat_hash_map<const Instruction*, Judged>;
+using BoundedValues = absl::flat_hash_map<const Instruction*, BoundedValue>;
 
 // Hooks for a known error (explain.h): what it does to the operands that an instruction reads, and to its result.
-struct JudgingChange {
-  std::function<absl::Status(const Instruction&, std::vector<Judged>& operands)> read;
-  std::function<void(const Instruction&, Judged&)> given;
+struct BoundingHooks {
+  std::function<absl::Status(const Instruction&, std::vector<BoundedValue>& operands)> read;
+  std::function<void(const Instruction&, BoundedValue&)> given;
 };
 
 // Evaluates the entry computation with these arguments (of the first device, see ArgumentOf). Returns the result; on
 // several devices a tuple of the results of each. `all`, if given, receives the value of each instruction on the first
 // device.
-absl::StatusOr<Judged> JudgeEntry(const Module& module, absl::Span<const Literal> arguments,
-                                  JudgedValues* all = nullptr, const JudgingChange& change = {});
+absl::StatusOr<BoundedValue> BoundEntry(const Module& module, absl::Span<const Literal> arguments,
+                                        BoundedValues* all = nullptr, const BoundingHooks& change = {});
 
 }  // namespace backplane::cli::fuzz
 

@@ -23,9 +23,9 @@ double LeastNormal(PrimitiveType type) {
   return UnitInLastPlace(computed, 0) / UnitOf(computed);
 }
 
-void Flush(Judged& j) {
+void Flush(BoundedValue& j) {
   if (j.is_tuple) {
-    for (Judged& e : j.elements) Flush(e);
+    for (BoundedValue& e : j.elements) Flush(e);
     return;
   }
   const Shape& shape = j.value.shape();
@@ -53,9 +53,9 @@ void Flush(Judged& j) {
 // compare one where it computes with the other).
 enum class Reading { kNone, kAll, kFirst, kSecond };
 
-absl::StatusOr<Judged> MeaningWith(const FuzzProgram& program, Reading reading, bool results) {
-  JudgingChange change;
-  change.read = [reading](const Instruction&, std::vector<Judged>& read) {
+absl::StatusOr<BoundedValue> MeaningWith(const FuzzProgram& program, Reading reading, bool results) {
+  BoundingHooks change;
+  change.read = [reading](const Instruction&, std::vector<BoundedValue>& read) {
     for (size_t k = 0; k < read.size(); ++k) {
       if (reading == Reading::kAll || (reading == Reading::kFirst && k == 0) ||
           (reading == Reading::kSecond && k == 1)) {
@@ -64,16 +64,16 @@ absl::StatusOr<Judged> MeaningWith(const FuzzProgram& program, Reading reading, 
     }
     return absl::OkStatus();
   };
-  change.given = [results](const Instruction& i, Judged& j) {
+  change.given = [results](const Instruction& i, BoundedValue& j) {
     if (results && !i.Is(Opcode::kConstant)) Flush(j);
   };
-  return JudgeEntry(*program.module, program.arguments, nullptr, change);
+  return BoundEntry(*program.module, program.arguments, nullptr, change);
 }
 
 // Returns the indices of a scatter in which every window that is partly out of bounds is moved completely out of
 // bounds.
-Judged WithoutPartialWindows(const Instruction& scatter, const Judged& operand, const Judged& indices,
-                             const Judged& updates) {
+BoundedValue WithoutPartialWindows(const Instruction& scatter, const BoundedValue& operand, const BoundedValue& indices,
+                                   const BoundedValue& updates) {
   const ScatterDimensions& d = scatter.attrs().Get<ScatterDimensions>(AttrId::kScatterDims);
   const Shape &shape = operand.value.shape(), &places = indices.value.shape();
   std::vector<int64_t> window;  // along the operand's dimensions
@@ -87,7 +87,7 @@ Judged WithoutPartialWindows(const Instruction& scatter, const Judged& operand, 
   const int64_t components = own_dimension ? places.dimensions(d.index_vector_dim) : 1;
   int64_t inner = 1;  // distance between two components of a vector
   for (int64_t k = d.index_vector_dim + 1; k < places.rank(); ++k) inner *= places.dimensions(k);
-  Judged moved = indices;
+  BoundedValue moved = indices;
   for (int64_t i = 0; components > 0 && i < indices.value.num_elements(); ++i) {
     if (i / inner % components != 0) continue;  // not the first component of a vector
     bool outside = false;
@@ -133,8 +133,8 @@ bool ChainsNarrowFloats(const FuzzProgram& program) {
   return false;
 }
 
-bool Explains(const Judged& meant, const Judged& other, const std::vector<Literal>& found) {
-  const std::vector<const Judged*> is = Leaves(meant), would_be = Leaves(other);
+bool Explains(const BoundedValue& meant, const BoundedValue& other, const std::vector<Literal>& found) {
+  const std::vector<const BoundedValue*> is = Leaves(meant), would_be = Leaves(other);
   if (is.size() != found.size() || would_be.size() != found.size()) return false;
   bool differs = false;
   for (size_t r = 0; r < found.size(); ++r) {
@@ -151,8 +151,8 @@ bool Explains(const Judged& meant, const Judged& other, const std::vector<Litera
 
 bool DropsWholeWindows(const FuzzProgram& program, const std::vector<Literal>& found) {
   bool any = false;
-  JudgingChange change;
-  change.read = [&any](const Instruction& i, std::vector<Judged>& read) -> absl::Status {
+  BoundingHooks change;
+  change.read = [&any](const Instruction& i, std::vector<BoundedValue>& read) -> absl::Status {
     if (!i.Is(Opcode::kScatter)) return absl::OkStatus();
     any = true;
     const size_t arrays = read.size() / 2;
@@ -162,26 +162,26 @@ bool DropsWholeWindows(const FuzzProgram& program, const std::vector<Literal>& f
     read[arrays] = WithoutPartialWindows(i, read[0], read[arrays], read[arrays + 1]);
     return absl::OkStatus();
   };
-  const absl::StatusOr<Judged> other = JudgeEntry(*program.module, program.arguments, nullptr, change);
+  const absl::StatusOr<BoundedValue> other = BoundEntry(*program.module, program.arguments, nullptr, change);
   if (!other.ok() || !any) return false;
-  const absl::StatusOr<Judged> meant = Meaning(program);
+  const absl::StatusOr<BoundedValue> meant = Meaning(program);
   return meant.ok() && Explains(*meant, *other, found);
 }
 
 bool IsFlushing(const FuzzProgram& program, const std::vector<Literal>& found) {
-  std::vector<Judged> ways;
+  std::vector<BoundedValue> ways;
   for (const auto& [reading, results] : {std::pair(Reading::kNone, false),
                                          {Reading::kAll, true},
                                          {Reading::kAll, false},
                                          {Reading::kNone, true},
                                          {Reading::kFirst, false},
                                          {Reading::kSecond, false}}) {
-    absl::StatusOr<Judged> way = MeaningWith(program, reading, results);
+    absl::StatusOr<BoundedValue> way = MeaningWith(program, reading, results);
     if (!way.ok()) return false;
     ways.push_back(*std::move(way));
   }
-  std::vector<std::vector<const Judged*>> leaves;
-  for (const Judged& way : ways) leaves.push_back(Leaves(way));
+  std::vector<std::vector<const BoundedValue*>> leaves;
+  for (const BoundedValue& way : ways) leaves.push_back(Leaves(way));
   if (leaves[0].size() != found.size()) return false;
   bool differs = false;
   for (size_t r = 0; r < found.size(); ++r) {

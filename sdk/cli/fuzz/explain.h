@@ -29,7 +29,7 @@ bool ChainsNarrowFloats(const FuzzProgram& program);
 
 // Whether there are elements that differ from `meant`, and each of them agrees with the other meaning and is decided
 // there.
-bool Explains(const Judged& meant, const Judged& other, const std::vector<Literal>& found);
+bool Explains(const BoundedValue& meant, const BoundedValue& other, const std::vector<Literal>& found);
 
 // Returns the terms of known.h for all explanations of this kind that apply, including rewrites of single instructions
 // (explain_rewrites.cc). Works for any program, shrunk or not.

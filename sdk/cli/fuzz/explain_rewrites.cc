@@ -264,7 +264,7 @@ bool MatchesAfterRewrite(Rewrite rewrite, const FuzzProgram& program, const std:
     c->SortTopologically();
   }
   if (!any) return false;
-  const absl::StatusOr<Judged> before = Meaning(program), after = Meaning(other);
+  const absl::StatusOr<BoundedValue> before = Meaning(program), after = Meaning(other);
   if (!before.ok() || !after.ok()) return false;
   return Explains(*before, *after, found);
 }

@@ -94,7 +94,7 @@ TEST_P(Defect, IsFoundAndShrunk) {
   // The program of the finding can be printed and read, and still shows the difference.
   const absl::StatusOr<std::unique_ptr<Module>> again = ParseHloModule(PrintModule(*f.program.module));
   ASSERT_TRUE(again.ok()) << again.status();
-  const absl::StatusOr<Judged> meant = Meaning(f.program);
+  const absl::StatusOr<BoundedValue> meant = Meaning(f.program);
   ASSERT_TRUE(meant.ok());
   FuzzProgram read = Copy(f.program);
   read.module = (*again)->Clone();
@@ -109,12 +109,12 @@ INSTANTIATE_TEST_SUITE_P(All, Defect, testing::ValuesIn(MutationNames()), [](con
   return name;
 });
 
-Judged JudgeText(const char* text, const std::vector<Literal>& arguments) {
+BoundedValue BoundText(const char* text, const std::vector<Literal>& arguments) {
   absl::StatusOr<std::unique_ptr<Module>> module = ParseHloModule(text);
   EXPECT_TRUE(module.ok()) << module.status();
-  std::vector<Judged> judged;
-  for (const Literal& a : arguments) judged.push_back(Judged::Exact(a));
-  absl::StatusOr<Judged> result = JudgeComputation(*(*module)->entry(), judged);
+  std::vector<BoundedValue> bounded;
+  for (const Literal& a : arguments) bounded.push_back(BoundedValue::Exact(a));
+  absl::StatusOr<BoundedValue> result = BoundComputation(*(*module)->entry(), bounded);
   EXPECT_TRUE(result.ok()) << result.status();
   return *result;
 }
@@ -124,8 +124,8 @@ TEST(Bounds, SumsOfWholeNumbersAreExact) {
 add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
 ENTRY e { x = f32[4] parameter(0) z = f32[] constant(0) ROOT r = f32[] reduce(x, z), dimensions={0}, to_apply=add })";
   const float whole[] = {1, 2, -3, 4}, other[] = {0.1f, 0.2f, 0.7f, 1e-3f};
-  EXPECT_FALSE(JudgeText(text, {Literal::FromValues<float>({4}, whole)}).seen.valid());
-  const Judged rounded = JudgeText(text, {Literal::FromValues<float>({4}, other)});
+  EXPECT_FALSE(BoundText(text, {Literal::FromValues<float>({4}, whole)}).seen.valid());
+  const BoundedValue rounded = BoundText(text, {Literal::FromValues<float>({4}, other)});
   EXPECT_GT(BoundAt(rounded.seen, 0), 1e-7);
   EXPECT_LT(BoundAt(rounded.seen, 0), 2e-6);
 }
@@ -136,7 +136,7 @@ TEST(Bounds, FollowTheDataFlow) {
 ENTRY e { x = f32[1] parameter(0) y = f32[1] parameter(1) m = f32[1] multiply(x, y) s = f32[1] subtract(m, y)
   f = f32[1] floor(s) ROOT t = (f32[1], f32[1], f32[1]) tuple(m, s, f) })";
   const float a[] = {1.1f}, b[] = {0.3f};
-  const Judged j = JudgeText(text, {Literal::FromValues<float>({1}, a), Literal::FromValues<float>({1}, b)});
+  const BoundedValue j = BoundText(text, {Literal::FromValues<float>({1}, a), Literal::FromValues<float>({1}, b)});
   EXPECT_FALSE(j.elements[0].seen.valid());
   EXPECT_GT(BoundAt(j.elements[1].seen, 0), 0);
   EXPECT_LT(BoundAt(j.elements[1].seen, 0), 1e-6);
@@ -148,7 +148,7 @@ TEST(Bounds, FollowTheDataFlowInF64) {
   const char* text = R"(HloModule m
 ENTRY e { x = f64[1] parameter(0) m = f64[1] multiply(x, x) ROOT s = f64[1] add(m, x) })";
   const double x[] = {-1.6854748864506042};  // 1.155350706405073 with two roundings, 1.1553507064050728 with one
-  const Judged j = JudgeText(text, {Literal::FromValues<double>({1}, x)});
+  const BoundedValue j = BoundText(text, {Literal::FromValues<double>({1}, x)});
   EXPECT_GE(BoundAt(j.seen, 0), 2.3e-16);
   EXPECT_LT(BoundAt(j.seen, 0), 4e-15);
 }
@@ -159,7 +159,7 @@ TEST(Bounds, JumpsAreNotDecided) {
 ENTRY e { x = f32[2] parameter(0) y = f32[2] exponential(x) f = f32[2] floor(y) i = s32[2] convert(y)
   ROOT t = (f32[2], s32[2]) tuple(f, i) })";
   const float x[] = {0, 1};
-  const Judged j = JudgeText(text, {Literal::FromValues<float>({2}, x)});
+  const BoundedValue j = BoundText(text, {Literal::FromValues<float>({2}, x)});
   EXPECT_GE(BoundAt(j.elements[0].seen, 0), 1);
   EXPECT_LT(BoundAt(j.elements[0].seen, 1), 1e-5);
   EXPECT_TRUE(std::isinf(BoundAt(j.elements[1].seen, 0)));
@@ -174,7 +174,7 @@ ENTRY e { x = f64[2] parameter(0) y = f64[2] parameter(1) ROOT d = f64[] dot(x, 
   const double least = 5e-324;
   const double small[] = {least, least}, whole[] = {3, -2}, halves[] = {1.5, 2.5}, normal[] = {0x1p-1000, 0x1p-1000};
   auto bound = [&](const double* x, const double* y) {
-    return BoundAt(JudgeText(text, {Literal::FromValues<double>({2}, absl::MakeConstSpan(x, 2)),
+    return BoundAt(BoundText(text, {Literal::FromValues<double>({2}, absl::MakeConstSpan(x, 2)),
                                     Literal::FromValues<double>({2}, absl::MakeConstSpan(y, 2))})
                        .seen,
                    0);
@@ -191,7 +191,7 @@ TEST(Bounds, RemaindersThatUnderflow) {
 ENTRY e { x = f64[2] parameter(0) y = f64[2] parameter(1) m = f64[2] multiply(x, y) z = f64[2] constant({5e-324, 5e-324})
   ROOT s = f64[2] add(m, z) })";
   const double x[] = {5e-324, 5e-324}, y[] = {0.5, 3};
-  const Judged j = JudgeText(text, {Literal::FromValues<double>({2}, x), Literal::FromValues<double>({2}, y)});
+  const BoundedValue j = BoundText(text, {Literal::FromValues<double>({2}, x), Literal::FromValues<double>({2}, y)});
   EXPECT_GE(BoundAt(j.seen, 0), 5e-324);  // 0 + 1 unit, or 0.5 + 1 rounded to 2
   EXPECT_EQ(BoundAt(j.seen, 1), 0);
 }
@@ -210,8 +210,8 @@ reducer {
 ENTRY e { x = f32[4] parameter(0) z = f32[] constant(0) ROOT r = f32[] reduce(x, z), dimensions={0}, to_apply=reducer })");
   ASSERT_TRUE(module.ok()) << module.status();
   const std::vector<float> values = {1, 2, 3, 4};
-  const Judged x = Judged::Exact(Literal::FromValues<float>({4}, values));
-  const absl::StatusOr<Judged> result = JudgeComputation(*(*module)->entry(), absl::MakeConstSpan(&x, 1));
+  const BoundedValue x = BoundedValue::Exact(Literal::FromValues<float>({4}, values));
+  const absl::StatusOr<BoundedValue> result = BoundComputation(*(*module)->entry(), absl::MakeConstSpan(&x, 1));
   EXPECT_TRUE(absl::IsCancelled(result.status())) << result.status();
 }
 
@@ -221,7 +221,7 @@ TEST(Bounds, PowersWithLargeAngles) {
   const char* text = R"(HloModule m
 ENTRY e { x = c128[2] parameter(0) y = c128[2] parameter(1) ROOT p = c128[2] power(x, y) })";
   const std::complex<double> x[] = {{5e-324, 0}, {1.5, 0.5}}, y[] = {{0, 1}, {0, 1}};
-  const Judged j = JudgeText(
+  const BoundedValue j = BoundText(
       text, {Literal::FromValues<std::complex<double>>({2}, x), Literal::FromValues<std::complex<double>>({2}, y)});
   EXPECT_GT(BoundAt(j.seen, 0), 3e-13);
   EXPECT_LT(BoundAt(j.seen, 0), 2e-12);
@@ -235,9 +235,9 @@ ENTRY e { x = f32[2,1] parameter(0) s = f32[1] constant({1}) m = f32[1] constant
   g = f32[2,1] parameter(1) ROOT r = (f32[2,1], f32[1], f32[1]) batch-norm-grad(x, s, m, v, g), epsilon=0.001, feature_index=1 })";
   const float x[] = {-1.5f, 1.5f}, great[] = {-3.4e38f, 1.0f}, plain[] = {-3.4f, 1.0f};
   const Literal operand = Literal::FromValues<float>({2, 1}, x);
-  const Judged open = JudgeText(text, {operand, Literal::FromValues<float>({2, 1}, great)});
+  const BoundedValue open = BoundText(text, {operand, Literal::FromValues<float>({2, 1}, great)});
   EXPECT_TRUE(std::isinf(BoundAt(open.elements[0].seen, 0)));
-  const Judged decided = JudgeText(text, {operand, Literal::FromValues<float>({2, 1}, plain)});
+  const BoundedValue decided = BoundText(text, {operand, Literal::FromValues<float>({2, 1}, plain)});
   EXPECT_LT(BoundAt(decided.elements[0].seen, 0), 1e-3);
 }
 
@@ -248,7 +248,7 @@ ENTRY e { x = f32[3,1] parameter(0) s = f32[1] constant({0.5}) o = f32[1] consta
   ROOT r = (f32[3,1], f32[1], f32[1]) batch-norm-training(x, s, o), epsilon=0.001, feature_index=1 })";
   const auto bound = [&](float greatest) {
     const float x[] = {0.8f, 0.5f, greatest};
-    return BoundAt(JudgeText(text, {Literal::FromValues<float>({3, 1}, x)}).elements[0].seen, 0);
+    return BoundAt(BoundText(text, {Literal::FromValues<float>({3, 1}, x)}).elements[0].seen, 0);
   };
   EXPECT_TRUE(std::isinf(bound(1e25f)));
   EXPECT_LT(bound(2), 1e-3);
@@ -260,7 +260,7 @@ TEST(Bounds, NanWithoutNan) {
 ENTRY e { x = f32[2] parameter(0) n = f4e2m1fn[2] convert(x) w = f8e4m3fn[2] convert(x)
   ROOT t = (f4e2m1fn[2], f8e4m3fn[2]) tuple(n, w) })";
   const float x[] = {std::nanf(""), 1};
-  const Judged j = JudgeText(text, {Literal::FromValues<float>({2}, x)});
+  const BoundedValue j = BoundText(text, {Literal::FromValues<float>({2}, x)});
   EXPECT_TRUE(std::isinf(BoundAt(j.elements[0].seen, 0)));
   EXPECT_EQ(BoundAt(j.elements[0].seen, 1), 0);
   EXPECT_FALSE(j.elements[1].seen.valid());
@@ -274,7 +274,7 @@ ENTRY e { x = f8e5m2fnuz[2] parameter(0) n = f8e5m2fnuz[2] negate(x) w = f64[2] 
   const absl::StatusOr<Literal> x =
       Literal::FromValues<float>({2}, std::vector<float>{0, 1}).Convert(PrimitiveType::kF8E5M2FNUZ);
   ASSERT_TRUE(x.ok());
-  const Judged j = JudgeText(text, {*x});
+  const BoundedValue j = BoundText(text, {*x});
   EXPECT_FALSE(j.elements[0].seen.valid());
   EXPECT_GT(BoundAt(j.elements[1].seen, 0), 0);
   EXPECT_LT(BoundAt(j.elements[1].seen, 0), 1e-300);
@@ -284,7 +284,7 @@ ENTRY e { x = f8e5m2fnuz[2] parameter(0) n = f8e5m2fnuz[2] negate(x) w = f64[2] 
 TEST(Compare, BitsNanAndZeros) {
   const float want[] = {0.0f, std::nanf(""), 1.0f}, same[] = {0.0f, -std::nanf("1"), 1.0f};
   const float zero[] = {-0.0f, std::nanf(""), 1.0f}, off[] = {0.0f, std::nanf(""), 1.0000001f};
-  const Judged meant = Judged::Exact(Literal::FromValues<float>({3}, want));
+  const BoundedValue meant = BoundedValue::Exact(Literal::FromValues<float>({3}, want));
   EXPECT_FALSE(CompareResults(meant, {Literal::FromValues<float>({3}, same)}).has_value());
   ASSERT_TRUE(CompareResults(meant, {Literal::FromValues<float>({3}, zero)}).has_value());
   EXPECT_TRUE(CompareResults(meant, {Literal::FromValues<float>({3}, zero)})->zero_sign);
@@ -334,7 +334,7 @@ ENTRY e { x = s32[3] parameter(0) i = s32[1] parameter(1) u = s32[2] parameter(2
                                         {Literal::FromValues<int32_t>({3}, x), Literal::FromValues<int32_t>({1}, at),
                                          Literal::FromValues<int32_t>({2}, updates)});
   const int32_t right[] = {1, 2, 13}, dropped[] = {1, 2, 3}, other[] = {1, 12, 23};
-  const absl::StatusOr<Judged> meant = Meaning(program);
+  const absl::StatusOr<BoundedValue> meant = Meaning(program);
   ASSERT_TRUE(meant.ok());
   EXPECT_FALSE(CompareResults(*meant, {Literal::FromValues<int32_t>({3}, right)}).has_value());
   EXPECT_FALSE(DropsWholeWindows(program, {Literal::FromValues<int32_t>({3}, right)}));
@@ -408,7 +408,7 @@ TEST(Explain, Rewrites) {
     auto signs = [&](const std::vector<int32_t>& found) {
       return ExplainedBy(program, {Literal::FromValues<int32_t>({2}, found)});
     };
-    const absl::StatusOr<Judged> meant = Meaning(program);
+    const absl::StatusOr<BoundedValue> meant = Meaning(program);
     ASSERT_TRUE(meant.ok()) << meant.status();
     EXPECT_FALSE(CompareResults(*meant, {Literal::FromValues<int32_t>({2}, c.right)}).has_value()) << c.sign;
     EXPECT_THAT(signs(c.right), testing::IsEmpty()) << c.sign;

@@ -9,10 +9,10 @@ namespace {
 
 using P = PrimitiveType;
 
-Shape ShapeOf(const Judged& j) { return j.ToLiteral().shape(); }
+Shape ShapeOf(const BoundedValue& j) { return j.ToLiteral().shape(); }
 
-Judged TupleOf(const std::vector<Judged>& elements) {
-  Judged j;
+BoundedValue TupleOf(const std::vector<BoundedValue>& elements) {
+  BoundedValue j;
   j.is_tuple = true;
   j.elements = elements;
   return j;
@@ -37,15 +37,15 @@ std::vector<Generator::Recipe> Generator::ControlRecipes() {
   };
 }
 
-std::unique_ptr<Scope> Generator::Nested(Scope& s, const std::string& name, const std::vector<Judged>& parameters,
+std::unique_ptr<Scope> Generator::Nested(Scope& s, const std::string& name, const std::vector<BoundedValue>& parameters,
                                          int steps, bool plain, bool tuple) {
   auto inner = std::make_unique<Scope>(s.b.module(), name, s.depth + 1);
   inner->plain = plain;
   if (tuple) {
-    const Judged all = TupleOf(parameters);
+    const BoundedValue all = TupleOf(parameters);
     hlo::Result p = inner->b.Parameter(0, ShapeOf(all));
     if (!p.ok()) return nullptr;
-    inner->judged[*p] = all;
+    inner->bounded[*p] = all;
     for (size_t k = 0; k < parameters.size(); ++k) {
       const Value v = Add(*inner, inner->b.GetTupleElement(*p, static_cast<int64_t>(k)));
       if (v == nullptr) return nullptr;
@@ -55,7 +55,7 @@ std::unique_ptr<Scope> Generator::Nested(Scope& s, const std::string& name, cons
     for (size_t k = 0; k < parameters.size(); ++k) {
       hlo::Result p = inner->b.Parameter(static_cast<int64_t>(k), ShapeOf(parameters[k]));
       if (!p.ok()) return nullptr;
-      inner->judged[*p] = parameters[k];
+      inner->bounded[*p] = parameters[k];
       inner->values.push_back(*p);
     }
   }
@@ -81,10 +81,10 @@ std::vector<Value> Generator::Chosen(Scope& s, int most) {
 
 Value Generator::Call(Scope& s) {
   const std::vector<Value> operands = Chosen(s, 3);
-  std::vector<Judged> judged;
-  for (const Value v : operands) judged.push_back(JudgedOf(s, v));
+  std::vector<BoundedValue> bounded;
+  for (const Value v : operands) bounded.push_back(GetBoundedValue(s, v));
   if (operands.empty()) return nullptr;
-  std::unique_ptr<Scope> inner = Nested(s, "callee", judged, static_cast<int>(random_.Between(2, 6)), false, false);
+  std::unique_ptr<Scope> inner = Nested(s, "callee", bounded, static_cast<int>(random_.Between(2, 6)), false, false);
   if (inner == nullptr) return nullptr;
   Value root = inner->values.back();
   if (random_.Chance(30)) {
@@ -116,10 +116,10 @@ Value Generator::Quantized(Scope& s) {
 
 Value Generator::Fusion(Scope& s) {
   const std::vector<Value> operands = Chosen(s, 3);
-  std::vector<Judged> judged;
-  for (const Value v : operands) judged.push_back(JudgedOf(s, v));
+  std::vector<BoundedValue> bounded;
+  for (const Value v : operands) bounded.push_back(GetBoundedValue(s, v));
   if (operands.empty()) return nullptr;
-  std::unique_ptr<Scope> inner = Nested(s, "fused", judged, static_cast<int>(random_.Between(2, 6)), true, false);
+  std::unique_ptr<Scope> inner = Nested(s, "fused", bounded, static_cast<int>(random_.Between(2, 6)), true, false);
   if (inner == nullptr || inner->values.back()->Is(Opcode::kParameter)) return nullptr;
   absl::StatusOr<Computation*> fused = inner->b.Build(inner->values.back());
   if (!fused.ok()) return nullptr;
@@ -129,14 +129,14 @@ Value Generator::Fusion(Scope& s) {
 
 Value Generator::Async(Scope& s) {
   const std::vector<Value> operands = Chosen(s, 2);
-  std::vector<Judged> judged;
+  std::vector<BoundedValue> bounded;
   std::vector<Shape> shapes;
   for (const Value v : operands) {
-    judged.push_back(JudgedOf(s, v));
+    bounded.push_back(GetBoundedValue(s, v));
     shapes.push_back(v->shape().WithoutLayout());
   }
   if (operands.empty()) return nullptr;
-  std::unique_ptr<Scope> inner = Nested(s, "async", judged, static_cast<int>(random_.Between(1, 3)), true, false);
+  std::unique_ptr<Scope> inner = Nested(s, "async", bounded, static_cast<int>(random_.Between(1, 3)), true, false);
   if (inner == nullptr || inner->values.back()->Is(Opcode::kParameter)) return nullptr;
   const Shape result = inner->values.back()->shape().WithoutLayout();
   absl::StatusOr<Computation*> body = inner->b.Build(inner->values.back());
@@ -170,14 +170,14 @@ Value Generator::While(Scope& s) {
     if (limit == nullptr) return nullptr;
     state.insert(state.begin() + 1, limit);
   }
-  std::vector<Judged> judged;
-  for (const Value v : state) judged.push_back(JudgedOf(s, v));
-  std::unique_ptr<Scope> condition = Nested(s, "condition", judged, 0, false, true);
+  std::vector<BoundedValue> bounded;
+  for (const Value v : state) bounded.push_back(GetBoundedValue(s, v));
+  std::unique_ptr<Scope> condition = Nested(s, "condition", bounded, 0, false, true);
   if (condition == nullptr) return nullptr;
   const Value limit =
       runtime ? condition->values[1] : Add(*condition, condition->b.Constant(Literal::ScalarInt(P::kS32, iterations)));
   const Value go = Add(*condition, condition->b.Compare(condition->values[0], limit, ComparisonDirection::kLt));
-  std::unique_ptr<Scope> body = Nested(s, "body", judged, 0, false, true);
+  std::unique_ptr<Scope> body = Nested(s, "body", bounded, 0, false, true);
   if (go == nullptr || body == nullptr) return nullptr;
   const std::vector<Value> before = body->values;
   const Value one = Add(*body, body->b.Constant(Literal::ScalarInt(P::kS32, 1)));
@@ -215,11 +215,11 @@ Value Generator::LoopOverRows(Scope& s) {
   const Value zero = Add(s, s.b.Constant(Literal::ScalarInt(P::kS32, 0)));
   if (start == nullptr || out == nullptr || zero == nullptr) return nullptr;
   const std::vector<Value> state = {zero, x, start, out};
-  std::vector<Judged> judged;
-  for (const Value v : state) judged.push_back(JudgedOf(s, v));
+  std::vector<BoundedValue> bounded;
+  for (const Value v : state) bounded.push_back(GetBoundedValue(s, v));
   const bool backwards = random_.Chance(40);
-  std::unique_ptr<Scope> condition = Nested(s, "rows_left", judged, 0, false, true);
-  std::unique_ptr<Scope> body = Nested(s, "row", judged, 0, true, true);
+  std::unique_ptr<Scope> condition = Nested(s, "rows_left", bounded, 0, false, true);
+  std::unique_ptr<Scope> body = Nested(s, "row", bounded, 0, true, true);
   if (condition == nullptr || body == nullptr) return nullptr;
   const Value limit = Add(*condition, condition->b.Constant(Literal::ScalarInt(P::kS32, rows)));
   const Value go = Add(*condition, condition->b.Compare(condition->values[0], limit, ComparisonDirection::kLt));
@@ -267,11 +267,11 @@ Value Generator::Conditional(Scope& s) {
   std::vector<Value> operands;
   for (int64_t k = 0; k < branches; ++k) {
     const std::vector<Value> given = Chosen(s, 3);
-    std::vector<Judged> judged;
-    for (const Value v : given) judged.push_back(JudgedOf(s, v));
+    std::vector<BoundedValue> bounded;
+    for (const Value v : given) bounded.push_back(GetBoundedValue(s, v));
     if (given.empty()) return nullptr;
     std::unique_ptr<Scope> inner =
-        Nested(s, absl::StrCat("branch_", k), judged, static_cast<int>(random_.Between(1, 5)), false, true);
+        Nested(s, absl::StrCat("branch_", k), bounded, static_cast<int>(random_.Between(1, 5)), false, true);
     if (inner == nullptr) return nullptr;
     std::vector<Value> results;
     for (const Value w : wanted) {

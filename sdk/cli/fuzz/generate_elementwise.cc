@@ -225,7 +225,7 @@ Value Generator::Chain(Scope& s) {
         break;
       }
     }
-    if (next == nullptr || !IsUseful(JudgedOf(s, next))) continue;
+    if (next == nullptr || !IsUseful(GetBoundedValue(s, next))) continue;
     x = next;
     own.push_back(x);
   }

@@ -43,12 +43,12 @@ double Generator::CostOf(const Computation* c) {
 // A function of several arrays, or of a tuple of them, as a branch has it.
 Computation* Generator::MakeFunction(Scope& s, bool tuple) {
   const std::vector<Value> samples = Chosen(s, 3);
-  std::vector<Judged> judged;
-  for (const Value v : samples) judged.push_back(JudgedOf(s, v));
+  std::vector<BoundedValue> bounded;
+  for (const Value v : samples) bounded.push_back(GetBoundedValue(s, v));
   if (samples.empty()) return nullptr;
   const bool plain = random_.Chance(15);
   const int steps = static_cast<int>(random_.Between(2, 5));
-  std::unique_ptr<Scope> inner = Nested(s, tuple ? "shared_branch" : "shared_function", judged, steps, plain, tuple);
+  std::unique_ptr<Scope> inner = Nested(s, tuple ? "shared_branch" : "shared_function", bounded, steps, plain, tuple);
   if (inner == nullptr) return nullptr;
   Value root = inner->values.back();
   if (tuple || random_.Chance(50)) {
@@ -95,7 +95,7 @@ Value Generator::CallShared(Scope& s) {
     const std::optional<std::vector<Value>> arguments = ArgumentsFor(s, shapes);
     if (!arguments.has_value()) return last;
     const Value v = Add(s, s.b.Call(f, *arguments));
-    if (v == nullptr || !IsUseful(JudgedOf(s, v))) return last;
+    if (v == nullptr || !IsUseful(GetBoundedValue(s, v))) return last;
     if (last != nullptr) Keep(s, last);
     last = v;
   }
@@ -142,7 +142,7 @@ Value Generator::Recomputed(Scope& s) {
   const std::optional<std::vector<Value>> arguments = ArgumentsFor(s, shapes);
   if (!arguments.has_value() || arguments->empty()) return nullptr;
   const Value once = Add(s, s.b.Call(f, *arguments));
-  if (once == nullptr || !IsUseful(JudgedOf(s, once))) return nullptr;
+  if (once == nullptr || !IsUseful(GetBoundedValue(s, once))) return nullptr;
   auto arrays = [&](Value v) {
     std::vector<Value> all;
     if (!v->shape().IsTuple()) return std::vector<Value>{v};
@@ -214,14 +214,14 @@ Value Generator::SharedCombiner(Scope& s) {
     if (operand == nullptr || HasNan(s, operand)) return last;
     std::vector<int64_t> dims = Subset(x->shape().rank(), 55);
     const Value v = Add(s, s.b.Reduce({operand}, {init}, *body, dims));
-    if (v == nullptr || !IsUseful(JudgedOf(s, v))) return last;
+    if (v == nullptr || !IsUseful(GetBoundedValue(s, v))) return last;
     if (last != nullptr) Keep(s, last);
     last = v;
   }
   const Value one = Like(s, type, {}), two = Like(s, type, {});
   if (one == nullptr || two == nullptr || random_.Chance(40)) return last;
   const Value v = Add(s, s.b.Call(*shared, {one, two}));
-  if (v == nullptr || !IsUseful(JudgedOf(s, v))) return last;
+  if (v == nullptr || !IsUseful(GetBoundedValue(s, v))) return last;
   Keep(s, last);
   return v;
 }

@@ -164,7 +164,7 @@ Value Generator::Decision(Scope& s) {
   return Add(s, s.b.Compare(one, limit, random_.Chance(50) ? ComparisonDirection::kGt : ComparisonDirection::kLe));
 }
 
-Generator::StateScope Generator::OpenState(Scope& s, const std::string& name, const Judged& state, int64_t packed,
+Generator::StateScope Generator::OpenState(Scope& s, const std::string& name, const BoundedValue& state, int64_t packed,
                                            bool plain) {
   StateScope o;
   o.scope = std::make_unique<Scope>(s.b.module(), name, s.depth + 1);
@@ -173,7 +173,7 @@ Generator::StateScope Generator::OpenState(Scope& s, const std::string& name, co
   const Shape shape = state.ToLiteral().shape();
   hlo::Result p = in.b.Parameter(0, shape);
   if (!p.ok()) return {};
-  in.judged[*p] = state;
+  in.bounded[*p] = state;
   for (int64_t k = 0; k < shape.tuple_size(); ++k) {
     const Value e = Add(in, in.b.GetTupleElement(*p, k));
     if (e == nullptr) return {};
@@ -296,9 +296,9 @@ std::optional<Generator::LoopForm> Generator::MakeLoop(Scope& s, std::vector<Val
   }
   const Value init = Add(s, Packed(s.b, *start, form.packed));
   if (init == nullptr) return std::nullopt;
-  const Judged judged = JudgedOf(s, init);
+  const BoundedValue bounded = GetBoundedValue(s, init);
 
-  StateScope body = OpenState(s, "loop_body", judged, form.packed, random_.Chance(40));
+  StateScope body = OpenState(s, "loop_body", bounded, form.packed, random_.Chance(40));
   if (body.scope == nullptr) return std::nullopt;
   Scope& b = *body.scope;
   Value counter = nullptr, limit = nullptr;
@@ -420,7 +420,7 @@ std::optional<Generator::LoopForm> Generator::MakeLoop(Scope& s, std::vector<Val
   const Value root = Add(b, Packed(b.b, next, form.packed));
   if (root == nullptr) return std::nullopt;
 
-  StateScope condition = OpenState(s, "loop_condition", judged, form.packed, false);
+  StateScope condition = OpenState(s, "loop_condition", bounded, form.packed, false);
   if (condition.scope == nullptr) return std::nullopt;
   Scope& c = *condition.scope;
   auto element = [&](StateRole carried) -> Value {
@@ -497,7 +497,7 @@ Value Generator::StateLoop(Scope& s) {
     if (!form.has_value() || CostOf(form->body) * 6 > most_cost) return nullptr;
   }
   const Value first = RunLoop(s, *form, start);
-  if (first == nullptr || !IsUseful(JudgedOf(s, first))) return nullptr;
+  if (first == nullptr || !IsUseful(GetBoundedValue(s, first))) return nullptr;
   if (std::none_of(loops_.begin(), loops_.end(), [&](const LoopForm& f) { return f.body == form->body; })) {
     loops_.push_back(*form);
   }
@@ -510,10 +510,10 @@ Value Generator::StateLoop(Scope& s) {
     const StateElement& e = form->state[static_cast<size_t>(k)];
     if (e.start.has_value() || e.high >= e.low || !random_.Chance(50)) continue;
     const Value left = Add(s, s.b.GetTupleElement(first, k));
-    if (left != nullptr && IsUseful(JudgedOf(s, left))) (*again)[static_cast<size_t>(k)] = left;
+    if (left != nullptr && IsUseful(GetBoundedValue(s, left))) (*again)[static_cast<size_t>(k)] = left;
   }
   const Value second = RunLoop(s, *form, *again);
-  if (second == nullptr || !IsUseful(JudgedOf(s, second))) return first;
+  if (second == nullptr || !IsUseful(GetBoundedValue(s, second))) return first;
   Keep(s, first);
   return second;
 }
@@ -547,8 +547,8 @@ Value Generator::BatchedLoop(Scope& s) {
   if (other != nullptr) start.push_back(other);
   const Value init = Add(s, s.b.Tuple(start));
   if (init == nullptr) return nullptr;
-  StateScope condition = OpenState(s, "any_lane", JudgedOf(s, init), 0, false);
-  StateScope body = OpenState(s, "lanes", JudgedOf(s, init), 0, random_.Chance(60));
+  StateScope condition = OpenState(s, "any_lane", GetBoundedValue(s, init), 0, false);
+  StateScope body = OpenState(s, "lanes", GetBoundedValue(s, init), 0, random_.Chance(60));
   if (condition.scope == nullptr || body.scope == nullptr) return nullptr;
   Scope &c = *condition.scope, &b = *body.scope;
   const Value left = Add(c, c.b.Compare(condition.elements[0], condition.elements[1], ComparisonDirection::kLt));

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
-#include "sdk/cli/fuzz/judging.h"
+#include "sdk/cli/fuzz/bounds_util.h"
 
 namespace backplane::cli::fuzz {
 namespace {
@@ -176,7 +176,7 @@ absl::StatusOr<FuzzProgram> Generator::Make() {
   if (apart.Chance(options_.in_flight) && CanBeScheduled(program_)) {
     MakeSchedule(apart, program_);
     // With the results of an earlier run as arguments, a loop might not end.
-    if (!JudgeSchedule(program_, *program_.module).ok()) {
+    if (!BoundSchedule(program_, *program_.module).ok()) {
       program_.schedule.clear();
       program_.helpers.clear();
     }
@@ -186,9 +186,9 @@ absl::StatusOr<FuzzProgram> Generator::Make() {
 }
 
 void Generator::Bind(Scope& s, Value parameter, Literal argument) {
-  s.judged[parameter] = Judged::Exact(argument);
+  s.bounded[parameter] = BoundedValue::Exact(argument);
   for (size_t d = 0; d < s.others.size(); ++d) {
-    s.others[d][parameter] = Judged::Exact(ArgumentOf(argument, static_cast<int64_t>(d) + 1));
+    s.others[d][parameter] = BoundedValue::Exact(ArgumentOf(argument, static_cast<int64_t>(d) + 1));
   }
   program_.arguments.push_back(std::move(argument));
 }
@@ -220,33 +220,33 @@ void Generator::Step(Scope& s) {
     const Value v = (this->*recipe->make)(s);
     if (v == nullptr || s.failed.count(v) > 0) continue;
     if (!v->shape().IsTuple() && options_.without.count(v->opcode()) > 0) continue;
-    if (!IsUseful(JudgedOf(s, v))) continue;
+    if (!IsUseful(GetBoundedValue(s, v))) continue;
     Keep(s, v);
     return;
   }
 }
 
 Value Generator::Add(Scope& s, const hlo::Result& v) {
-  // A refused call may have left instructions; they are judged too, because later calls may use them.
+  // A refused call may have left instructions; they are evaluated too, because later calls may use them.
   for (const auto& i : s.b.computation()->instructions()) {
-    if (s.judged.contains(i.get()) || s.failed.count(i.get()) > 0) continue;
+    if (s.bounded.contains(i.get()) || s.failed.count(i.get()) > 0) continue;
     if (i->Is(Opcode::kParameter)) continue;  // its creator sets its value
-    std::vector<std::vector<const Judged*>> ops(s.others.size() + 1);
+    std::vector<std::vector<const BoundedValue*>> ops(s.others.size() + 1);
     bool known = true;
     for (const Instruction* o : i->operands()) {
-      known = known && s.judged.contains(o);
+      known = known && s.bounded.contains(o);
       if (!known) break;
-      ops[0].push_back(&s.judged.at(o));
+      ops[0].push_back(&s.bounded.at(o));
       for (size_t d = 0; d < s.others.size(); ++d) ops[d + 1].push_back(&s.others[d].at(o));
     }
-    absl::StatusOr<std::vector<Judged>> j = absl::InternalError("");
+    absl::StatusOr<std::vector<BoundedValue>> j = absl::InternalError("");
     if (known) {
-      // Called computations are judged for each device; this is the first one.
-      j = JudgeOnDevices(*i, ops, s.others.empty() ? Devices() : DevicesOf(*program_.module));
+      // Called computations are evaluated for each device; this is the first one.
+      j = BoundOnDevices(*i, ops, s.others.empty() ? Devices() : DevicesOf(*program_.module));
     }
     if (j.ok()) {
       for (size_t d = 0; d < s.others.size(); ++d) s.others[d][i.get()] = std::move((*j)[d + 1]);
-      s.judged[i.get()] = std::move((*j)[0]);
+      s.bounded[i.get()] = std::move((*j)[0]);
     } else {
       s.failed.insert(i.get());
     }
@@ -255,9 +255,9 @@ Value Generator::Add(Scope& s, const hlo::Result& v) {
   return *v;
 }
 
-bool Generator::IsUseful(const Judged& j) const {
+bool Generator::IsUseful(const BoundedValue& j) const {
   if (j.is_tuple) {
-    for (const Judged& e : j.elements) {
+    for (const BoundedValue& e : j.elements) {
       if (IsUseful(e)) return true;
     }
     return j.elements.empty();
@@ -295,12 +295,12 @@ void Generator::Keep(Scope& s, Value v) {
   if (!v->shape().IsTuple()) return;
   for (int64_t k = 0; k < v->shape().tuple_size(); ++k) {
     if (structured_ && random_.Chance(25)) continue;  // stays unused
-    if (const Value e = Add(s, s.b.GetTupleElement(v, k)); e != nullptr && IsUseful(JudgedOf(s, e))) Keep(s, e);
+    if (const Value e = Add(s, s.b.GetTupleElement(v, k)); e != nullptr && IsUseful(GetBoundedValue(s, e))) Keep(s, e);
   }
 }
 
 bool Generator::HasNan(const Scope& s, Value v) const {
-  const Literal& l = JudgedOf(s, v).value;
+  const Literal& l = GetBoundedValue(s, v).value;
   if (!IsFloat(ComplexPart(l.shape().element_type()))) return false;
   const Literal sizes = Magnitudes(l);
   for (const double e : sizes.data<double>()) {

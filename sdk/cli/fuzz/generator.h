@@ -1,7 +1,7 @@
 // Generates random typed programs. A seed gives the same program on every machine.
 //
 // A program grows by one recipe at a time. A recipe takes existing values (or makes parameters, constants and iotas),
-// adds an operation, and returns its result. Each new value is evaluated and judged at once (bounds.h). It is dropped
+// adds an operation, and returns its result. Each new value is evaluated with bounds at once (bounds.h). It is dropped
 // if its bounds are useless, because too many elements are undecided or have a large bound, or if too many elements are
 // NaN or infinite. So programs stay meaningful without rules for every combination, and nearly all of their results are
 // compared.
@@ -96,9 +96,9 @@ struct Scope {
   int depth;                  // 0: the entry computation
   bool plain = false;         // elementwise and movement recipes only
   std::vector<Value> values;  // arrays
-  absl::flat_hash_map<const Instruction*, Judged> judged;
+  absl::flat_hash_map<const Instruction*, BoundedValue> bounded;
   std::set<const Instruction*> failed;  // could not be evaluated
-  std::vector<JudgedValues> others;     // on several devices: the values of the entry computation on all of them
+  std::vector<BoundedValues> others;    // on several devices: the values of the entry computation on all of them
 };
 
 enum class Kind { kAny, kFloat, kReal, kInteger, kComplex, kPred, kNumber, kBits };
@@ -134,11 +134,11 @@ class Generator {
 
   // ---- Steps
   void Step(Scope& s);
-  // Judges the instructions that the call added. Returns null if the call was refused, cannot be evaluated, or `v` is
-  // null.
+  // Evaluates the instructions that the call added. Returns null if the call was refused, cannot be evaluated, or `v`
+  // is null.
   Value Add(Scope& s, const hlo::Result& v);
-  const Judged& JudgedOf(const Scope& s, Value v) const { return s.judged.at(v); }
-  bool IsUseful(const Judged& j) const;
+  const BoundedValue& GetBoundedValue(const Scope& s, Value v) const { return s.bounded.at(v); }
+  bool IsUseful(const BoundedValue& j) const;
   void Keep(Scope& s, Value v);  // adds the elements of a tuple to the scope's values
   bool HasNan(const Scope& s, Value v) const;
   // Sets the value of a new parameter of the entry computation and adds its argument.
@@ -169,8 +169,8 @@ class Generator {
 
   // ---- Nested computations
   // Creates a computation with parameters of these values and runs `steps` recipes in it.
-  std::unique_ptr<Scope> Nested(Scope& s, const std::string& name, const std::vector<Judged>& parameters, int steps,
-                                bool plain, bool tuple);
+  std::unique_ptr<Scope> Nested(Scope& s, const std::string& name, const std::vector<BoundedValue>& parameters,
+                                int steps, bool plain, bool tuple);
   // Returns a value of that shape in the scope; creates one if there is none.
   Value Matching(Scope& s, const Shape& shape);
   std::vector<Value> Chosen(Scope& s, int most);
@@ -259,7 +259,7 @@ class Generator {
     int64_t packed = 0;  // the number of last elements that are in a nested tuple
   };
   struct StateScope;
-  StateScope OpenState(Scope& s, const std::string& name, const Judged& state, int64_t packed, bool plain);
+  StateScope OpenState(Scope& s, const std::string& name, const BoundedValue& state, int64_t packed, bool plain);
   std::optional<std::vector<Value>> StartOf(Scope& s, const LoopForm& form);
   Value RunLoop(Scope& s, const LoopForm& form, const std::vector<Value>& start);
   std::optional<LoopForm> MakeLoop(Scope& s, std::vector<Value>* start);

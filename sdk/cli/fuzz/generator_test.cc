@@ -111,10 +111,10 @@ ENTRY e { r = u32[] replica-id() p = u32[] partition-id() ten = u32[] constant(1
   EXPECT_TRUE(module.ok()) << module.status();
   std::vector<int64_t> found;
   if (!module.ok()) return found;
-  const absl::StatusOr<Judged> result = JudgeEntry(**module, {});
+  const absl::StatusOr<BoundedValue> result = BoundEntry(**module, {});
   EXPECT_TRUE(result.ok()) << result.status();
   if (!result.ok()) return found;
-  for (const Judged* leaf : Leaves(*result)) {
+  for (const BoundedValue* leaf : Leaves(*result)) {
     for (int64_t i = 0; i < leaf->value.num_elements(); ++i) found.push_back(leaf->value.GetAsInt(i));
   }
   return found;
@@ -152,7 +152,7 @@ TEST(Devices, GroupsOfEveryMode) {
 
 // Whether the text, imported and evaluated, gives the meaning of the program.
 bool MeansTheSame(const FuzzProgram& program, const std::string& text) {
-  const absl::StatusOr<Judged> meant = Meaning(program);
+  const absl::StatusOr<BoundedValue> meant = Meaning(program);
   const absl::StatusOr<std::unique_ptr<Module>> read = ImportStablehlo(text);
   EXPECT_TRUE(meant.ok() && read.ok()) << read.status() << text;
   if (!meant.ok() || !read.ok()) return false;
@@ -299,10 +299,10 @@ TEST(Schedule, MeansOneStepAfterTheOther) {
   program.schedule = {{Kind::kRun, 0, {1}},  {Kind::kRun, 0, {2}},  {Kind::kDelete, 0, {3}},
                       {Kind::kRead, 0, {4}}, {Kind::kRead, 0, {0}}, {Kind::kRead, 0, {5}}};
   ASSERT_TRUE(ScheduleFits(program));
-  const absl::StatusOr<Judged> meant = Meaning(program);
+  const absl::StatusOr<BoundedValue> meant = Meaning(program);
   ASSERT_TRUE(meant.ok()) << meant.status();
   std::vector<int64_t> read;
-  for (const Judged& e : meant->elements) read.push_back(e.value.GetAsInt(0));
+  for (const BoundedValue& e : meant->elements) read.push_back(e.value.GetAsInt(0));
   EXPECT_THAT(read, testing::ElementsAre(12, 3, 6));
   program.schedule.push_back({Kind::kRead, 0, {1}});  // consumed by the first run
   EXPECT_FALSE(ScheduleFits(program));

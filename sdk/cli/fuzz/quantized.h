@@ -1,4 +1,4 @@
-// Functions on quantized tensors. The core has no quantized types. In the program that is judged, such a function is
+// Functions on quantized tensors. The core has no quantized types. In the program that is evaluated, such a function is
 // written by the formulas of the StableHLO specification, on floats that contain the stored integers. It is sent with
 // `!quant.uniform` types. So the importer's treatment of these types is compared with the formulas independently.
 #ifndef BACKPLANE_SDK_CLI_FUZZ_QUANTIZED_H_

@@ -192,7 +192,7 @@ class EvaluatorRunner : public Runner {
         if (handling[static_cast<size_t>(a.parameter)].donated) continue;
         overwrites.push_back({a.parameter, a.output_index.empty() ? 0 : a.output_index[0]});
       }
-      const absl::StatusOr<Judged> read = JudgeSchedule(program, *changed, overwrites);
+      const absl::StatusOr<BoundedValue> read = BoundSchedule(program, *changed, overwrites);
       if (!read.ok()) return Refuse(read.status().message());
       return Flatten(*read);
     }
@@ -211,7 +211,7 @@ class EvaluatorRunner : public Runner {
                       ByteWidth(a.shape().element_type()), from, to);
       arguments.push_back(*Literal::FromBytes(a.shape(), read));
     }
-    absl::StatusOr<Judged> result = JudgeEntry(*changed, arguments);
+    absl::StatusOr<BoundedValue> result = BoundEntry(*changed, arguments);
     if (!result.ok()) return Refuse(result.status().message());
     Flatten(*result);
     // Writes results over the arguments that the changed program consumes.
@@ -239,8 +239,8 @@ class EvaluatorRunner : public Runner {
     outcome_.kind = Outcome::Kind::kRefused;
     outcome_.message = std::string(why);
   }
-  void Flatten(const Judged& j) {
-    for (const Judged* leaf : Leaves(j)) outcome_.results.push_back(leaf->value);
+  void Flatten(const BoundedValue& j) {
+    for (const BoundedValue* leaf : Leaves(j)) outcome_.results.push_back(leaf->value);
   }
   std::string name_;
   Mutation mutation_;

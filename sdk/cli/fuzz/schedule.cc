@@ -162,13 +162,13 @@ void MakeSchedule(Random& random, FuzzProgram& p) {
   }
 }
 
-absl::StatusOr<Judged> JudgeSchedule(const FuzzProgram& p, const Module& program_module,
-                                     const std::vector<Overwrite>& overwrites) {
-  std::vector<Judged> buffers;
+absl::StatusOr<BoundedValue> BoundSchedule(const FuzzProgram& p, const Module& program_module,
+                                           const std::vector<Overwrite>& overwrites) {
+  std::vector<BoundedValue> buffers;
   for (int64_t copy = 0; copy < kArgumentCopies; ++copy) {
-    for (const Literal& a : p.arguments) buffers.push_back(Judged::Exact(a));
+    for (const Literal& a : p.arguments) buffers.push_back(BoundedValue::Exact(a));
   }
-  Judged read;
+  BoundedValue read;
   read.is_tuple = true;
   for (const HostStep& step : p.schedule) {
     switch (step.kind) {
@@ -178,12 +178,12 @@ absl::StatusOr<Judged> JudgeSchedule(const FuzzProgram& p, const Module& program
         read.elements.push_back(buffers[static_cast<size_t>(step.buffers[0])]);
         break;
       case HostStep::Kind::kRun: {
-        std::vector<Judged> arguments;
+        std::vector<BoundedValue> arguments;
         for (const int64_t b : step.buffers) arguments.push_back(buffers[static_cast<size_t>(b)]);
         const Module& module = step.program == 0 ? program_module : ModuleOf(p, step.program);
-        ASSIGN_OR_RETURN(const Judged result, JudgeComputation(*module.entry(), arguments));
-        const std::vector<const Judged*> leaves = Leaves(result);
-        for (const Judged* leaf : leaves) buffers.push_back(*leaf);
+        ASSIGN_OR_RETURN(const BoundedValue result, BoundComputation(*module.entry(), arguments));
+        const std::vector<const BoundedValue*> leaves = Leaves(result);
+        for (const BoundedValue* leaf : leaves) buffers.push_back(*leaf);
         if (step.program != 0) break;
         for (const Overwrite& o : overwrites) {
           buffers[static_cast<size_t>(step.buffers[static_cast<size_t>(o.argument)])] =

@@ -37,8 +37,8 @@ void MakeSchedule(Random& random, FuzzProgram& program);
 struct Overwrite {
   int64_t argument, result;
 };
-absl::StatusOr<Judged> JudgeSchedule(const FuzzProgram& program, const Module& program_module,
-                                     const std::vector<Overwrite>& overwrites = {});
+absl::StatusOr<BoundedValue> BoundSchedule(const FuzzProgram& program, const Module& program_module,
+                                           const std::vector<Overwrite>& overwrites = {});
 // Returns the arrays of a computation's result.
 std::vector<Shape> ResultShapes(const Module& module);
 // Whether the buffers of every step exist and have the shapes that its program needs.

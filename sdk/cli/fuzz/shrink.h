@@ -6,7 +6,7 @@
 // from loop state; replace computed values by zeros; reduce limits of loops; give a caller its own copy of a
 // computation; run fewer programs at once; pass dense arguments, request no layouts, donate nothing, use one device;
 // reduce dimensions; simplify the values of arguments. Each candidate is a complete, verified program with its
-// arguments, and is judged again.
+// arguments, and is evaluated again.
 #ifndef BACKPLANE_SDK_CLI_FUZZ_SHRINK_H_
 #define BACKPLANE_SDK_CLI_FUZZ_SHRINK_H_
 

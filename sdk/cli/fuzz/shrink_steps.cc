@@ -22,9 +22,9 @@ FuzzProgram Returning(const FuzzProgram& p, size_t n) {
   return c;
 }
 
-std::optional<absl::flat_hash_map<const Instruction*, Judged>> JudgeAll(const FuzzProgram& p) {
-  JudgedValues all;
-  if (!JudgeEntry(*p.module, p.arguments, &all).ok()) return std::nullopt;
+std::optional<absl::flat_hash_map<const Instruction*, BoundedValue>> BoundAll(const FuzzProgram& p) {
+  BoundedValues all;
+  if (!BoundEntry(*p.module, p.arguments, &all).ok()) return std::nullopt;
   return all;
 }
 
@@ -188,8 +188,8 @@ Candidates SingleOperation(const FuzzProgram& p) {
            !i->Is(Opcode::kGetTupleElement);
   };
   if (std::count_if(order.begin(), order.end(), computes) <= 1) return all;  // there is only one already
-  const auto judged = JudgeAll(p);
-  if (!judged.has_value()) return all;
+  const auto bounded = BoundAll(p);
+  if (!bounded.has_value()) return all;
   for (size_t n = 0; n < order.size(); ++n) {
     if (!computes(order[n])) continue;
     FuzzProgram c = Returning(p, n);
@@ -207,7 +207,7 @@ Candidates SingleOperation(const FuzzProgram& p) {
         spec.attrs.Set(AttrId::kParameterNumber, static_cast<int64_t>(c.arguments.size()));
         user->ReplaceOperand(o, c.module->entry()->Add(std::move(spec)));
         changed = true;
-        c.arguments.push_back(judged->at(original.at(from)).value);
+        c.arguments.push_back(bounded->at(original.at(from)).value);
       }
     };
     Instruction* single = copies[n];
@@ -262,8 +262,8 @@ Candidates EarlierResult(const FuzzProgram& p) {
 
 Candidates ValuesAsArguments(const FuzzProgram& p) {
   Candidates all;
-  const auto judged = JudgeAll(p);
-  if (!judged.has_value()) return all;
+  const auto bounded = BoundAll(p);
+  if (!bounded.has_value()) return all;
   const std::vector<Instruction*> order = p.module->entry()->Snapshot();
   for (size_t n = order.size(); n > 0; --n) {
     const Instruction* i = order[n - 1];
@@ -277,7 +277,7 @@ Candidates ValuesAsArguments(const FuzzProgram& p) {
     spec.shape = from->shape().WithoutLayout();
     spec.attrs.Set(AttrId::kParameterNumber, static_cast<int64_t>(c.arguments.size()));
     from->ReplaceAllUsesWith(c.module->entry()->Add(std::move(spec)));
-    c.arguments.push_back(judged->at(i).value);
+    c.arguments.push_back(bounded->at(i).value);
     all.push_back(std::move(c));
   }
   return all;

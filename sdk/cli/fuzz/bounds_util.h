@@ -1,6 +1,6 @@
-// Helpers of the files that judge operations (bounds*.cc, compare.cc).
-#ifndef BACKPLANE_SDK_CLI_FUZZ_JUDGING_H_
-#define BACKPLANE_SDK_CLI_FUZZ_JUDGING_H_
+// Helpers of the files that bound errors (bounds*.cc, compare.cc).
+#ifndef BACKPLANE_SDK_CLI_FUZZ_BOUNDS_UTIL_H_
+#define BACKPLANE_SDK_CLI_FUZZ_BOUNDS_UTIL_H_
 
 #include <algorithm>
 #include <complex>
@@ -18,10 +18,10 @@ inline std::complex<double> NumberAt(const Literal& l, int64_t i) {
   return IsComplex(l.shape().element_type()) ? l.GetAsComplex(i) : std::complex<double>(l.GetAsDouble(i), 0);
 }
 
-inline bool AllExact(absl::Span<const Judged* const> ops) {
-  return std::all_of(ops.begin(), ops.end(), [](const Judged* j) { return j->exact(); });
+inline bool AllExact(absl::Span<const BoundedValue* const> ops) {
+  return std::all_of(ops.begin(), ops.end(), [](const BoundedValue* j) { return j->exact(); });
 }
 
 }  // namespace backplane::cli::fuzz
 
-#endif  // BACKPLANE_SDK_CLI_FUZZ_JUDGING_H_
+#endif  // BACKPLANE_SDK_CLI_FUZZ_BOUNDS_UTIL_H_
