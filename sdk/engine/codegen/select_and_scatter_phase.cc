@@ -129,7 +129,7 @@ class SelectAndScatterLoops {
     const Computation& select = *op_.called(0);
     // Where nothing is chosen yet there is nothing to compare with.
     Value* active = ComputationCaller::ContainsLoop(select)
-                        ? caller.Both(best.exists, caller.Both(f_.indices.Mask(tail), mask))
+                        ? caller.AndMasks(best.exists, caller.AndMasks(f_.indices.Mask(tail), mask))
                         : nullptr;
     Value* keep = caller.Call(select, {best.value, value}, true, active)[0].v;
     Value* better = f_.b.CreateOr(f_.b.CreateNot(best.exists), f_.b.CreateNot(Splat(keep)));
