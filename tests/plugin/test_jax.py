@@ -5,6 +5,7 @@ import cases
 import cases.basic
 import cases.control
 import cases.linear_algebra
+import cases.models
 import cases.programs
 import cases.runtime
 import cases.several_devices

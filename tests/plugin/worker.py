@@ -12,6 +12,8 @@
 The emulator of a tiled TPU keeps its platform's name on each of them, and always has the package, without which JAX
 neither donates nor calls back on a name that it does not know. Products are taken with `highest` precision there, so that
 the cases' tolerances hold; the rounding of its default is tested by separate cases.
+
+The HIP plugin keeps its platform's name, too. It runs on its emulated runtime, which has one device, or four or eight.
 """
 import json
 import os
@@ -42,10 +44,27 @@ def make_emulator_known(road, plugin):
         xla_client.register_custom_call_handler("cpu", xla_client._xla.register_custom_call_target)
 
 
+def make_hip_known(road, plugin):
+    os.environ.setdefault("BACKPLANE_HIP_PLATFORM", "emulated")
+    os.environ["HIPEMU_DEVICES"] = {"env4": "4", "env8": "8", "package8": "8"}.get(road, "1")
+    sys.path.insert(0, str(HERE.parent.parent / "sdk" / "python"))
+    if road.startswith("package"):
+        os.environ["JAX_PLATFORMS"] = "hip,cpu"
+        import backplane_jax
+        backplane_jax.register(plugin, "hip")
+        return
+    os.environ.update(PJRT_NAMES_AND_LIBRARY_PATHS=f"hip:{plugin}", JAX_PLATFORMS="hip,cpu")
+    if road == "overtaken":
+        from jaxlib import xla_client
+        xla_client.register_custom_call_handler("cpu", xla_client._xla.register_custom_call_target)
+
+
 def make_known(road, plugin):
     """Sets the environment before JAX is imported; registers the plugin where the road is the package's."""
     if "tpu_emulator" in pathlib.Path(plugin).name:
         make_emulator_known(road, plugin)
+    elif "_hip" in pathlib.Path(plugin).name:
+        make_hip_known(road, plugin)
     elif road == "env":
         os.environ.update(PJRT_NAMES_AND_LIBRARY_PATHS=f"plugin:{plugin}", JAX_PLATFORMS="plugin")
     elif road in ("env4", "env8"):
@@ -79,6 +98,7 @@ def main():
     import cases.basic
     import cases.control
     import cases.linear_algebra
+    import cases.models
     import cases.programs
     import cases.runtime
     import cases.several_devices

@@ -2,8 +2,21 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
+#include "sdk/backend/strided_copy.h"
 
 namespace backplane::hip {
+namespace {
+
+// Copies an array from the layout of one shape to that of the other. The shapes differ in their layouts alone.
+absl::Status CopyBetweenLayouts(const Shape& from_shape, const void* from, const Shape& to_shape, void* to) {
+  ASSIGN_OR_RETURN(const DimVector from_strides, DenseByteStrides(from_shape));
+  ASSIGN_OR_RETURN(const DimVector to_strides, DenseByteStrides(to_shape));
+  StridedCopy(from_shape.dimensions(), static_cast<size_t>(ByteWidth(from_shape.element_type())), from, from_strides,
+              to, to_strides);
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::Status RunSteps(const Steps& steps, const RunState& state) {
   for (const auto& step : steps) RETURN_IF_ERROR(step->Run(state));
@@ -72,19 +85,27 @@ absl::StatusOr<Literal> HostStep::Read(const Shape& shape, const std::vector<Slo
   if (value.byte_size() == 0) return value;
   RETURN_IF_ERROR(
       state.queue->CopyOut(state.slots[slot], value.mutable_bytes(), static_cast<size_t>(value.byte_size())));
-  return value;
+  if (!shape.has_layout() || shape.layout().IsRowMajor()) return value;
+  Literal row_major(value.shape());
+  RETURN_IF_ERROR(CopyBetweenLayouts(shape, value.bytes(), value.shape(), row_major.mutable_bytes()));
+  return row_major;
 }
 
-absl::Status HostStep::Write(const Literal& value, const std::vector<SlotId>& slots, size_t* at,
+absl::Status HostStep::Write(const Literal& value, const Shape& shape, const std::vector<SlotId>& slots, size_t* at,
                              const RunState& state) const {
-  if (value.shape().IsTuple()) {
-    for (int64_t k = 0; k < value.shape().tuple_size(); ++k)
-      RETURN_IF_ERROR(Write(value.elements()[static_cast<size_t>(k)], slots, at, state));
+  if (shape.IsTuple()) {
+    for (int64_t k = 0; k < shape.tuple_size(); ++k) {
+      RETURN_IF_ERROR(Write(value.elements()[static_cast<size_t>(k)], shape.tuple_shapes(k), slots, at, state));
+    }
     return absl::OkStatus();
   }
   const SlotId slot = slots[(*at)++];
-  if (!value.shape().IsArray() || value.byte_size() == 0) return absl::OkStatus();
-  return state.queue->CopyIn(value.bytes(), state.slots[slot], static_cast<size_t>(value.byte_size()));
+  if (!shape.IsArray() || value.byte_size() == 0) return absl::OkStatus();
+  const size_t bytes = static_cast<size_t>(value.byte_size());
+  if (!shape.has_layout() || shape.layout().IsRowMajor()) return state.queue->CopyIn(value.bytes(), state.slots[slot], bytes);
+  Literal ordered(value.shape());
+  RETURN_IF_ERROR(CopyBetweenLayouts(value.shape(), value.bytes(), shape, ordered.mutable_bytes()));
+  return state.queue->CopyIn(ordered.bytes(), state.slots[slot], bytes);
 }
 
 absl::Status HostStep::Run(const RunState& state) const {
@@ -97,7 +118,7 @@ absl::Status HostStep::Run(const RunState& state) const {
   }
   ASSIGN_OR_RETURN(const Literal result, evaluator_.Run(std::move(values), *state.hooks));
   size_t at = 0;
-  return Write(result, results_, &at, state);
+  return Write(result, instruction_.shape(), results_, &at, state);
 }
 
 }  // namespace backplane::hip

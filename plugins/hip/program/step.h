@@ -79,7 +79,8 @@ class ConditionalStep : public Step {
   const bool by_predicate_;
 };
 
-// Copies the operands to the host, evaluates the instruction there, and copies the results back.
+// Copies the operands to the host, evaluates the instruction there, and copies the results back. The memory on the
+// device is in the layouts of the instruction's shapes; a custom call may ask for others than row-major ones.
 class HostStep : public Step {
  public:
   // By operand, and of the result: the slots of the leaves.
@@ -89,7 +90,8 @@ class HostStep : public Step {
  private:
   absl::StatusOr<Literal> Read(const Shape& shape, const std::vector<SlotId>& slots, size_t* at,
                                const RunState& state) const;
-  absl::Status Write(const Literal& value, const std::vector<SlotId>& slots, size_t* at, const RunState& state) const;
+  absl::Status Write(const Literal& value, const Shape& shape, const std::vector<SlotId>& slots, size_t* at,
+                     const RunState& state) const;
 
   const Instruction& instruction_;
   const InstructionEvaluator evaluator_;

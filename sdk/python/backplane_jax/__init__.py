@@ -17,7 +17,7 @@ one: name the plugin "cpu", or keep JAX's own client with JAX_PLATFORMS=backplan
 import logging
 import os
 
-from . import callbacks, dlpack, partitioning, pjrt, sinks, tiled_tpu
+from . import callbacks, dlpack, partitioning, pjrt, platforms, sinks
 
 __all__ = ["register", "register_handler", "equip", "initialize"]
 
@@ -46,8 +46,7 @@ def equip(c_api):
     if table.address in _equipped or table.extension(pjrt.EXTENSION_BACKPLANE) is None:
         return
     _equipped.add(table.address)
-    if table.attribute("platform_name") == tiled_tpu.PLATFORM:
-        tiled_tpu.adopt()
+    platforms.adopt(table.attribute("platform_name"))
     for what, step in (("custom call targets", lambda: sinks.attach(table)), ("LAPACK", _initialize_lapack),
                        ("jaxlib's stateless handlers", lambda: callbacks.forward(table)),
                        ("callbacks into Python", lambda: callbacks.install(table)),
@@ -79,7 +78,7 @@ def register_handler(name, handler, plugin=None, platform=None):
 
 
 # Name and priority in JAX of these plugins; _register_installed chooses those of the others.
-_INSTALLED_AS = {"cpu": ("backplane", 400), "tpu_emulator": (tiled_tpu.PLATFORM, -100)}
+_INSTALLED_AS = {"cpu": ("backplane", 400), "tpu_emulator": (platforms.TILED_TPU, -100)}
 
 
 def _named_by_the_user():

@@ -391,7 +391,7 @@ def callbacks_by_discovery():
     assert not np.isfinite(np.asarray(jnp.linalg.inv(a))).any()
 
 
-@case(road="discovered")
+@case(road="discovered", only="cpu|reference")
 def buffer_callback_has_no_stream():
     from jax.experimental import buffer_callback
     if jax.default_backend() == "tiledtpu":  # JAX has none on a TPU either
