@@ -6,6 +6,7 @@
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
 #include "plugins/hip/compiler/kernel_plan.h"
+#include "plugins/hip/compiler/scan_kernel.h"
 #include "sdk/codegen/body/can_evaluate.h"
 #include "sdk/compiler/index_map.h"
 
@@ -43,6 +44,7 @@ FusionRole GpuFusionPolicy::GetRole(const Instruction& i) const {
       i.Is(Opcode::kConditional) || i.Is(Opcode::kFusion))
     return FusionRole::kNotFusible;
   if (i.Is(Opcode::kConstant) && !i.shape().IsScalar()) return FusionRole::kNotFusible;
+  if (Scan scan; IsScan(i, &scan)) return FusionRole::kNotFusible;
   if (!codegen::CanEvaluate(i).ok()) return FusionRole::kNotFusible;
   if (i.Is(Opcode::kReduce)) return FusionRole::kReduction;
   if (i.Is(Opcode::kReduceWindow)) return FusionRole::kWindow;
@@ -54,8 +56,11 @@ FusionRole GpuFusionPolicy::GetRole(const Instruction& i) const {
 
 bool GpuFusionPolicy::IsCopiedIntoReaders(const Instruction& i) const {
   if (i.Is(Opcode::kConstant)) return i.shape().IsScalar();
-  if (i.Is(Opcode::kBroadcast)) return !i.IsRoot();
-  return i.Is(Opcode::kIota) && !i.IsRoot();
+  if ((!i.Is(Opcode::kBroadcast) && !i.Is(Opcode::kIota)) || i.IsRoot()) return false;
+  // What is no kernel's part, such as a sort or a loop, reads an array.
+  const Users users = i.users();
+  return std::all_of(users.begin(), users.end(),
+                     [&](const Instruction* user) { return GetRole(*user) != FusionRole::kNotFusible; });
 }
 
 void GpuFusionPolicy::Start(const FusionGraph& graph) {

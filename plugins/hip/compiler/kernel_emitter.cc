@@ -292,6 +292,21 @@ absl::Status EmitKernel(codegen::ElementEmitter& elements, const Instruction& in
     case KernelPlan::Kind::kConvolution:
       EmitConvolution(frame, instruction);
       break;
+    case KernelPlan::Kind::kSort:
+      EmitSort(frame, instruction);
+      break;
+    case KernelPlan::Kind::kScan:
+      EmitScan(frame, instruction);
+      break;
+    case KernelPlan::Kind::kSelectAndScatter:
+      EmitSelectAndScatter(frame, instruction);
+      break;
+    case KernelPlan::Kind::kCholesky:
+      EmitCholesky(frame, instruction);
+      break;
+    case KernelPlan::Kind::kTriangularSolve:
+      EmitTriangularSolve(frame, instruction);
+      break;
   }
   frame.Finish();
   if (!elements.status().ok())

@@ -16,6 +16,7 @@ llvm::Function* MakeFunction(codegen::ElementEmitter& elements, const KernelPlan
                              size_t arrays) {
   llvm::IRBuilder<>& b = elements.b();
   std::vector<llvm::Type*> types(arrays, llvm::PointerType::get(elements.context(), kGlobalAddressSpace));
+  types.insert(types.end(), static_cast<size_t>(plan.numbers), b.getInt64Ty());
   auto* function =
       llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), types, false), llvm::Function::ExternalLinkage,
                              llvm::StringRef(name.data(), name.size()), elements.module());
@@ -35,6 +36,7 @@ KernelFrame::KernelFrame(codegen::ElementEmitter& e, const KernelPlan& p, absl::
       memory(e, scopes, indices),
       body(e, scopes, indices, memory),
       name_(name),
+      arrays_(arrays),
       function_(b.GetInsertBlock()->getParent()) {
   thread_ = CallNumber(kThread);
   block_ = CallNumber(kBlock);
@@ -57,6 +59,12 @@ Value* KernelFrame::AddShared(PrimitiveType type, int64_t count) {
                                llvm::GlobalValue::NotThreadLocal, kSharedAddressSpace);
   global->setAlignment(llvm::Align(16));
   return global;
+}
+
+compiler::Affine KernelFrame::AsIndex(Value* number, int64_t extent) {
+  const codegen::VarId v = vars.Loop(extent);
+  scopes.Bind({&v, 1}, number);
+  return compiler::Affine::Var(v);
 }
 
 void KernelFrame::Repeat(Value* begin, int64_t count, int64_t step, LoopScopes::Values& carried,

@@ -20,10 +20,12 @@ using codegen::Vals;
 // Serves one function. The emitter and the plan must outlive it.
 class KernelFrame {
  public:
-  // `arrays`: the number of pointers that the kernel takes.
+  // `arrays`: the number of pointers that the kernel takes. The plan's numbers follow them.
   KernelFrame(codegen::ElementEmitter& elements, const KernelPlan& plan, absl::string_view name, size_t arrays);
 
   llvm::Value* array(size_t k) const { return function_->getArg(static_cast<unsigned>(k)); }
+  // A number of the launch, an i64 that is equal for all threads.
+  llvm::Value* number(size_t k) const { return function_->getArg(static_cast<unsigned>(arrays_ + k)); }
   llvm::Value* thread() const { return thread_; }  // i32
   llvm::Value* block() const { return block_; }    // i32
 
@@ -31,6 +33,9 @@ class KernelFrame {
   void EmitBarrier();
   // Memory that the threads of a block share: `count` elements of the type as they are computed.
   llvm::Value* AddShared(PrimitiveType type, int64_t count);
+
+  // An index that a computed number is, until the innermost scope ends. `extent`: the number is below it.
+  compiler::Affine AsIndex(llvm::Value* number, int64_t extent);
 
   // Runs `body` for each multiple of `lanes` below `count`, the threads of the grid taking turns.
   void ForEachInGrid(int64_t count, int lanes, const std::function<void(llvm::Value*)>& body);
@@ -59,6 +64,7 @@ class KernelFrame {
               const std::function<void(llvm::Value*, codegen::LoopScopes::Values&)>& body);
 
   const std::string name_;
+  const size_t arrays_;
   int shared_arrays_ = 0;
   llvm::Function* function_ = nullptr;
   llvm::Value *thread_ = nullptr, *block_ = nullptr;
@@ -69,6 +75,11 @@ void EmitElements(KernelFrame& frame, const Instruction& fusion);
 void EmitRows(KernelFrame& frame, const Instruction& fusion);
 void EmitUpdate(KernelFrame& frame, const Instruction& fusion);
 void EmitScatter(KernelFrame& frame, const Instruction& scatter);
+void EmitScan(KernelFrame& frame, const Instruction& reduce_window);
+void EmitCholesky(KernelFrame& frame, const Instruction& cholesky);
+void EmitTriangularSolve(KernelFrame& frame, const Instruction& solve);
+void EmitSelectAndScatter(KernelFrame& frame, const Instruction& operation);
+void EmitSort(KernelFrame& frame, const Instruction& sort);
 void EmitConvolution(KernelFrame& frame, const Instruction& convolution);
 void EmitMatrixDot(KernelFrame& frame, const Instruction& dot);
 void EmitDot(KernelFrame& frame, const Instruction& dot);

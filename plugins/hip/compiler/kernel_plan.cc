@@ -8,6 +8,10 @@
 #include "core/types/integer_division.h"
 #include "core/types/status_macros.h"
 #include "plugins/hip/compiler/dot_problem.h"
+#include "plugins/hip/compiler/linear_algebra_kernels.h"
+#include "plugins/hip/compiler/scan_kernel.h"
+#include "plugins/hip/compiler/select_and_scatter_kernel.h"
+#include "plugins/hip/compiler/sort_kernel.h"
 #include "sdk/codegen/body/can_evaluate.h"
 #include "sdk/codegen/body/combiner.h"
 #include "sdk/compiler/index_map.h"
@@ -20,13 +24,7 @@ using compiler::Index;
 
 constexpr int64_t kMinSharedElements = 32;  // below this one thread combines a row
 constexpr int64_t kMaxBlocks = 16384;       // beyond them a block computes several parts of the work
-constexpr int64_t kMaxSharedBytes = 32768;  // of a block
-constexpr size_t kMaxArrays = 256;          // of a kernel: the space for its arguments is limited
 constexpr int kVectorBytes = 16;            // the widest load of a thread
-
-uint32_t CountBlocks(int64_t work, int64_t per_block) {
-  return static_cast<uint32_t>(std::clamp<int64_t>(CeilDiv(work, per_block), 1, kMaxBlocks));
-}
 
 absl::Status CanEvaluateAll(const Computation& body) {
   for (const auto& i : body.instructions()) {
@@ -248,6 +246,10 @@ int ChooseLanes(const Computation& body, const std::vector<KernelResult>& result
 
 }  // namespace
 
+uint32_t CountBlocks(int64_t work, int64_t per_block) {
+  return static_cast<uint32_t>(std::clamp<int64_t>(CeilDiv(work, per_block), 1, kMaxBlocks));
+}
+
 std::vector<KernelResult> ResultsOf(const Computation& body) {
   std::vector<KernelResult> results;
   auto add = [&](const Instruction* i) {
@@ -281,7 +283,7 @@ bool IsSharedByBlock(const Instruction& reduce) {
 absl::StatusOr<KernelPlan> PlanFusion(const Computation& body) {
   RETURN_IF_ERROR(CanEvaluateAll(body));
   const std::vector<KernelResult> results = ResultsOf(body);
-  if (body.parameters().size() + results.size() > kMaxArrays) {
+  if (static_cast<int64_t>(body.parameters().size() + results.size()) > kMaxArrays) {
     return absl::UnimplementedError(absl::StrCat(body.name(), ": ", body.parameters().size() + results.size(),
                                                  " arrays; a kernel takes at most ", kMaxArrays));
   }
@@ -304,6 +306,20 @@ absl::StatusOr<KernelPlan> PlanFusion(const Computation& body) {
 
 absl::StatusOr<KernelPlan> PlanOperation(const Instruction& contraction, const GpuTarget& target) {
   KernelPlan plan;
+  switch (contraction.opcode()) {
+    case Opcode::kSort:
+      return PlanSort(contraction);
+    case Opcode::kReduceWindow:
+      return PlanScan(contraction);
+    case Opcode::kSelectAndScatter:
+      return PlanSelectAndScatter(contraction);
+    case Opcode::kCholesky:
+      return PlanCholesky(contraction);
+    case Opcode::kTriangularSolve:
+      return PlanTriangularSolve(contraction);
+    default:
+      break;
+  }
   if (contraction.Is(Opcode::kScatter)) {
     RETURN_IF_ERROR(PlanScatter(contraction, &plan));
     return plan;

@@ -6,6 +6,10 @@
 //   kScatter   each thread combines updates into the array that is there; one thread does all where their order counts
 //   kDot       a matrix product in tiles: each block loads tiles of both operands into shared memory
 //   kConvolution  each thread computes one element of the result
+//   kSort      each block sorts a part of a row in shared memory; further launches merge the parts of long rows
+//   kScan      each block computes the prefix sums of a row, or each thread
+//   kSelectAndScatter  each thread computes one element of the result
+//   kCholesky, kTriangularSolve  each block has a small matrix in shared memory
 //
 // Arrays are dense and row-major. Only facts here; kernel_emitter.h makes the code.
 #ifndef BACKPLANE_PLUGINS_HIP_COMPILER_KERNEL_PLAN_H_
@@ -22,7 +26,19 @@
 namespace backplane::hip {
 
 struct KernelPlan {
-  enum class Kind : uint8_t { kElements, kRows, kUpdate, kScatter, kDot, kConvolution };
+  enum class Kind : uint8_t {
+    kElements,
+    kRows,
+    kUpdate,
+    kScatter,
+    kDot,
+    kConvolution,
+    kSort,
+    kScan,
+    kSelectAndScatter,
+    kCholesky,
+    kTriangularSolve
+  };
   Kind kind = Kind::kElements;
   uint32_t threads = 256;  // of a block
   uint32_t blocks = 1;
@@ -38,6 +54,17 @@ struct KernelPlan {
   const MatrixStep* matrix = nullptr;
   // kScatter: threads combine at the same time, by atomic operations where two may meet.
   bool parallel = false;
+  // An operation that takes several launches. Kernels are numbered from 0; `further` has the blocks of those after the
+  // first. Without launches there is one, of kernel 0.
+  struct Launch {
+    int kernel = 0;
+    std::vector<int64_t> numbers;  // parameters after the arrays
+    bool on_results = false;       // the kernel reads the results instead of the operands
+  };
+  std::vector<Launch> launches;
+  std::vector<uint32_t> further;
+  int kernel = 0;    // the number of the kernel that this plan describes
+  int numbers = 0;   // that each of the kernels takes
   std::string note;  // for the compile log: "rows: 4096 of 1024"
 };
 
@@ -53,8 +80,14 @@ std::vector<KernelResult> ResultsOf(const Computation& body);
 // The plan for the body of a fusion. Unimplemented names the instruction that no kernel can compute.
 absl::StatusOr<KernelPlan> PlanFusion(const Computation& body);
 
-// The plan for a dot or a convolution (after compiler::LegalizeContractions), or a scatter.
+// The plan for a dot or a convolution (after compiler::LegalizeContractions), a scatter, a sort, a scan
+// (scan_kernel.h), a select-and-scatter, or a factorization of small matrices (linear_algebra_kernels.h).
 absl::StatusOr<KernelPlan> PlanOperation(const Instruction& operation, const GpuTarget& target);
+
+// How many blocks share so much work: at most kMaxBlocks, each of which then does several parts.
+uint32_t CountBlocks(int64_t work, int64_t per_block);
+constexpr int64_t kMaxSharedBytes = 32768;  // of a block, on every GPU
+constexpr int64_t kMaxArrays = 256;         // of a kernel: the space for its arguments is limited
 
 // Whether the reduction is one that a block can share: its elements may be combined in any order, and there are enough.
 bool IsSharedByBlock(const Instruction& reduce);

@@ -2,8 +2,13 @@
 
 #include "core/passes/passes.h"
 #include "core/types/status_macros.h"
+#include "plugins/hip/compiler/expand_fft.h"
+#include "plugins/hip/compiler/expand_random_bits.h"
 #include "plugins/hip/compiler/fusion_policy.h"
 #include "plugins/hip/compiler/kernel_plan.h"
+#include "plugins/hip/compiler/legalize_sorts.h"
+#include "plugins/hip/compiler/split_linear_algebra.h"
+#include "plugins/hip/compiler/split_scans.h"
 #include "sdk/codegen/body/can_evaluate.h"
 #include "sdk/codegen/element_emitter.h"
 #include "sdk/compiler/legalize.h"
@@ -34,6 +39,12 @@ absl::Status RunGpuPipeline(Module* module, const CompileOptions& options, Named
   contractions.supports_type = IsContractionType;
   p.Add<compiler::LegalizeLayouts>();
   p.Add<compiler::LegalizeTypes>();
+  p.Add<LegalizeSorts>();
+  p.Add<ExpandRandomBits>();
+  p.Add<ExpandFft>();
+  p.Add<SplitLinearAlgebra>();
+  p.Add<SplitScans>();
+  p.Add<SimplifyTuples>();
   p.Add<compiler::LegalizeContractions>(std::move(contractions));
   p.Add<SimplifyAlgebra>(false);
   p.Add<EliminateCommonSubexpressions>();

@@ -1,5 +1,7 @@
 #include "plugins/hip/program/program.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
 #include "plugins/hip/program/program_kernels.h"
@@ -84,8 +86,16 @@ class GpuStepFactory : public compiler::StepFactory<std::unique_ptr<Step>> {
     }
     std::vector<SlotId> slots;
     for (const Instruction* o : i.operands()) slots.push_back(assignment_.slot(o));
-    for (const SlotId s : assignment_.instruction_slots.at(&i)) slots.push_back(s);
-    steps->push_back(std::make_unique<KernelStep>(number, kernel.plan.blocks, kernel.plan.threads, std::move(slots)));
+    const std::vector<SlotId>& results = assignment_.instruction_slots.at(&i);
+    slots.insert(slots.end(), results.begin(), results.end());
+    const std::vector<KernelPlan::Launch> once(1);
+    for (const KernelPlan::Launch& launch : kernel.plan.launches.empty() ? once : kernel.plan.launches) {
+      const KernelPlan& plan = kernels_.kernels()[static_cast<size_t>(number + launch.kernel)].plan;
+      std::vector<SlotId> arrays = slots;
+      if (launch.on_results) std::copy(results.begin(), results.end(), arrays.begin());
+      steps->push_back(std::make_unique<KernelStep>(number + launch.kernel, plan.blocks, plan.threads,
+                                                    std::move(arrays), launch.numbers));
+    }
     if (log_ != nullptr) log_->push_back(absl::StrCat(i.name(), ": kernel ", kernel.name, ": ", kernel.plan.note));
   }
 

@@ -9,6 +9,7 @@
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "plugins/hip/compiler/kernel_emitter.h"
+#include "plugins/hip/compiler/scan_kernel.h"
 #include "sdk/compiler/dot_strides.h"
 #include "sdk/compiler/index_map.h"
 
@@ -58,10 +59,38 @@ bool ReadsOnlyOwnElement(const Computation& body, const Instruction* parameter) 
   return true;
 }
 
+// The operand whose memory the result may have if no other operand has it; -1 if there is none.
+int64_t InPlaceOperand(const Instruction& i, int64_t output) {
+  switch (i.opcode()) {
+    case Opcode::kScatter:
+    case Opcode::kSort:
+    case Opcode::kReduceWindow:  // a scan
+    case Opcode::kCholesky:
+      return output;
+    case Opcode::kTriangularSolve:
+      return 1;
+    default:
+      return -1;
+  }
+}
+
 }  // namespace
 
 bool IsKernelInstruction(const Instruction& i) {
-  return i.Is(Opcode::kFusion) || i.Is(Opcode::kDot) || i.Is(Opcode::kConvolution) || i.Is(Opcode::kScatter);
+  Scan scan;
+  switch (i.opcode()) {
+    case Opcode::kFusion:
+    case Opcode::kDot:
+    case Opcode::kConvolution:
+    case Opcode::kScatter:
+    case Opcode::kSort:
+    case Opcode::kSelectAndScatter:
+    case Opcode::kCholesky:
+    case Opcode::kTriangularSolve:
+      return true;
+    default:
+      return IsScan(i, &scan);
+  }
 }
 
 absl::StatusOr<int> ProgramKernels::Find(const Instruction& instruction) {
@@ -74,7 +103,13 @@ absl::StatusOr<int> ProgramKernels::Find(const Instruction& instruction) {
                      is_body ? PlanFusion(*instruction.called(0)) : PlanOperation(instruction, target_));
     const int number = static_cast<int>(kernels_.size());
     // Named by content: a stored program finds its kernels again, in whatever order it asks for them.
-    kernels_.push_back({std::move(plan), &instruction, absl::StrCat("k_", absl::Hex(Fnv1a64(key), absl::kZeroPad16))});
+    const std::string name = absl::StrCat("k_", absl::Hex(Fnv1a64(key), absl::kZeroPad16));
+    kernels_.push_back({plan, &instruction, name});
+    for (const uint32_t blocks : plan.further) {
+      plan.blocks = blocks;
+      ++plan.kernel;
+      kernels_.push_back({plan, &instruction, absl::StrCat(name, "_", plan.kernel)});
+    }
     by_key_[std::move(key)] = number;
     return number;
   }();
@@ -83,10 +118,10 @@ absl::StatusOr<int> ProgramKernels::Find(const Instruction& instruction) {
 }
 
 bool ProgramKernels::MayWorkInPlace(const Instruction& instruction, int64_t operand, int64_t output) {
-  if (instruction.Is(Opcode::kScatter)) {
+  if (InPlaceOperand(instruction, output) == operand) {
     const auto count =
         std::count(instruction.operands().begin(), instruction.operands().end(), instruction.operand(operand));
-    return operand == output && count == 1 && Find(instruction).ok();
+    return count == 1 && Find(instruction).ok();
   }
   if (!instruction.Is(Opcode::kFusion) || compiler::AsDotCall(instruction)) return false;
   const Computation& body = *instruction.called(0);

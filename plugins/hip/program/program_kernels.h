@@ -22,7 +22,8 @@ class ProgramKernels {
     std::string name;
   };
 
-  // The kernel of a fusion, contraction or scatter. Equal bodies have one. Unimplemented where there is none.
+  // The kernel of an instruction for which IsKernelInstruction holds; further kernels of it have the numbers after
+  // that. Equal bodies have one. Unimplemented where there is none.
   absl::StatusOr<int> Find(const Instruction& instruction);
   // Whether the output may have the memory of the operand: each thread reads of it only what it then overwrites.
   bool MayWorkInPlace(const Instruction& instruction, int64_t operand, int64_t output);
@@ -37,7 +38,8 @@ class ProgramKernels {
   absl::flat_hash_map<const Instruction*, absl::StatusOr<int>> by_instruction_;
 };
 
-// Whether the instruction is one that a kernel may run: a fusion, a dot, a convolution, a scatter.
+// Whether the instruction is one that a kernel may run: a fusion, a dot, a convolution, a scatter, a sort, a scan, a
+// select-and-scatter, a factorization.
 bool IsKernelInstruction(const Instruction& instruction);
 
 }  // namespace backplane::hip

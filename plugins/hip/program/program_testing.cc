@@ -133,10 +133,12 @@ void ExpectClose(const Literal& got, const Literal& want, double tolerance) {
     return;
   }
   int wrong = 0;
+  const bool exact = IsIntegral(want.shape().element_type());
   for (int64_t i = 0; i < want.num_elements() && wrong < 5; ++i) {
+    if (exact && want.GetAsInt(i) == got.GetAsInt(i)) continue;
     const double w = want.GetAsDouble(i), g = got.GetAsDouble(i);
     if (std::isnan(w) && std::isnan(g)) continue;
-    if (w == g || std::abs(w - g) <= tolerance * std::max(1.0, std::abs(w))) continue;
+    if (!exact && (w == g || std::abs(w - g) <= tolerance * std::max(1.0, std::abs(w)))) continue;
     ++wrong;
     ADD_FAILURE() << "element " << i << " of " << want.shape().ToString() << ": " << g << ", expected " << w;
   }
@@ -200,6 +202,24 @@ Compiled CompileAndCompare(const std::string& hlo, const std::string& target, do
   EXPECT_TRUE(want.ok()) << want.status();
   if (want.ok()) ExpectClose(shape.IsTuple() ? Literal::Tuple(std::move(results)) : results[0], *want, tolerance);
   return compiled;
+}
+
+void ExpectCompilesForGpus(const std::string& hlo) {
+  const auto original = ParseHloModule(hlo);
+  ASSERT_TRUE(original.ok()) << original.status();
+  for (const char* name : {"gfx942", "gfx1100", "sm_90"}) {
+    std::unique_ptr<Module> module = (*original)->Clone();
+    NamedValues cost;
+    ASSERT_TRUE(RunGpuPipeline(module.get(), {}, &cost, nullptr).ok());
+    const absl::StatusOr<GpuTarget> target = FindGpuTarget(name);
+    ASSERT_TRUE(target.ok()) << target.status();
+    const auto built = GpuProgram::Build(std::move(module), *target, nullptr, nullptr);
+    ASSERT_TRUE(built.ok()) << name << ": " << built.status();
+    for (const KernelResources& k : (*built)->image().kernels) {
+      EXPECT_LE(k.spilled_registers, 0) << name << " " << k.name;
+      EXPECT_LE(k.shared_bytes, target->shared_bytes) << name << " " << k.name;
+    }
+  }
 }
 
 }  // namespace backplane::hip

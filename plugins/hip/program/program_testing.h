@@ -21,6 +21,10 @@ struct Compiled {
 // and compares the results with those that the evaluator gets from the module as it was.
 Compiled CompileAndCompare(const std::string& hlo, const std::string& target, double tolerance);
 
+// Compiles the program for GPUs of AMD and NVIDIA: its kernels must need no private memory for registers, and no more
+// shared memory than there is.
+void ExpectCompilesForGpus(const std::string& hlo);
+
 }  // namespace backplane::hip
 
 #endif  // BACKPLANE_PLUGINS_HIP_PROGRAM_PROGRAM_TESTING_H_

@@ -15,7 +15,8 @@ class Queue {
  public:
   virtual ~Queue() = default;
 
-  // Starts a kernel. `function`: by number, see LoadedKernels in the backend. `arguments`: addresses on the device.
+  // Starts a kernel. `function`: by number, see LoadedKernels in the backend. `arguments`: addresses on the device,
+  // then the numbers that the kernel takes, of 64 bits.
   virtual absl::Status Launch(int function, uint32_t blocks, uint32_t threads, absl::Span<void* const> arguments) = 0;
   // Starts a copy between two addresses of the device.
   virtual absl::Status CopyWithin(const void* from, void* to, size_t bytes) = 0;

@@ -34,14 +34,15 @@ absl::Status RunSteps(const Steps& steps, const RunState& state);
 
 class KernelStep : public Step {
  public:
-  KernelStep(int kernel, uint32_t blocks, uint32_t threads, std::vector<SlotId> slots)
-      : kernel_(kernel), blocks_(blocks), threads_(threads), slots_(std::move(slots)) {}
+  KernelStep(int kernel, uint32_t blocks, uint32_t threads, std::vector<SlotId> slots, std::vector<int64_t> numbers)
+      : kernel_(kernel), blocks_(blocks), threads_(threads), slots_(std::move(slots)), numbers_(std::move(numbers)) {}
   absl::Status Run(const RunState& state) const override;
 
  private:
   const int kernel_;
   const uint32_t blocks_, threads_;
   const std::vector<SlotId> slots_;
+  const std::vector<int64_t> numbers_;
 };
 
 class CopyStep : public Step {

@@ -1,0 +1,234 @@
+#include "plugins/hip/compiler/legalize_sorts.h"
+
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "core/ir/builder.h"
+#include "core/passes/loop_builder.h"
+#include "core/passes/rewrite.h"
+#include "core/types/integer_division.h"
+#include "core/types/status_macros.h"
+
+namespace backplane::hip {
+namespace {
+
+constexpr int64_t kPart = 2048;     // elements of a row that a top-k sorts at first
+constexpr int64_t kMaxPartOfK = 4;  // k is at most this fraction of a part
+
+int64_t SortDimension(const Instruction& sort) {
+  return sort.dimensions().empty() ? sort.operand(0)->shape().rank() - 1 : sort.dimensions()[0];
+}
+
+absl::StatusOr<Value> Sort(Builder& b, std::vector<Value> operands, Computation* comparator, int64_t dimension) {
+  Attributes attrs;
+  attrs.Set(AttrId::kDimensions, Ints{dimension});
+  attrs.Set(AttrId::kIsStable, false);
+  return b.Op(Opcode::kSort, std::move(operands), std::move(attrs), {comparator});
+}
+
+// ---- Stable sorts.
+
+// Whether the comparator tells all elements apart that have different bits.
+bool DistinguishesAll(const Instruction& sort) {
+  const Instruction* root = sort.called(0)->root();
+  if (sort.operand_count() != 1 || !root->Is(Opcode::kCompare)) return false;
+  const Instruction *x = root->operand(0), *y = root->operand(1);
+  if (!x->Is(Opcode::kParameter) || !y->Is(Opcode::kParameter) || x == y) return false;
+  return !IsFloat(x->shape().element_type()) ||
+         root->attrs().GetEnum<ComparisonType>(AttrId::kComparisonType) == ComparisonType::kTotalOrder;
+}
+
+PrimitiveType PositionType(int64_t length) {
+  return length <= std::numeric_limits<int32_t>::max() ? PrimitiveType::kS32 : PrimitiveType::kS64;
+}
+
+// The operand that numbers the elements of each row, or -1.
+int64_t FindPositions(const Instruction& sort) {
+  const int64_t d = SortDimension(sort);
+  for (int64_t k = 0; k < sort.operand_count(); ++k) {
+    const Instruction* x = sort.operand(k);
+    const PrimitiveType t = x->shape().element_type();
+    if (!x->Is(Opcode::kIota) || x->attrs().GetInt(AttrId::kIotaDimension) != d || !IsIntegral(t)) continue;
+    const int bits = BitWidth(t) - (IsSigned(t) ? 1 : 0);
+    if (bits >= 63 || x->shape().dimensions(d) <= int64_t{1} << bits) return k;
+  }
+  return -1;
+}
+
+// Orders by `comparator`, and equal elements by operand `positions`. Precedes(a, b) is not Precedes(b, a) if a has the
+// smaller position, so one call of the comparator decides.
+absl::StatusOr<Computation*> StableComparator(Module* module, const Instruction& sort,
+                                              const std::vector<Value>& operands, size_t positions) {
+  Builder b(module, "stable");
+  std::vector<Value> left, right;
+  for (size_t k = 0; k < operands.size(); ++k) {
+    const Shape scalar = Shape::Scalar(operands[k]->shape().element_type());
+    ASSIGN_OR_RETURN(Value x, b.Parameter(static_cast<int64_t>(2 * k), scalar));
+    ASSIGN_OR_RETURN(Value y, b.Parameter(static_cast<int64_t>(2 * k + 1), scalar));
+    left.push_back(x);
+    right.push_back(y);
+  }
+  ASSIGN_OR_RETURN(Value before, b.Compare(left[positions], right[positions], ComparisonDirection::kLt));
+  std::vector<Instruction*> arguments;
+  for (size_t k = 0; k < static_cast<size_t>(sort.operand_count()); ++k) {
+    ASSIGN_OR_RETURN(Value later, b.Select(before, right[k], left[k]));
+    ASSIGN_OR_RETURN(Value earlier, b.Select(before, left[k], right[k]));
+    arguments.push_back(later);
+    arguments.push_back(earlier);
+  }
+  ASSIGN_OR_RETURN(Value root, b.Binary(Opcode::kXor, Inline(b.computation(), sort.called(0), arguments), before));
+  return b.Build(root);
+}
+
+absl::StatusOr<Value> StableSort(Builder& b, const Instruction& sort, std::vector<Value> x) {
+  if (x[0]->shape().rank() == 0) return x.size() == 1 ? x[0] : b.Tuple(x);
+  if (!sort.attrs().GetBool(AttrId::kIsStable) || DistinguishesAll(sort)) return nullptr;
+  const int64_t d = SortDimension(sort);
+  const size_t count = x.size();
+  int64_t positions = FindPositions(sort);
+  if (positions < 0) {
+    const Shape& shape = x[0]->shape();
+    ASSIGN_OR_RETURN(Value iota, b.Iota(shape.WithElementType(PositionType(shape.dimensions(d))), d));
+    positions = static_cast<int64_t>(count);
+    x.push_back(iota);
+  }
+  ASSIGN_OR_RETURN(Computation * comparator, StableComparator(b.module(), sort, x, static_cast<size_t>(positions)));
+  ASSIGN_OR_RETURN(Value sorted, Sort(b, x, comparator, d));
+  if (x.size() == count) return sorted;
+  std::vector<Value> results;
+  for (size_t k = 0; k < count; ++k) {
+    ASSIGN_OR_RETURN(Value r, b.GetTupleElement(sorted, static_cast<int64_t>(k)));
+    results.push_back(r);
+  }
+  return count == 1 ? results[0] : b.Tuple(results);
+}
+
+// ---- Top-k.
+
+// The value that no other follows: floats in total order.
+Literal LastValue(PrimitiveType t, bool largest) {
+  Literal value(Shape::Scalar(t));
+  if (IsFloat(t)) {
+    // All ones is the NaN that precedes all; without the sign, the one that follows all.
+    std::memset(value.mutable_bytes(), 0xff, static_cast<size_t>(value.byte_size()));
+    if (!largest) value.mutable_bytes()[value.byte_size() - 1] = std::byte{0x7f};
+    return value;
+  }
+  const int bits = t == PrimitiveType::kPred ? 1 : BitWidth(t);
+  const bool is_signed = IsSigned(t);
+  const uint64_t all = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
+  if (largest) return Literal::ScalarInt(t, is_signed ? -static_cast<int64_t>(all >> 1) - 1 : 0);
+  return Literal::ScalarInt(t, static_cast<int64_t>(is_signed ? all >> 1 : all));
+}
+
+absl::StatusOr<Computation*> TopKComparator(Module* module, PrimitiveType t, bool largest) {
+  Builder b(module, "top_k");
+  std::vector<Value> p;
+  for (int64_t k = 0; k < 4; ++k) {
+    ASSIGN_OR_RETURN(Value v, b.Parameter(k, Shape::Scalar(k < 2 ? t : PrimitiveType::kS32)));
+    p.push_back(v);
+  }
+  std::optional<ComparisonType> type;
+  if (IsFloat(t)) type = ComparisonType::kTotalOrder;
+  ASSIGN_OR_RETURN(Value precedes,
+                   b.Compare(p[0], p[1], largest ? ComparisonDirection::kGt : ComparisonDirection::kLt, type));
+  ASSIGN_OR_RETURN(Value equal, b.Compare(p[0], p[1], ComparisonDirection::kEq, type));
+  ASSIGN_OR_RETURN(Value before, b.Compare(p[2], p[3], ComparisonDirection::kLt));
+  ASSIGN_OR_RETURN(Value tie, b.Binary(Opcode::kAnd, equal, before));
+  ASSIGN_OR_RETURN(Value root, b.Binary(Opcode::kOr, precedes, tie));
+  return b.Build(root);
+}
+
+DimVector WithLast(absl::Span<const int64_t> dims, std::initializer_list<int64_t> last) {
+  DimVector changed(dims.begin(), dims.end() - 1);
+  changed.insert(changed.end(), last.begin(), last.end());
+  return changed;
+}
+
+// Sorts along the last dimension and keeps the first k.
+absl::StatusOr<std::pair<Value, Value>> SortAndKeep(Builder& b, Value values, Value positions, Computation* comparator,
+                                                    int64_t k) {
+  const Shape& shape = values->shape();
+  ASSIGN_OR_RETURN(Value sorted, Sort(b, {values, positions}, comparator, shape.rank() - 1));
+  SliceConfig slices;
+  for (const int64_t n : shape.dimensions()) slices.push_back({0, n, 1});
+  slices.back().limit = k;
+  std::vector<Value> kept;
+  for (int64_t e = 0; e < 2; ++e) {
+    ASSIGN_OR_RETURN(Value v, b.GetTupleElement(sorted, e));
+    ASSIGN_OR_RETURN(v, b.Slice(v, slices));
+    kept.push_back(v);
+  }
+  return std::pair(kept[0], kept[1]);
+}
+
+absl::StatusOr<Value> PadLast(Builder& b, Value x, int64_t count, Literal fill) {
+  if (count == 0) return x;
+  ASSIGN_OR_RETURN(Value value, b.Constant(std::move(fill)));
+  PaddingConfig config(static_cast<size_t>(x->shape().rank()));
+  config.back().high = count;
+  return b.Pad(x, value, std::move(config));
+}
+
+absl::StatusOr<Value> TopK(Builder& b, const Instruction& top_k, std::vector<Value> x) {
+  const PrimitiveType t = x[0]->shape().element_type();
+  const int64_t k = top_k.attrs().GetInt(AttrId::kK);
+  const bool largest = !top_k.attrs().Has(AttrId::kLargest) || top_k.attrs().GetBool(AttrId::kLargest);
+  ASSIGN_OR_RETURN(Computation * comparator, TopKComparator(b.module(), t, largest));
+  Value values = x[0];
+  const int64_t last = values->shape().rank() - 1;
+  ASSIGN_OR_RETURN(Value positions, b.Iota(values->shape().WithElementType(PrimitiveType::kS32), last));
+  for (int64_t n = values->shape().dimensions(last); n > kPart && k * kMaxPartOfK <= kPart;) {
+    // Positions past the end lose against all elements.
+    const int64_t parts = CeilDiv(n, kPart);
+    ASSIGN_OR_RETURN(values, PadLast(b, values, parts * kPart - n, LastValue(t, largest)));
+    ASSIGN_OR_RETURN(positions, PadLast(b, positions, parts * kPart - n,
+                                        Literal::ScalarInt(PrimitiveType::kS32, std::numeric_limits<int32_t>::max())));
+    const DimVector split = WithLast(values->shape().dimensions(), {parts, kPart});
+    const DimVector joined = WithLast(values->shape().dimensions(), {parts * k});
+    ASSIGN_OR_RETURN(values, b.Reshape(values, split));
+    ASSIGN_OR_RETURN(positions, b.Reshape(positions, split));
+    ASSIGN_OR_RETURN(std::tie(values, positions), SortAndKeep(b, values, positions, comparator, k));
+    ASSIGN_OR_RETURN(values, b.Reshape(values, joined));
+    ASSIGN_OR_RETURN(positions, b.Reshape(positions, joined));
+    n = parts * k;
+  }
+  ASSIGN_OR_RETURN(std::tie(values, positions), SortAndKeep(b, values, positions, comparator, k));
+  return b.Tuple({values, positions});
+}
+
+}  // namespace
+
+absl::StatusOr<bool> LegalizeSorts::Run(Module* module) {
+  bool changed = false;
+  for (Computation* c : ControlFlowComputations(module)) {
+    bool here = false;
+    for (Instruction* i : c->Snapshot()) {
+      if (!i->Is(Opcode::kSort) && !i->Is(Opcode::kTopK)) continue;
+      Builder b(module, "sorted");
+      b.set_metadata(i->metadata());
+      std::vector<Value> x;
+      for (int64_t k = 0; k < i->operand_count(); ++k) {
+        ASSIGN_OR_RETURN(Value p, b.Parameter(k, i->operand(k)->shape()));
+        x.push_back(p);
+      }
+      ASSIGN_OR_RETURN(Value r, i->Is(Opcode::kSort) ? StableSort(b, *i, x) : TopK(b, *i, x));
+      if (r == nullptr) continue;  // the unfinished computation is unreachable
+      ASSIGN_OR_RETURN(Computation * instead, b.Build(r));
+      ReplaceByBody(i, instead);
+      here = true;
+    }
+    if (!here) continue;
+    c->RemoveDead();
+    c->SortTopologically();
+    changed = true;
+  }
+  module->RemoveUnreachableComputations();
+  return changed;
+}
+
+}  // namespace backplane::hip
