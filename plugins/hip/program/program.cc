@@ -109,6 +109,7 @@ absl::StatusOr<std::unique_ptr<GpuProgram>> GpuProgram::Build(std::unique_ptr<Mo
       }));
   GpuStepFactory factory(schedule.assignment, kernels, log);
   ASSIGN_OR_RETURN(program->steps_, compiler::MakeSteps<std::unique_ptr<Step>>(schedule.entry, factory));
+  program->starts_ = CountStarts(program->steps_);
   program->assignment_ = std::move(schedule.assignment);
   program->communicates_ = factory.communicates();
   for (const ProgramKernels::Kernel& k : kernels.kernels()) program->kernels_.push_back(k.name);

@@ -28,6 +28,8 @@ class GpuProgram {
   const std::vector<std::string>& kernels() const { return kernels_; }
   // With other devices of the launch.
   bool communicates() const { return communicates_; }
+  // What a run starts. Nothing: Run waits for the device, because the host takes part.
+  StartCount starts() const { return starts_; }
 
   // `arguments`, `outputs`: addresses of the leaves, in order; `constants`: of assignment().constants; `temporary`: of
   // assignment().temporary_bytes. All on the device. Returns when all steps have been started; those that the host
@@ -44,6 +46,7 @@ class GpuProgram {
   std::vector<std::string> kernels_;
   Steps steps_;
   bool communicates_ = false;
+  StartCount starts_;
 };
 
 }  // namespace backplane::hip
