@@ -77,6 +77,22 @@ absl::Status StreamQueue::CopyWithin(const void* from, void* to, size_t bytes) {
   return ToStatus(api_.hipMemcpyDtoDAsync(to, const_cast<void*>(from), bytes, stream_), "a copy on the device");
 }
 
+absl::Status StreamQueue::CopyFrom(int device, const void* from, void* to, size_t bytes) {
+  if (device == device_) return CopyWithin(from, to, bytes);
+  RETURN_IF_ERROR(Fault(FaultSite::kCopy));
+  const ScopedDevice current(api_, device_);
+  RETURN_IF_ERROR(current.status());
+  idle_ = false;
+  return ToStatus(api_.hipMemcpyPeerAsync(to, device_, from, device, bytes, stream_), "a copy between devices");
+}
+
+absl::Status StreamQueue::FillZeros(void* to, size_t bytes) {
+  const ScopedDevice current(api_, device_);
+  RETURN_IF_ERROR(current.status());
+  idle_ = false;
+  return ToStatus(api_.hipMemsetD8Async(to, 0, bytes, stream_), "filling memory");
+}
+
 absl::Status StreamQueue::CopyIn(const void* host, void* address, size_t bytes) {
   RETURN_IF_ERROR(Fault(FaultSite::kCopy));
   const ScopedDevice current(api_, device_);

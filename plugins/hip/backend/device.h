@@ -45,9 +45,12 @@ class StreamQueue : public Queue {
   ~StreamQueue() override;
 
   void set_kernels(const LoadedKernels* kernels) { kernels_ = kernels; }
+  hipStream_t stream() const { return stream_; }
 
   absl::Status Launch(int function, uint32_t blocks, uint32_t threads, absl::Span<void* const> arguments) override;
   absl::Status CopyWithin(const void* from, void* to, size_t bytes) override;
+  absl::Status CopyFrom(int device, const void* from, void* to, size_t bytes) override;
+  absl::Status FillZeros(void* to, size_t bytes) override;
   absl::Status CopyIn(const void* host, void* address, size_t bytes) override;
   absl::Status CopyOut(const void* address, void* host, size_t bytes) override;
   absl::Status Synchronize() override;
@@ -78,6 +81,7 @@ class Devices : public DeviceMemory, public std::enable_shared_from_this<Devices
   const std::string& architecture(int device) const { return at(device).architecture; }
   PinnedMemory& pinned() const { return *pinned_; }
   absl::StatusOr<std::unique_ptr<StreamQueue>> OpenQueue(int device);
+  EventPool& events(int device) { return at(device).events; }
 
   // The streams of a device: for programs, for copies from the host and to it, and for copies between devices or within
   // one.

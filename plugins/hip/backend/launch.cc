@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
+#include "plugins/hip/backend/exchange.h"
 #include "sdk/backend/faults.h"
 #include "sdk/backend/operation_trace.h"
 
@@ -59,13 +60,21 @@ absl::Status Launch::FindAddresses() {
   return absl::OkStatus();
 }
 
-absl::Status Launch::Start(Queue& queue, const EvaluatorHooks& hooks) {
+absl::Status Launch::Start(Queue& queue, const EvaluatorHooks& hooks, Exchange* exchange) {
   for (const auto& [from, k] : kept_) {
     const size_t bytes = static_cast<size_t>(outputs[k].shape.byte_size());
     if (bytes > 0) RETURN_IF_ERROR(queue.CopyWithin(from, results_[k], bytes));
   }
   return executable->program().Run(queue, arguments_, results_, residence_->constants(),
-                                   temporary_ == nullptr ? nullptr : temporary_->data(), hooks);
+                                   temporary_ == nullptr ? nullptr : temporary_->data(), hooks, exchange);
+}
+
+std::shared_ptr<const void> Launch::HoldMemory() const {
+  auto all = std::make_shared<std::vector<std::shared_ptr<Storage>>>(staged_);
+  for (const DeviceArray& array : request.arguments) all->push_back(array.storage);
+  for (const DeviceArray& array : outputs) all->push_back(array.storage);
+  all->push_back(temporary_);
+  return all;
 }
 
 absl::Status Launch::Prepare() {
@@ -82,7 +91,7 @@ absl::Status Launch::Enqueue(hipStream_t stream) {
   RETURN_IF_ERROR(FindAddresses());
   StreamQueue queue(runtime->devices->api(), request.device, stream);
   queue.set_kernels(&residence_->kernels());
-  return Start(queue, {});
+  return Start(queue, {}, nullptr);
 }
 
 absl::Status Launch::RunOnOwnStream() {
@@ -91,9 +100,8 @@ absl::Status Launch::RunOnOwnStream() {
   RETURN_IF_ERROR(FindAddresses());
   RETURN_IF_ERROR(Fault(FaultSite::kTemporary));
   const int32_t memory = runtime->memories->topology().devices[static_cast<size_t>(device)].memories.front();
-  if (const int64_t bytes = executable->program().assignment().temporary_bytes; bytes > 0) {
-    ASSIGN_OR_RETURN(temporary_,
-                     runtime->memories->Allocate(memory, static_cast<size_t>(bytes + compiler::kTailPadding)));
+  if (const int64_t bytes = executable->program().temporary_bytes(); bytes > 0) {
+    ASSIGN_OR_RETURN(temporary_, runtime->memories->Allocate(memory, static_cast<size_t>(bytes)));
   }
   ASSIGN_OR_RETURN(residence_, residences->Find(*runtime, device, *executable));
   EvaluatorHooks hooks;
@@ -110,7 +118,9 @@ absl::Status Launch::RunOnOwnStream() {
   };
   ASSIGN_OR_RETURN(const std::unique_ptr<StreamQueue> queue, devices.OpenQueue(device));
   queue->set_kernels(&residence_->kernels());
-  const absl::Status status = Start(*queue, hooks);
+  // Destroyed before the queue: it holds what the others lend until the stream has been waited for.
+  DeviceExchange exchange(devices, device, queue->stream(), *member, HoldMemory());
+  const absl::Status status = Start(*queue, hooks, &exchange);
   const absl::Status ended = queue->Synchronize();
   RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(ended);

@@ -41,7 +41,9 @@ struct Launch {
   // The array in memory of the device: itself, or a copy of the same size in `staged_`.
   absl::StatusOr<void*> AddressOnDevice(const DeviceArray& array, bool copy_in);
   absl::Status FindAddresses();
-  absl::Status Start(Queue& queue, const EvaluatorHooks& hooks);
+  absl::Status Start(Queue& queue, const EvaluatorHooks& hooks, Exchange* exchange);
+  // What other devices may read while the program runs.
+  std::shared_ptr<const void> HoldMemory() const;
   absl::Status RunOnOwnStream();
 
   const Residence* residence_ = nullptr;

@@ -14,6 +14,7 @@
 namespace backplane::hip {
 
 using compiler::SlotId;
+class Exchange;
 
 // How many kernels and copies something starts, at most kManyStarts. Nothing: the host takes part in it, because it
 // evaluates an instruction or reads a value that decides what runs next.
@@ -25,6 +26,8 @@ struct RunState {
   Queue* queue = nullptr;
   void* const* slots = nullptr;  // addresses on the device; null: an array without elements, or a token
   const EvaluatorHooks* hooks = nullptr;
+  Exchange* exchange = nullptr;  // null: the program runs on one device
+  void* scratch = nullptr;       // for collectives; what it contains does not outlive a step
 };
 
 // Immutable; several runs may use one at a time.
