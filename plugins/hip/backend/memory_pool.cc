@@ -48,7 +48,7 @@ absl::StatusOr<void*> MemoryPool::Allocate(size_t bytes) {
     if (void* address = Take(rounded); address != nullptr) return address;
   }
   absl::StatusOr<void*> address = AllocateSlabFor(rounded);
-  if (!address.ok() && ReleaseEmptySlabs() > 0) address = AllocateSlabFor(rounded);
+  if (absl::IsResourceExhausted(address.status()) && ReleaseEmptySlabs() > 0) address = AllocateSlabFor(rounded);
   return address.ok() ? address : Exhausted(bytes, address.status());
 }
 
@@ -87,14 +87,15 @@ absl::StatusOr<void*> MemoryPool::AddSlab(size_t slab_bytes, size_t bytes) {
 }
 
 absl::Status MemoryPool::Exhausted(size_t bytes, const absl::Status& why) const {
+  if (!why.ok() && !absl::IsResourceExhausted(why))
+    return absl::Status(why.code(), absl::StrCat(options_.name, ": ", why.message()));
   const MemoryStats stats = Stats();
   std::string text = absl::StrCat(options_.name, ": no memory for ", bytes, " bytes: ", stats.bytes_in_use,
                                   " are in use of ", *stats.pool_bytes, " that are taken");
   if (options_.limit_bytes > 0) absl::StrAppend(&text, ", the limit is ", options_.limit_bytes);
   absl::StrAppend(&text, ", the largest free block has ", *stats.largest_free_block_bytes);
   if (!why.ok()) absl::StrAppend(&text, ": ", why.message());
-  const bool exhausted = why.ok() || absl::IsResourceExhausted(why);
-  return absl::Status(exhausted ? absl::StatusCode::kResourceExhausted : why.code(), text);
+  return absl::ResourceExhaustedError(text);
 }
 
 void MemoryPool::Free(void* pointer, size_t bytes) {

@@ -53,7 +53,8 @@ class MemoryPool {
   MemoryPool& operator=(const MemoryPool&) = delete;
 
   // If the source has no memory or the limit is reached, releases the empty slabs and tries once more. Then returns
-  // ResourceExhausted, with the bytes that are asked for, in use, taken and allowed, and the error of the source.
+  // ResourceExhausted, with the bytes that are asked for, in use, taken and allowed, and the error of the source. Other
+  // errors of the source are returned at once.
   absl::StatusOr<void*> Allocate(size_t bytes);
   // `bytes`: as asked for.
   void Free(void* address, size_t bytes);
@@ -90,6 +91,7 @@ class MemoryPool {
   absl::StatusOr<void*> AllocateSlabFor(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(grow_mu_);
   // Takes a slab from the source. `bytes` of it are used at once.
   absl::StatusOr<void*> AddSlab(size_t slab_bytes, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(grow_mu_);
+  // The error for the caller.
   absl::Status Exhausted(size_t bytes, const absl::Status& why) const;
 
   // Null: no room.
