@@ -62,6 +62,11 @@ DeviceStream::~DeviceStream() {
   (void)DestroyStream(api_, stream_);
 }
 
+bool DeviceStream::CanWaitFor(const Event& event) {
+  const auto signal = std::dynamic_pointer_cast<StreamSignal>(event.signal());
+  return (signal != nullptr && signal->recorded) || event.IsReady();
+}
+
 DeviceStream::Inputs DeviceStream::Sort(const StreamWork& work) {
   Inputs inputs;
   for (const Event& input : work.inputs) {
@@ -120,11 +125,8 @@ absl::Status DeviceStream::Start(Item& item, const Inputs& inputs, bool* began) 
   RETURN_IF_ERROR(Prepare());
   ASSIGN_OR_RETURN(hipEvent_t event, events_->Take());
   item.signal = std::make_shared<StreamSignal>(this, events_, event);
-  if (!item.done.event().IsReady()) {
-    // The event is visible already, so it gets no signal.
-  } else {
-    item.done = Promise(item.work.what, item.signal);
-  }
+  // An event that is visible already gets no signal.
+  if (item.done.event().IsReady()) item.done = Promise(item.work.what, item.signal);
   for (const std::shared_ptr<StreamSignal>& signal : inputs.signals) {
     if (signal->stream() == this) continue;
     RETURN_IF_ERROR(ToStatus(api_.hipStreamWaitEvent(stream_, signal->event(), 0), "waiting for a stream"));

@@ -102,6 +102,9 @@ class DeviceStream {
   // it is ready, by the thread that makes it so.
   Event Submit(StreamWork work);
 
+  // Whether the event is ready, or a stream can wait for it: then it will be ready without the host.
+  static bool CanWaitFor(const Event& event);
+
   // Waits until all work that has been enqueued so far has ended. Returns false if there was none, or at the time
   // limit.
   bool AwaitEnqueued(std::chrono::milliseconds limit);

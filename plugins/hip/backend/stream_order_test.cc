@@ -204,6 +204,33 @@ TEST_P(StreamOrderTest, ManyLargeCopiesShareTheStagingMemory) {
   }
 }
 
+// They would hold all of it, and what the host waits for could not be copied.
+TEST_P(StreamOrderTest, CopiesThatWaitForTheHostHoldNoStagingMemory) {
+  Open({}, GetParam());
+  const std::vector<float> values = Numbers(1 << 20, 2, 4099);
+  DeviceArray array = Put(values, {1 << 20});
+  ASSERT_TRUE(array.ready.Await().ok());
+  const Event host = Event::Create();
+  array.ready = host;
+  std::vector<std::vector<float>> results(20);
+  std::vector<Event> fetched;
+  for (std::vector<float>& result : results) fetched.push_back(Fetch(array, &result));
+  DeviceArray filled = Room({1 << 20});
+  filled.ready = host;
+  const CopyFromHostEvents late = Fill(filled, values);
+  const std::vector<float> large = Numbers(5 << 20, 7, 4099);
+  EXPECT_EQ(Get(Put(large, {5 << 20})), large);
+  EXPECT_FALSE(late.done.IsReady());
+  host.Set();
+  for (size_t i = 0; i < results.size(); ++i) {
+    ASSERT_TRUE(fetched[i].Await().ok());
+    EXPECT_EQ(results[i], values);
+  }
+  ASSERT_TRUE(late.done.Await().ok());
+  filled.ready = Event();
+  EXPECT_EQ(Get(filled), values);
+}
+
 TEST_P(StreamOrderTest, RegisteredAndPinnedMemoryIsCopiedWhereItIs) {
   Open({{"HIPEMU_LATENCY_US", "5000"}}, GetParam());
   std::vector<float> values = Numbers(3 << 20);

@@ -2,7 +2,8 @@
 //
 // Memory of the host is pageable as a rule, and a device cannot access it, so its bytes pass through pinned staging
 // memory. A small array is packed into it in the call, or unpacked when it has arrived. A large one is copied in pieces
-// by a thread of the workers, while earlier pieces are on their way.
+// by a thread of the workers, while earlier pieces are on their way. Whoever has staging memory needs nothing but the
+// devices to release it: a copy that waits for the host takes some afterwards.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -58,8 +59,8 @@ std::byte* At(void* data, size_t offset) { return static_cast<std::byte*>(data) 
 
 }  // namespace
 
-// A copy by a thread, which waits for the events of its arrays without holding them. Whoever holds it when it ends must
-// drop its storages before its events are set.
+// A copy by a thread of the workers, which waits for the events of its arrays without holding them. Whoever holds it
+// when it ends must drop its storages before its events are set.
 struct HipClient::LargeCopy {
   std::shared_ptr<Runtime> runtime;
   DeviceArray array;  // on the device
@@ -133,7 +134,7 @@ CopyFromHostEvents HipClient::StartCopyFromHost(const HostArray& src, const Devi
       const Event done = stream.Submit(std::move(work));
       return CopyFromHostEvents{done, done};
     }
-    if (bytes <= kPieceBytes) {
+    if (bytes <= kPieceBytes && DeviceStream::CanWaitFor(dst.ready)) {
       ASSIGN_OR_RETURN(std::shared_ptr<Storage> staging, devices.pinned().TryStage(bytes));
       if (staging != nullptr) {
         RETURN_IF_ERROR(CopyHostArray(src, {dst.shape, dst.memory, staging, Event()}));
@@ -212,7 +213,7 @@ Event HipClient::StartCopyToHost(const DeviceArray& src, const Shape& host_shape
       work.holds = {src.storage};
       return stream.Submit(std::move(work));
     }
-    if (bytes <= kPieceBytes) {
+    if (bytes <= kPieceBytes && DeviceStream::CanWaitFor(src.ready)) {
       ASSIGN_OR_RETURN(std::shared_ptr<Storage> staging, devices.pinned().TryStage(bytes));
       if (staging != nullptr) {
         StreamWork work = WorkToHost(devices.api(), staging->data(), src.storage->data(), bytes);
