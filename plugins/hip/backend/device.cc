@@ -35,51 +35,25 @@ LoadedKernels::~LoadedKernels() {
 
 // ---- Streams.
 
-StreamPool::~StreamPool() {
-  const ScopedDevice current(api_, device_);
-  MutexLock lock(mu_);
-  for (hipStream_t stream : free_) (void)api_.hipStreamDestroy(stream);
-}
-
-absl::StatusOr<hipStream_t> StreamPool::Take() {
-  {
-    MutexLock lock(mu_);
-    if (!free_.empty()) {
-      hipStream_t stream = free_.back();
-      free_.pop_back();
-      return stream;
-    }
-  }
-  hipStream_t stream = nullptr;
-  RETURN_IF_ERROR(ToStatus(api_.hipStreamCreateWithFlags(&stream, kStreamNonBlocking), "making a stream"));
-  return stream;
-}
-
-void StreamPool::Return(hipStream_t stream) {
-  MutexLock lock(mu_);
-  free_.push_back(stream);
-}
-
 absl::StatusOr<std::unique_ptr<StreamQueue>> StreamQueue::Open(const HipApi& api, int device, StreamPool* pool) {
   const ScopedDevice current(api, device);
   RETURN_IF_ERROR(current.status());
   ASSIGN_OR_RETURN(hipStream_t stream, pool->Take());
-  return std::unique_ptr<StreamQueue>(new StreamQueue(api, device, pool, stream));
+  return std::unique_ptr<StreamQueue>(new StreamQueue(api, device, stream, pool));
 }
 
 StreamQueue::~StreamQueue() {
-  // A stream that could not be waited for is not used again.
-  if ((void)Synchronize(); idle_) pool_->Return(stream_);
+  if (pool_ == nullptr) return;
+  (void)Synchronize();
+  pool_->Return(stream_);
 }
 
 absl::Status StreamQueue::Synchronize() {
   if (idle_) return absl::OkStatus();
   const ScopedDevice current(api_, device_);
-  RETURN_IF_ERROR(current.status());
-  // Also after a failure of the device nothing of the stream runs any more.
-  const hipError_t error = api_.hipStreamSynchronize(stream_);
+  absl::Status status = DrainStream(api_, stream_);
   idle_ = true;
-  return ToStatus(error, "waiting for the device");
+  return status;
 }
 
 absl::Status StreamQueue::Launch(int function, uint32_t blocks, uint32_t threads, absl::Span<void* const> arguments) {
@@ -101,6 +75,22 @@ absl::Status StreamQueue::CopyWithin(const void* from, void* to, size_t bytes) {
   RETURN_IF_ERROR(current.status());
   idle_ = false;
   return ToStatus(api_.hipMemcpyDtoDAsync(to, const_cast<void*>(from), bytes, stream_), "a copy on the device");
+}
+
+absl::Status StreamQueue::CopyFrom(int device, const void* from, void* to, size_t bytes) {
+  if (device == device_) return CopyWithin(from, to, bytes);
+  RETURN_IF_ERROR(Fault(FaultSite::kCopy));
+  const ScopedDevice current(api_, device_);
+  RETURN_IF_ERROR(current.status());
+  idle_ = false;
+  return ToStatus(api_.hipMemcpyPeerAsync(to, device_, from, device, bytes, stream_), "a copy between devices");
+}
+
+absl::Status StreamQueue::FillZeros(void* to, size_t bytes) {
+  const ScopedDevice current(api_, device_);
+  RETURN_IF_ERROR(current.status());
+  idle_ = false;
+  return ToStatus(api_.hipMemsetD8Async(to, 0, bytes, stream_), "filling memory");
 }
 
 absl::Status StreamQueue::CopyIn(const void* host, void* address, size_t bytes) {
@@ -125,9 +115,27 @@ absl::Status StreamQueue::CopyOut(const void* address, void* host, size_t bytes)
 
 // ---- Devices.
 
-absl::StatusOr<std::shared_ptr<Devices>> Devices::Open(HipApi api, int64_t limit_bytes) {
+// A block of a device's memory that is no array.
+class Devices::Block : public Storage {
+ public:
+  Block(std::shared_ptr<Devices> devices, int device, void* address, size_t size)
+      : devices_(std::move(devices)), device_(device), address_(address), size_(size) {}
+  ~Block() override { devices_->Free(device_, address_, size_); }
+  void* data() const override { return address_; }
+  size_t size() const override { return size_; }
+
+ private:
+  const std::shared_ptr<Devices> devices_;
+  const int device_;
+  void* const address_;
+  const size_t size_;
+};
+
+absl::StatusOr<std::shared_ptr<Devices>> Devices::Open(HipApi api, const Limits& limits) {
   std::shared_ptr<Devices> all(new Devices(std::move(api)));
   const HipApi& table = all->api_;
+  all->shares_scratch_ = limits.slab_bytes > 0;
+  all->pinned_ = std::make_shared<PinnedMemory>(table, limits.slab_bytes);
   for (int d = 0; d < table.device_count; ++d) {
     const ScopedDevice current(table, d);
     RETURN_IF_ERROR(current.status());
@@ -138,42 +146,78 @@ absl::StatusOr<std::shared_ptr<Devices>> Devices::Open(HipApi api, int64_t limit
     ASSIGN_OR_RETURN(device->architecture, DeviceArchitecture(table, d));
     size_t total = 0;
     RETURN_IF_ERROR(ToStatus(table.hipDeviceTotalMem(&total, d), "asking for a device's memory"));
-    device->limit = limit_bytes > 0 ? std::min(limit_bytes, static_cast<int64_t>(total)) : static_cast<int64_t>(total);
+    MemoryPool::Options options;
+    options.name = absl::StrCat("device ", d);
+    options.limit_bytes = static_cast<int64_t>(total);
+    if (limits.memory_bytes > 0) options.limit_bytes = std::min(options.limit_bytes, limits.memory_bytes);
+    // Of a small memory no large part is taken for small blocks.
+    const size_t most = std::max(static_cast<size_t>(options.limit_bytes) / 64, MemoryPool::kAlignment);
+    options.slab_bytes = std::min(limits.slab_bytes, most);
+    const MemoryPool::Source source = {
+        [&table, d](size_t bytes) -> absl::StatusOr<void*> {
+          const ScopedDevice on_device(table, d);
+          RETURN_IF_ERROR(on_device.status());
+          void* address = nullptr;
+          RETURN_IF_ERROR(ToStatus(table.hipMalloc(&address, bytes), absl::StrCat("allocating ", bytes, " bytes")));
+          return address;
+        },
+        [&table, d](void* address) {
+          const ScopedDevice on_device(table, d);
+          (void)table.hipFree(address);
+        }};
+    device->memory = std::make_unique<MemoryPool>(source, std::move(options));
+    device->compute = std::make_unique<DeviceStream>(table, d, "programs", &device->events);
+    device->from_host = std::make_unique<DeviceStream>(table, d, "copies from the host", &device->events);
+    device->to_host = std::make_unique<DeviceStream>(table, d, "copies to the host", &device->events);
+    device->between = std::make_unique<DeviceStream>(table, d, "copies between devices", &device->events);
     all->devices_.push_back(std::move(device));
   }
   return all;
 }
 
 absl::StatusOr<std::unique_ptr<StreamQueue>> Devices::OpenQueue(int device) {
-  return StreamQueue::Open(api_, device, &devices_[static_cast<size_t>(device)]->streams);
+  return StreamQueue::Open(api_, device, &at(device).streams);
+}
+
+void Devices::CloseStreams() {
+  for (const std::unique_ptr<Device>& device : devices_) {
+    for (auto* stream : {&device->compute, &device->from_host, &device->to_host, &device->between}) stream->reset();
+  }
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> Devices::TakeScratch(int device, size_t bytes) {
+  Device& d = at(device);
+  if (shares_scratch_) {
+    MutexLock lock(d.mu);
+    std::shared_ptr<Storage> shared = d.scratch.lock();
+    if (shared != nullptr && shared->size() >= bytes) return shared;
+  }
+  ASSIGN_OR_RETURN(void* address, Allocate(device, bytes));
+  std::shared_ptr<Storage> block = std::make_shared<Block>(shared_from_this(), device, address, bytes);
+  if (shares_scratch_) {
+    MutexLock lock(d.mu);
+    d.scratch = block;
+  }
+  return block;
 }
 
 absl::StatusOr<void*> Devices::Allocate(int32_t device, size_t bytes) {
-  Device& d = *devices_[static_cast<size_t>(device)];
-  {
-    MutexLock lock(d.mu);
-    if (static_cast<int64_t>(bytes) > d.limit - d.in_use) {
-      return absl::ResourceExhaustedError(absl::StrCat("device ", device, ": no room for ", bytes, " bytes: ", d.in_use,
-                                                       " of ", d.limit, " are in use"));
-    }
-    d.in_use += static_cast<int64_t>(bytes);
-  }
-  const ScopedDevice current(api_, device);
-  void* address = nullptr;
-  absl::Status status = current.status();
-  if (status.ok()) status = ToStatus(api_.hipMalloc(&address, bytes), absl::StrCat("allocating ", bytes, " bytes"));
-  if (status.ok()) return address;
-  MutexLock lock(d.mu);
-  d.in_use -= static_cast<int64_t>(bytes);
-  return status;
+  Device& d = at(device);
+  absl::StatusOr<void*> address = d.memory->Allocate(bytes);
+  if (address.ok() || !absl::IsResourceExhausted(address.status())) return address;
+  const int64_t limit = d.memory->limit_bytes();
+  if (bytes > static_cast<size_t>(limit) || Event::InCallback() || !AwaitWork(d)) return address;
+  return d.memory->Allocate(bytes);
 }
 
-void Devices::Free(int32_t device, void* address, size_t bytes) {
-  const ScopedDevice current(api_, device);
-  (void)api_.hipFree(address);
-  Device& d = *devices_[static_cast<size_t>(device)];
-  MutexLock lock(d.mu);
-  d.in_use -= static_cast<int64_t>(bytes);
+bool Devices::AwaitWork(Device& device) {
+  // The limit is for hosts that block the callbacks which the threads of the streams run.
+  constexpr std::chrono::seconds kLimit(10);
+  bool any = false;
+  for (DeviceStream* stream :
+       {device.compute.get(), device.from_host.get(), device.to_host.get(), device.between.get()})
+    any = stream->AwaitEnqueued(kLimit) || any;
+  return any;
 }
 
 absl::Status Devices::CopyIn(int32_t device, const void* host, void* address, size_t bytes) {
@@ -191,7 +235,5 @@ absl::Status Devices::CopyWithin(int32_t device, const void* from, void* to, siz
   RETURN_IF_ERROR(queue->CopyWithin(from, to, bytes));
   return queue->Synchronize();
 }
-
-std::optional<int64_t> Devices::Capacity(int32_t device) const { return devices_[static_cast<size_t>(device)]->limit; }
 
 }  // namespace backplane::hip

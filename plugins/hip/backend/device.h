@@ -8,6 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
+#include "plugins/hip/backend/device_stream.h"
+#include "plugins/hip/backend/memory_pool.h"
+#include "plugins/hip/backend/pinned_memory.h"
 #include "plugins/hip/program/queue.h"
 #include "plugins/hip/runtime/hip_api.h"
 #include "sdk/backend/device_memory.h"
@@ -31,79 +34,102 @@ class LoadedKernels {
   std::vector<hipFunction_t> functions_;
 };
 
-// The streams of one device. They are made as they are needed and used again. Thread-safe.
-class StreamPool {
- public:
-  StreamPool(const HipApi& api, int device) : api_(api), device_(device) {}
-  ~StreamPool();
-  absl::StatusOr<hipStream_t> Take();
-  void Return(hipStream_t stream);
-
- private:
-  const HipApi& api_;
-  const int device_;
-  Mutex mu_;
-  std::vector<hipStream_t> free_ ABSL_GUARDED_BY(mu_);
-};
-
-// A stream that is lent for a launch or a copy. The destructor waits for its work, so that the next user of the stream
-// and of the memory finds it done.
+// A stream as a program uses it.
 class StreamQueue : public Queue {
  public:
+  // On a stream of others, who wait for its work.
+  StreamQueue(const HipApi& api, int device, hipStream_t stream) : StreamQueue(api, device, stream, nullptr) {}
+  // On a stream that is lent for a launch or a copy. The destructor waits for its work, so that the next user of the
+  // stream and of the memory finds it done.
   static absl::StatusOr<std::unique_ptr<StreamQueue>> Open(const HipApi& api, int device, StreamPool* pool);
   ~StreamQueue() override;
 
   void set_kernels(const LoadedKernels* kernels) { kernels_ = kernels; }
+  hipStream_t stream() const { return stream_; }
 
   absl::Status Launch(int function, uint32_t blocks, uint32_t threads, absl::Span<void* const> arguments) override;
   absl::Status CopyWithin(const void* from, void* to, size_t bytes) override;
+  absl::Status CopyFrom(int device, const void* from, void* to, size_t bytes) override;
+  absl::Status FillZeros(void* to, size_t bytes) override;
   absl::Status CopyIn(const void* host, void* address, size_t bytes) override;
   absl::Status CopyOut(const void* address, void* host, size_t bytes) override;
   absl::Status Synchronize() override;
 
  private:
-  StreamQueue(const HipApi& api, int device, StreamPool* pool, hipStream_t stream)
+  StreamQueue(const HipApi& api, int device, hipStream_t stream, StreamPool* pool)
       : api_(api), device_(device), pool_(pool), stream_(stream) {}
   const HipApi& api_;
   const int device_;
-  StreamPool* const pool_;
+  StreamPool* const pool_;  // null: not lent
   const hipStream_t stream_;
   const LoadedKernels* kernels_ = nullptr;
   bool idle_ = true;
 };
 
-// The devices of a runtime, by number. Thread-safe.
-class Devices : public DeviceMemory {
+// The devices of a runtime, by number. Thread-safe. Must be held by a shared_ptr.
+class Devices : public DeviceMemory, public std::enable_shared_from_this<Devices> {
  public:
-  // `limit_bytes`: of each device's memory; 0: what the device has.
-  static absl::StatusOr<std::shared_ptr<Devices>> Open(HipApi api, int64_t limit_bytes);
+  struct Limits {
+    int64_t memory_bytes = 0;  // of each device's memory; 0: what the device has
+    size_t slab_bytes = 0;     // see MemoryPool::Options
+  };
+  static absl::StatusOr<std::shared_ptr<Devices>> Open(HipApi api, const Limits& limits);
 
   const HipApi& api() const { return api_; }
   int count() const { return static_cast<int>(devices_.size()); }
-  const std::string& name(int device) const { return devices_[static_cast<size_t>(device)]->name; }
-  const std::string& architecture(int device) const { return devices_[static_cast<size_t>(device)]->architecture; }
+  const std::string& name(int device) const { return at(device).name; }
+  const std::string& architecture(int device) const { return at(device).architecture; }
+  PinnedMemory& pinned() const { return *pinned_; }
   absl::StatusOr<std::unique_ptr<StreamQueue>> OpenQueue(int device);
+  EventPool& events(int device) { return at(device).events; }
 
-  // DeviceMemory.
+  // The streams of a device: for programs, for copies from the host and to it, and for copies between devices or within
+  // one.
+  DeviceStream& compute(int device) { return *at(device).compute; }
+  DeviceStream& from_host(int device) { return *at(device).from_host; }
+  DeviceStream& to_host(int device) { return *at(device).to_host; }
+  DeviceStream& between(int device) { return *at(device).between; }
+  // Ends the threads of the streams. All work must have ended. Not on a thread of a stream.
+  void CloseStreams();
+
+  // Memory for one program on the compute stream. Programs that are in flight share it, because the stream runs one
+  // after another: whoever asks for no more than there is gets the same block. It is released when the last of them has
+  // ended.
+  absl::StatusOr<std::shared_ptr<Storage>> TakeScratch(int device, size_t bytes);
+
+  // DeviceMemory. If memory has run out, Allocate waits for the work that is in flight and tries again, because that
+  // work holds memory. It does not wait in a callback of an event.
   absl::StatusOr<void*> Allocate(int32_t device, size_t bytes) override;
-  void Free(int32_t device, void* address, size_t bytes) override;
+  void Free(int32_t device, void* address, size_t bytes) override { at(device).memory->Free(address, bytes); }
   absl::Status CopyIn(int32_t device, const void* host, void* address, size_t bytes) override;
   absl::Status CopyOut(int32_t device, const void* address, void* host, size_t bytes) override;
   absl::Status CopyWithin(int32_t device, const void* from, void* to, size_t bytes) override;
-  std::optional<int64_t> Capacity(int32_t device) const override;
+  std::optional<int64_t> Capacity(int32_t device) const override { return at(device).memory->limit_bytes(); }
+
+  MemoryStats Stats(int device) const { return at(device).memory->Stats(); }
+  void ClearStats(int device) { at(device).memory->ClearStats(); }
 
  private:
+  class Block;
   struct Device {
-    Device(const HipApi& api, int number) : streams(api, number) {}
+    Device(const HipApi& api, int number)
+        : streams(api, number, MakeStream, DestroyStream), events(api, number, MakeEvent, DestroyEvent) {}
     std::string name, architecture;
-    int64_t limit = 0;
+    std::unique_ptr<MemoryPool> memory;
     StreamPool streams;
+    EventPool events;
+    std::unique_ptr<DeviceStream> compute, from_host, to_host, between;
     Mutex mu;
-    int64_t in_use ABSL_GUARDED_BY(mu) = 0;
+    std::weak_ptr<Storage> scratch ABSL_GUARDED_BY(mu);
   };
   explicit Devices(HipApi api) : api_(std::move(api)) {}
+  Device& at(int device) const { return *devices_[static_cast<size_t>(device)]; }
+  // Returns false if none is in flight.
+  bool AwaitWork(Device& device);
 
   const HipApi api_;
+  bool shares_scratch_ = true;
+  std::shared_ptr<PinnedMemory> pinned_;
   std::vector<std::unique_ptr<Device>> devices_;
 };
 

@@ -13,8 +13,10 @@ namespace backplane::hip {
 namespace {
 
 constexpr char kPlatformOption[] = "platform", kLibraryOption[] = "library", kTargetOption[] = "target",
-               kCountOption[] = "device_count";
+               kCountOption[] = "device_count", kSlabOption[] = "memory_slab_bytes";
 constexpr int64_t kMaxDevices = 1024;
+constexpr int64_t kMaxSlabBytes = int64_t{1} << 40;
+constexpr size_t kUsualSlabBytes = size_t{32} << 20;
 // Environment variables for hosts that pass no options.
 constexpr std::pair<const char*, const char*> kVariables[] = {{kPlatformOption, "BACKPLANE_HIP_PLATFORM"},
                                                               {kTargetOption, "BACKPLANE_HIP_TARGET"}};
@@ -51,16 +53,26 @@ absl::StatusOr<Options> ParseOptions(const NamedValues& given) {
       if (bytes == nullptr || *bytes < 1)
         return absl::InvalidArgumentError(absl::StrCat("create option ", name, ": expected at least 1"));
       options.memory_limit_bytes = *bytes;
+    } else if (name == kSlabOption) {
+      const int64_t* bytes = std::get_if<int64_t>(&value);
+      if (bytes == nullptr || *bytes < 0 || *bytes > kMaxSlabBytes)
+        return absl::InvalidArgumentError(absl::StrCat("create option ", name, ": expected 0 to ", kMaxSlabBytes));
+      options.memory_slab_bytes = *bytes;
     } else if (name != kCollectiveTimeoutOption) {
       return absl::InvalidArgumentError(
           absl::StrCat("create option ", name, ": unknown; known: ",
                        absl::StrJoin({kPlatformOption, kLibraryOption, kTargetOption, kCountOption, kMemoryLimitOption,
-                                      kCollectiveTimeoutOption},
+                                      kSlabOption, kCollectiveTimeoutOption},
                                      ", ")));
     }
   }
   ASSIGN_OR_RETURN(options.collective_time_limit, CollectiveTimeLimit(values));
   return options;
+}
+
+size_t SlabBytes(const Options& options, bool emulated) {
+  if (options.memory_slab_bytes.has_value()) return static_cast<size_t>(*options.memory_slab_bytes);
+  return emulated ? 0 : kUsualSlabBytes;
 }
 
 Topology MakeTopology(const std::string& target, const std::vector<DeviceNames>& devices) {

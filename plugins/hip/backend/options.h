@@ -7,11 +7,15 @@
 //                 BACKPLANE_HIP_TARGET is read. Default: the device's own; for the emulated runtime "host", which runs
 //                 faster than machine code
 //   memory_limit_bytes, collective_timeout_seconds      as of the other plugins (sdk/backend/host_topology.h)
+//   memory_slab_bytes     how much memory is taken from the runtime at a time for small arrays (MemoryPool); 0: each
+//                 array is an allocation of its own. Default: 0 for the emulated runtime, which checks the accesses to
+//                 each of its allocations, else 32 MiB
 //   device_count  of a topology without hardware: for how many devices, 1 to 1024, is compiled; default 1
 #ifndef BACKPLANE_PLUGINS_HIP_BACKEND_OPTIONS_H_
 #define BACKPLANE_PLUGINS_HIP_BACKEND_OPTIONS_H_
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "plugins/hip/runtime/open_runtime.h"
@@ -23,9 +27,13 @@ struct Options {
   RuntimeOptions runtime;
   std::string target;  // empty: the device's
   int64_t memory_limit_bytes = 0;
+  std::optional<int64_t> memory_slab_bytes;  // nothing: the default
   std::chrono::milliseconds collective_time_limit{};
   int device_count = 1;
 };
+
+// The slabs of a client whose runtime is emulated or not.
+size_t SlabBytes(const Options& options, bool emulated);
 
 // InvalidArgument names an option that is unknown or has a wrong value, and the options that there are.
 absl::StatusOr<Options> ParseOptions(const NamedValues& options);

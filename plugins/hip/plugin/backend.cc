@@ -24,7 +24,8 @@ class HipBackend : public Backend {
     ASSIGN_OR_RETURN(const Options options, ParseOptions(values));
     ASSIGN_OR_RETURN(HipApi api, OpenRuntime(options.runtime));
     const bool emulated = api.platform == Platform::kEmulated;
-    ASSIGN_OR_RETURN(std::shared_ptr<Devices> devices, Devices::Open(std::move(api), options.memory_limit_bytes));
+    const Devices::Limits limits{options.memory_limit_bytes, SlabBytes(options, emulated)};
+    ASSIGN_OR_RETURN(std::shared_ptr<Devices> devices, Devices::Open(std::move(api), limits));
     std::string target = options.target;
     if (target.empty()) target = emulated ? "host" : TargetOf(devices->architecture(0));
     RETURN_IF_ERROR(FindGpuTarget(target).status());

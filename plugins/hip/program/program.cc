@@ -32,11 +32,29 @@ bool Communicates(Opcode op) {
   }
 }
 
+// Where the memory of collectives begins, behind that of so many bytes of arrays.
+int64_t ScratchOffset(int64_t array_bytes) { return (array_bytes + compiler::kTailPadding + 255) / 256 * 256; }
+
 bool HasNoElements(const Shape& shape) {
   bool none = true;
   ForEachLeaf(
       shape, [&](const Shape& s, const std::vector<int64_t>&) { none = none && s.IsArray() && s.num_elements() == 0; });
   return none;
+}
+
+// Those that CollectiveStep may run.
+bool IsCollective(Opcode op) {
+  switch (op) {
+    case Opcode::kAllGather:
+    case Opcode::kAllReduce:
+    case Opcode::kAllToAll:
+    case Opcode::kCollectiveBroadcast:
+    case Opcode::kCollectivePermute:
+    case Opcode::kReduceScatter:
+      return true;
+    default:
+      return false;
+  }
 }
 
 class GpuStepFactory : public compiler::StepFactory<std::unique_ptr<Step>> {
@@ -45,6 +63,7 @@ class GpuStepFactory : public compiler::StepFactory<std::unique_ptr<Step>> {
       : assignment_(assignment), kernels_(kernels), log_(log) {}
 
   bool communicates() const { return communicates_; }
+  int64_t scratch_bytes() const { return scratch_bytes_; }
 
   absl::Status AddWork(const Instruction& i, Steps* steps) override {
     communicates_ |= Communicates(i.opcode());
@@ -57,6 +76,10 @@ class GpuStepFactory : public compiler::StepFactory<std::unique_ptr<Step>> {
         return absl::OkStatus();
       }
       refusal = std::string(number.status().message());
+    } else if (IsCollective(i.opcode())) {
+      const absl::Status added = AddCollective(i, steps);
+      if (!absl::IsUnimplemented(added)) return added;
+      refusal = std::string(added.message());
     }
     if (log_ != nullptr)
       log_->push_back(absl::StrCat("on the host: ", OpName(i.opcode()), " ", i.shape().ToString(), ": ", refusal));
@@ -99,10 +122,33 @@ class GpuStepFactory : public compiler::StepFactory<std::unique_ptr<Step>> {
     if (log_ != nullptr) log_->push_back(absl::StrCat(i.name(), ": kernel ", kernel.name, ": ", kernel.plan.note));
   }
 
+  absl::Status AddCollective(const Instruction& i, Steps* steps) {
+    std::vector<SlotId> operands;
+    for (const Instruction* o : i.operands()) {
+      for (const SlotId s : assignment_.instruction_slots.at(o)) operands.push_back(s);
+    }
+    const ModuleConfig& config = i.parent()->parent()->config();
+    ASSIGN_OR_RETURN(
+        std::unique_ptr<CollectiveStep> step,
+        CollectiveStep::Make(
+            i, config.num_replicas, config.num_partitions, std::move(operands), assignment_.instruction_slots.at(&i),
+            [this](const Computation& reducer, PrimitiveType type, int64_t members,
+                   int64_t elements) -> absl::StatusOr<CollectiveStep::Combiner> {
+              ASSIGN_OR_RETURN(const int number, kernels_.FindCombiner(reducer, type, members, elements));
+              const KernelPlan& plan = kernels_.kernels()[static_cast<size_t>(number)].plan;
+              return CollectiveStep::Combiner{number, plan.blocks, plan.threads};
+            }));
+    scratch_bytes_ = std::max(scratch_bytes_, step->scratch_bytes());
+    steps->push_back(std::move(step));
+    if (log_ != nullptr) log_->push_back(absl::StrCat(i.name(), ": copies between devices"));
+    return absl::OkStatus();
+  }
+
   const compiler::BufferAssignment& assignment_;
   ProgramKernels& kernels_;
   std::vector<std::string>* const log_;
   bool communicates_ = false;
+  int64_t scratch_bytes_ = 0;
 };
 
 }  // namespace
@@ -119,8 +165,10 @@ absl::StatusOr<std::unique_ptr<GpuProgram>> GpuProgram::Build(std::unique_ptr<Mo
       }));
   GpuStepFactory factory(schedule.assignment, kernels, log);
   ASSIGN_OR_RETURN(program->steps_, compiler::MakeSteps<std::unique_ptr<Step>>(schedule.entry, factory));
+  program->starts_ = CountStarts(program->steps_);
   program->assignment_ = std::move(schedule.assignment);
   program->communicates_ = factory.communicates();
+  program->scratch_bytes_ = factory.scratch_bytes();
   for (const ProgramKernels::Kernel& k : kernels.kernels()) program->kernels_.push_back(k.name);
   if (image != nullptr) {
     if (image->bytes.empty() != program->kernels_.empty())
@@ -132,8 +180,14 @@ absl::StatusOr<std::unique_ptr<GpuProgram>> GpuProgram::Build(std::unique_ptr<Mo
   return program;
 }
 
+int64_t GpuProgram::temporary_bytes() const {
+  const int64_t arrays = assignment_.temporary_bytes;
+  return scratch_bytes_ + (arrays > 0 || scratch_bytes_ > 0 ? ScratchOffset(arrays) : 0);
+}
+
 absl::Status GpuProgram::Run(Queue& queue, absl::Span<void* const> arguments, absl::Span<void* const> outputs,
-                             absl::Span<void* const> constants, void* temporary, const EvaluatorHooks& hooks) const {
+                             absl::Span<void* const> constants, void* temporary, const EvaluatorHooks& hooks,
+                             Exchange* exchange) const {
   absl::InlinedVector<void*, 64> slots;
   slots.reserve(assignment_.slots.size());
   for (const Slot& s : assignment_.slots) {
@@ -152,7 +206,9 @@ absl::Status GpuProgram::Run(Queue& queue, absl::Span<void* const> arguments, ab
         break;
     }
   }
-  return RunSteps(steps_, {&queue, slots.data(), &hooks});
+  void* const scratch =
+      scratch_bytes_ == 0 ? nullptr : static_cast<std::byte*>(temporary) + ScratchOffset(assignment_.temporary_bytes);
+  return RunSteps(steps_, {&queue, slots.data(), &hooks, exchange, scratch});
 }
 
 }  // namespace backplane::hip

@@ -10,6 +10,7 @@
 
 #include "core/ir/module.h"
 #include "plugins/hip/lowering/lowering.h"
+#include "plugins/hip/program/collective.h"
 #include "plugins/hip/program/step.h"
 
 namespace backplane::hip {
@@ -28,12 +29,18 @@ class GpuProgram {
   const std::vector<std::string>& kernels() const { return kernels_; }
   // With other devices of the launch.
   bool communicates() const { return communicates_; }
+  // What a run starts. Nothing: Run waits for the device, because the host takes part.
+  StartCount starts() const { return starts_; }
+
+  // Of temporary arrays and collectives; 0: none.
+  int64_t temporary_bytes() const;
 
   // `arguments`, `outputs`: addresses of the leaves, in order; `constants`: of assignment().constants; `temporary`: of
-  // assignment().temporary_bytes. All on the device. Returns when all steps have been started; those that the host
-  // takes part in have ended.
+  // temporary_bytes(). All on the device. `exchange`: null if the program does not communicate. Returns when all steps
+  // have been started; those that the host takes part in have ended.
   absl::Status Run(Queue& queue, absl::Span<void* const> arguments, absl::Span<void* const> outputs,
-                   absl::Span<void* const> constants, void* temporary, const EvaluatorHooks& hooks) const;
+                   absl::Span<void* const> constants, void* temporary, const EvaluatorHooks& hooks,
+                   Exchange* exchange) const;
 
  private:
   GpuProgram() = default;
@@ -44,6 +51,8 @@ class GpuProgram {
   std::vector<std::string> kernels_;
   Steps steps_;
   bool communicates_ = false;
+  StartCount starts_;
+  int64_t scratch_bytes_ = 0;  // of collectives
 };
 
 }  // namespace backplane::hip

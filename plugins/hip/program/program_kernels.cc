@@ -74,6 +74,37 @@ int64_t InPlaceOperand(const Instruction& i, int64_t output) {
   }
 }
 
+bool IsCombining(Opcode op) {
+  switch (op) {
+    case Opcode::kAdd:
+    case Opcode::kMultiply:
+    case Opcode::kMaximum:
+    case Opcode::kMinimum:
+    case Opcode::kAnd:
+    case Opcode::kOr:
+    case Opcode::kXor:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Instruction* AddParameter(Computation* c, const Shape& shape, int64_t number) {
+  InstructionSpec spec;
+  spec.opcode = Opcode::kParameter;
+  spec.shape = shape;
+  spec.attrs.Set(AttrId::kParameterNumber, number);
+  return c->Add(std::move(spec));
+}
+
+Instruction* AddOperation(Computation* c, Opcode op, const Shape& shape, std::vector<Instruction*> operands) {
+  InstructionSpec spec;
+  spec.opcode = op;
+  spec.shape = shape;
+  spec.operands = std::move(operands);
+  return c->Add(std::move(spec));
+}
+
 }  // namespace
 
 bool IsKernelInstruction(const Instruction& i) {
@@ -115,6 +146,47 @@ absl::StatusOr<int> ProgramKernels::Find(const Instruction& instruction) {
   }();
   by_instruction_.emplace(&instruction, found);
   return found;
+}
+
+absl::StatusOr<int> ProgramKernels::FindCombiner(const Computation& reducer, PrimitiveType type, int64_t members,
+                                                 int64_t elements) {
+  const Instruction* root = reducer.root();
+  const bool is_single = reducer.parameters().size() == 2 && IsCombining(root->opcode()) &&
+                         root->operand(0)->Is(Opcode::kParameter) && root->operand(1)->Is(Opcode::kParameter) &&
+                         root->operand(0) != root->operand(1);
+  if (!is_single) return absl::UnimplementedError("its reducer is no single operation");
+  const bool narrow = type == PrimitiveType::kF16 || type == PrimitiveType::kBF16;
+  const bool has_kernel =
+      narrow || type == PrimitiveType::kF32 || type == PrimitiveType::kF64 || (IsIntegral(type) && !IsSubByte(type));
+  if (!has_kernel) return absl::UnimplementedError(absl::StrCat("no kernel combines ", Name(type)));
+  const bool widens = narrow && (root->Is(Opcode::kAdd) || root->Is(Opcode::kMultiply));
+  const Shape shape(type, {elements}), wide(widens ? PrimitiveType::kF32 : type, {elements});
+
+  auto module = std::make_unique<Module>("combiner");
+  Computation* body = module->AddComputation("combine");
+  body->set_is_fusion(true);
+  Computation* entry = module->AddComputation("main");
+  std::vector<Instruction*> arrays;
+  Instruction* result = nullptr;
+  for (int64_t m = 0; m < members; ++m) {
+    arrays.push_back(AddParameter(entry, shape, m));
+    Instruction* value = AddParameter(body, shape, m);
+    if (widens) value = AddOperation(body, Opcode::kConvert, wide, {value});
+    result = result == nullptr ? value : AddOperation(body, root->opcode(), wide, {result, value});
+  }
+  if (widens || members == 1) result = AddOperation(body, Opcode::kConvert, shape, {result});
+  body->set_root(result);
+  InstructionSpec spec;
+  spec.opcode = Opcode::kFusion;
+  spec.shape = shape;
+  spec.operands = arrays;
+  spec.called = {body};
+  spec.attrs.SetEnum(AttrId::kFusionKind, FusionKind::kLoop);
+  Instruction* fusion = entry->Add(std::move(spec));
+  entry->set_root(fusion);
+  module->set_entry(entry);
+  combiners_.push_back(std::move(module));  // Compile needs it
+  return Find(*fusion);
 }
 
 bool ProgramKernels::MayWorkInPlace(const Instruction& instruction, int64_t operand, int64_t output) {

@@ -2,6 +2,7 @@
 #ifndef BACKPLANE_PLUGINS_HIP_PROGRAM_PROGRAM_KERNELS_H_
 #define BACKPLANE_PLUGINS_HIP_PROGRAM_PROGRAM_KERNELS_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,10 @@ class ProgramKernels {
   // The kernel of an instruction for which IsKernelInstruction holds; further kernels of it have the numbers after
   // that. Equal bodies have one. Unimplemented where there is none.
   absl::StatusOr<int> Find(const Instruction& instruction);
+  // A kernel that combines `members` arrays of so many elements, element by element, from the first to the last. Sums
+  // and products of f16 and bf16 are computed in f32 and rounded once. Unimplemented for reducers that are no single
+  // operation, and for types that have no kernel.
+  absl::StatusOr<int> FindCombiner(const Computation& reducer, PrimitiveType type, int64_t members, int64_t elements);
   // Whether the output may have the memory of the operand: each thread reads of it only what it then overwrites.
   bool MayWorkInPlace(const Instruction& instruction, int64_t operand, int64_t output);
 
@@ -34,6 +39,7 @@ class ProgramKernels {
  private:
   const GpuTarget& target_;
   std::vector<Kernel> kernels_;
+  std::vector<std::unique_ptr<Module>> combiners_;
   absl::flat_hash_map<std::string, int> by_key_;
   absl::flat_hash_map<const Instruction*, absl::StatusOr<int>> by_instruction_;
 };

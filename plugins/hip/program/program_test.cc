@@ -22,7 +22,7 @@ Compiled Check(const std::string& hlo, size_t kernels, int on_host = 0, double t
 }
 
 TEST(GpuProgram, FusesElementwiseOperations) {
-  Check(R"(HloModule m
+  const Compiled compiled = Check(R"(HloModule m
 ENTRY e {
   x = f32[1000] parameter(0)
   y = f32[1000] parameter(1)
@@ -30,7 +30,8 @@ ENTRY e {
   b = f32[1000] tanh(a)
   ROOT r = f32[1000] multiply(b, x)
 })",
-        1);
+                                  1);
+  EXPECT_EQ(compiled.program->starts(), 1);
 }
 
 TEST(GpuProgram, ComputesMoreElementsThanThreads) {
@@ -156,7 +157,7 @@ ENTRY e {
 }
 
 TEST(GpuProgram, RunsLoopsAndBranches) {
-  Check(R"(HloModule m
+  const Compiled compiled = Check(R"(HloModule m
 more { s = (s32[], f32[100]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(7) ROOT r = pred[] compare(i, n), direction=LT }
 step {
   s = (s32[], f32[100]) parameter(0)
@@ -178,7 +179,8 @@ ENTRY e {
   y = f32[100] get-tuple-element(w), index=1
   ROOT r = f32[100] conditional(c, y, y), true_computation=yes, false_computation=no
 })",
-        5);
+                                  5);
+  EXPECT_FALSE(compiled.program->starts().has_value());  // the host reads the predicates
 }
 
 TEST(GpuProgram, UpdatesInPlace) {
@@ -205,6 +207,10 @@ ENTRY e {
 })",
                                   3);
   EXPECT_NE(absl::StrJoin(compiled.log, "\n").find("update: 6 elements"), std::string::npos);
+  // The trip count is known: in each iteration the counter and the update, and perhaps copies.
+  ASSERT_TRUE(compiled.program->starts().has_value());
+  EXPECT_GE(*compiled.program->starts(), 24);
+  EXPECT_LE(*compiled.program->starts(), 60);
 }
 
 TEST(GpuProgram, Scatters) {

@@ -25,6 +25,11 @@ class MemoryQueue : public Queue {
     std::memcpy(to, from, bytes);
     return absl::OkStatus();
   }
+  absl::Status CopyFrom(int, const void* from, void* to, size_t bytes) override { return CopyWithin(from, to, bytes); }
+  absl::Status FillZeros(void* to, size_t bytes) override {
+    std::memset(to, 0, bytes);
+    return absl::OkStatus();
+  }
   absl::Status CopyIn(const void* host, void* address, size_t bytes) override {
     return CopyWithin(host, address, bytes);
   }
@@ -193,8 +198,8 @@ Compiled CompileAndCompare(const std::string& hlo, const std::string& target, do
   } else {
     queue = std::make_unique<MachineQueue>(program.image().bytes, program.kernels(), &compiled.statistics);
   }
-  status = program.Run(*queue, argument_addresses, output_addresses, constants,
-                       room(program.assignment().temporary_bytes + compiler::kTailPadding), {});
+  status = program.Run(*queue, argument_addresses, output_addresses, constants, room(program.temporary_bytes()), {},
+                       nullptr);
   EXPECT_TRUE(status.ok()) << status;
   for (size_t k = 0; k < results.size(); ++k)
     std::memcpy(results[k].mutable_bytes(), output_addresses[k], static_cast<size_t>(results[k].byte_size()));

@@ -20,6 +20,9 @@ class Queue {
   virtual absl::Status Launch(int function, uint32_t blocks, uint32_t threads, absl::Span<void* const> arguments) = 0;
   // Starts a copy between two addresses of the device.
   virtual absl::Status CopyWithin(const void* from, void* to, size_t bytes) = 0;
+  // Starts a copy from the memory of a device, this one or another, to that of this one.
+  virtual absl::Status CopyFrom(int device, const void* from, void* to, size_t bytes) = 0;
+  virtual absl::Status FillZeros(void* to, size_t bytes) = 0;
   // Copy from and to host memory, after all work before; return when the copy is done.
   virtual absl::Status CopyIn(const void* host, void* address, size_t bytes) = 0;
   virtual absl::Status CopyOut(const void* address, void* host, size_t bytes) = 0;

@@ -1,5 +1,7 @@
 #include "plugins/hip/program/step.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/strided_copy.h"
@@ -21,6 +23,16 @@ absl::Status CopyBetweenLayouts(const Shape& from_shape, const void* from, const
 absl::Status RunSteps(const Steps& steps, const RunState& state) {
   for (const auto& step : steps) RETURN_IF_ERROR(step->Run(state));
   return absl::OkStatus();
+}
+
+StartCount CountStarts(const Steps& steps) {
+  int64_t count = 0;
+  for (const auto& step : steps) {
+    const StartCount starts = step->CountStarts();
+    if (!starts.has_value()) return std::nullopt;
+    count = std::min(count + *starts, kManyStarts);
+  }
+  return count;
 }
 
 absl::Status KernelStep::Run(const RunState& state) const {
@@ -47,6 +59,14 @@ absl::Status WhileStep::Run(const RunState& state) const {
     if (goes_on == 0) return absl::OkStatus();
     RETURN_IF_ERROR(RunSteps(body_, state));
   }
+}
+
+StartCount WhileStep::CountStarts() const {
+  if (!trip_count_.has_value()) return std::nullopt;
+  const StartCount once = hip::CountStarts(body_);
+  if (!once.has_value()) return std::nullopt;
+  if (*once == 0 || *trip_count_ <= 0) return 0;
+  return *trip_count_ > kManyStarts / *once ? kManyStarts : *trip_count_ * *once;
 }
 
 absl::Status ConditionalStep::Run(const RunState& state) const {

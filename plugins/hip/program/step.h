@@ -14,12 +14,20 @@
 namespace backplane::hip {
 
 using compiler::SlotId;
+class Exchange;
+
+// How many kernels and copies something starts, at most kManyStarts. Nothing: the host takes part in it, because it
+// evaluates an instruction or reads a value that decides what runs next.
+using StartCount = std::optional<int64_t>;
+inline constexpr int64_t kManyStarts = int64_t{1} << 40;
 
 // One run of a program on one device.
 struct RunState {
   Queue* queue = nullptr;
   void* const* slots = nullptr;  // addresses on the device; null: an array without elements, or a token
   const EvaluatorHooks* hooks = nullptr;
+  Exchange* exchange = nullptr;  // null: the program runs on one device
+  void* scratch = nullptr;       // for collectives; what it contains does not outlive a step
 };
 
 // Immutable; several runs may use one at a time.
@@ -27,16 +35,19 @@ class Step {
  public:
   virtual ~Step() = default;
   virtual absl::Status Run(const RunState& state) const = 0;
+  virtual StartCount CountStarts() const = 0;
 };
 using Steps = std::vector<std::unique_ptr<Step>>;
 
 absl::Status RunSteps(const Steps& steps, const RunState& state);
+StartCount CountStarts(const Steps& steps);
 
 class KernelStep : public Step {
  public:
   KernelStep(int kernel, uint32_t blocks, uint32_t threads, std::vector<SlotId> slots, std::vector<int64_t> numbers)
       : kernel_(kernel), blocks_(blocks), threads_(threads), slots_(std::move(slots)), numbers_(std::move(numbers)) {}
   absl::Status Run(const RunState& state) const override;
+  StartCount CountStarts() const override { return 1; }
 
  private:
   const int kernel_;
@@ -49,6 +60,7 @@ class CopyStep : public Step {
  public:
   explicit CopyStep(const compiler::SlotCopy& copy) : copy_(copy) {}
   absl::Status Run(const RunState& state) const override;
+  StartCount CountStarts() const override { return 1; }
 
  private:
   const compiler::SlotCopy copy_;
@@ -60,6 +72,7 @@ class WhileStep : public Step {
   WhileStep(Steps condition, Steps body, SlotId predicate, std::optional<int64_t> trip_count)
       : condition_(std::move(condition)), body_(std::move(body)), predicate_(predicate), trip_count_(trip_count) {}
   absl::Status Run(const RunState& state) const override;
+  StartCount CountStarts() const override;
 
  private:
   const Steps condition_, body_;
@@ -73,6 +86,7 @@ class ConditionalStep : public Step {
   ConditionalStep(std::vector<Steps> branches, SlotId selector, bool by_predicate)
       : branches_(std::move(branches)), selector_(selector), by_predicate_(by_predicate) {}
   absl::Status Run(const RunState& state) const override;
+  StartCount CountStarts() const override { return std::nullopt; }
 
  private:
   const std::vector<Steps> branches_;
@@ -87,6 +101,7 @@ class HostStep : public Step {
   // By operand, and of the result: the slots of the leaves.
   HostStep(const Instruction& instruction, std::vector<std::vector<SlotId>> operands, std::vector<SlotId> results);
   absl::Status Run(const RunState& state) const override;
+  StartCount CountStarts() const override { return std::nullopt; }
 
  private:
   absl::StatusOr<Literal> Read(const Shape& shape, const std::vector<SlotId>& slots, size_t* at,

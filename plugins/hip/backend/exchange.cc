@@ -1,0 +1,45 @@
+#include "plugins/hip/backend/exchange.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/types/status_macros.h"
+
+namespace backplane::hip {
+
+absl::StatusOr<std::vector<Peer>> DeviceExchange::Synchronize(const Instruction& collective,
+                                                              absl::Span<const int64_t> group, size_t position,
+                                                              std::vector<void*> operands) {
+  Entry entry;
+  entry.own.peer = {device_, std::move(operands)};
+  if (group.size() == 1) return std::vector<Peer>{std::move(entry.own.peer)};
+  const HipApi& api = devices_.api();
+  const ScopedDevice current(api, device_);
+  RETURN_IF_ERROR(current.status());
+  EventPool& events = devices_.events(device_);
+  ASSIGN_OR_RETURN(hipEvent_t event, events.Take());
+  // The event is used again when no member can wait for it any more.
+  entry.own.recorded = std::shared_ptr<const void>(event, [&events, event](const void*) { events.Return(event); });
+  entry.own.event = event;
+  entry.own.memory = memory_;
+  RETURN_IF_ERROR(ToStatus(api.hipEventRecord(event, stream_), "recording an event"));
+  const int64_t id = collective.id();
+  RETURN_IF_ERROR(member_.launch().EnterRendezvous({id, member_.NextIteration(id), group.front()}, collective.name(),
+                                                   group, position, &entry, [](absl::Span<void* const> entries) {
+                                                     std::vector<Contribution> all;
+                                                     for (void* e : entries) all.push_back(static_cast<Entry*>(e)->own);
+                                                     for (void* e : entries) static_cast<Entry*>(e)->all = all;
+                                                     return absl::OkStatus();
+                                                   }));
+  std::vector<Peer> peers;
+  for (size_t m = 0; m < entry.all.size(); ++m) {
+    Contribution& other = entry.all[m];
+    peers.push_back(std::move(other.peer));
+    if (m == position) continue;
+    if (std::find(held_.begin(), held_.end(), other.memory) == held_.end()) held_.push_back(other.memory);
+    RETURN_IF_ERROR(ToStatus(api.hipStreamWaitEvent(stream_, other.event, 0), "waiting for a device"));
+  }
+  return peers;
+}
+
+}  // namespace backplane::hip

@@ -1,0 +1,50 @@
+// The rendezvous of the devices of a launch for a collective that they run themselves.
+#ifndef BACKPLANE_PLUGINS_HIP_BACKEND_EXCHANGE_H_
+#define BACKPLANE_PLUGINS_HIP_BACKEND_EXCHANGE_H_
+
+#include <memory>
+#include <vector>
+
+#include "plugins/hip/backend/device.h"
+#include "plugins/hip/program/collective.h"
+#include "sdk/backend/collectives/rendezvous.h"
+
+namespace backplane::hip {
+
+// For one launch on one device, and one thread. The stream must have been waited for when it is destroyed.
+//
+// If a member fails, the others may still read its memory. So each member lends the others what holds its memory, and
+// they hold it as long as they exist.
+class DeviceExchange : public Exchange {
+ public:
+  DeviceExchange(Devices& devices, int device, hipStream_t stream, LaunchMember& member,
+                 std::shared_ptr<const void> memory)
+      : devices_(devices), device_(device), stream_(stream), member_(member), memory_(std::move(memory)) {}
+
+  int64_t process() const override { return member_.process(); }
+  absl::StatusOr<std::vector<Peer>> Synchronize(const Instruction& collective, absl::Span<const int64_t> group,
+                                                size_t position, std::vector<void*> operands) override;
+
+ private:
+  // What a member contributes to a rendezvous, and what it gets: the contributions of all.
+  struct Contribution {
+    std::shared_ptr<const void> recorded, memory;
+    hipEvent_t event = nullptr;
+    Peer peer;
+  };
+  struct Entry {
+    Contribution own;
+    std::vector<Contribution> all;
+  };
+
+  Devices& devices_;
+  const int device_;
+  const hipStream_t stream_;
+  LaunchMember& member_;
+  const std::shared_ptr<const void> memory_;
+  std::vector<std::shared_ptr<const void>> held_;  // the memory of the others
+};
+
+}  // namespace backplane::hip
+
+#endif  // BACKPLANE_PLUGINS_HIP_BACKEND_EXCHANGE_H_

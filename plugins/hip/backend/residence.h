@@ -1,0 +1,42 @@
+// What a program keeps on a device as long as it is loaded: its kernels and constants.
+#ifndef BACKPLANE_PLUGINS_HIP_BACKEND_RESIDENCE_H_
+#define BACKPLANE_PLUGINS_HIP_BACKEND_RESIDENCE_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "base/mutex.h"
+#include "plugins/hip/backend/client.h"
+#include "plugins/hip/backend/executable.h"
+
+namespace backplane::hip {
+
+// Immutable.
+class Residence {
+ public:
+  static absl::StatusOr<std::unique_ptr<Residence>> Make(Runtime& runtime, int32_t device,
+                                                         const HipExecutable& executable);
+
+  const LoadedKernels& kernels() const { return *kernels_; }
+  absl::Span<void* const> constants() const { return addresses_; }
+
+ private:
+  std::unique_ptr<LoadedKernels> kernels_;
+  std::vector<std::shared_ptr<Storage>> constants_;
+  std::vector<void*> addresses_;
+};
+
+// The residences of a loaded program, made at the first launch on each device. Thread-safe.
+class Residences {
+ public:
+  absl::StatusOr<const Residence*> Find(Runtime& runtime, int32_t device, const HipExecutable& executable);
+
+ private:
+  Mutex mu_;
+  std::vector<std::unique_ptr<Residence>> by_device_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace backplane::hip
+
+#endif  // BACKPLANE_PLUGINS_HIP_BACKEND_RESIDENCE_H_
