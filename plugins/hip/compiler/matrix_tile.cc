@@ -59,7 +59,8 @@ bool OffsetsFit(const DotProblem& p, const MatrixTile& tile, const MatrixStep& s
   auto fits = [&](int64_t rows, int64_t row_stride, int64_t k_stride) {
     return (rows * row_stride + slice * k_stride) * width < std::numeric_limits<int32_t>::max();
   };
-  return fits(tile.rows, p.lhs_m_stride, p.lhs_k_stride) && fits(tile.columns, p.rhs_n_stride, p.rhs_k_stride);
+  return p.k < std::numeric_limits<int32_t>::max() && fits(tile.rows, p.lhs_m_stride, p.lhs_k_stride) &&
+         fits(tile.columns, p.rhs_n_stride, p.rhs_k_stride);
 }
 
 llvm::Value* PermuteColumns(llvm::IRBuilder<>& b, const MatrixStep& step, llvm::Value* column) {

@@ -2,6 +2,7 @@
 
 #include "core/passes/passes.h"
 #include "core/types/status_macros.h"
+#include "plugins/hip/compiler/convolution_products.h"
 #include "plugins/hip/compiler/dot_epilogue.h"
 #include "plugins/hip/compiler/fusion_policy.h"
 #include "plugins/hip/compiler/kernel_plan.h"
@@ -37,6 +38,7 @@ absl::Status RunGpuPipeline(Module* module, const CompileOptions& options, Named
   contractions.supports_type = IsContractionType;
   p.Add<compiler::LegalizeLayouts>();
   p.Add<compiler::LegalizeTypes>();
+  p.Add<ConvolutionsToProducts>();
   p.Add<compiler::LegalizeContractions>(std::move(contractions));
   p.Add<SplitContractions>();
   p.Add<SimplifyAlgebra>(false);
