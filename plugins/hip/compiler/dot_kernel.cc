@@ -3,14 +3,12 @@
 // A block computes kTileM x kTileN elements of the result. In each step its threads copy kTileK columns of the left and
 // as many rows of the right operand to shared memory, in the type of the sums. A thread keeps a square of sums in
 // registers; its rows and columns lie apart in the tile, so that neighbouring threads read neighbouring words.
-#include "absl/strings/str_cat.h"
 #include "core/types/integer_division.h"
-#include "core/types/status_macros.h"
+#include "plugins/hip/compiler/dot_output.h"
 #include "plugins/hip/compiler/dot_problem.h"
 #include "plugins/hip/compiler/dot_tiles.h"
 #include "plugins/hip/compiler/kernel_frame.h"
 #include "sdk/codegen/body/carried_values.h"
-#include "sdk/compiler/dot_strides.h"
 
 namespace backplane::hip {
 
@@ -26,8 +24,14 @@ constexpr int64_t kRowsOfThread = kTileM / kThreadsAcross, kColumnsOfThread = kT
 
 class DotEmitter {
  public:
-  DotEmitter(KernelFrame& frame, DotProblem problem)
-      : f_(frame), e_(frame.elements), b_(frame.b), p_(std::move(problem)), sum_(p_.sum_type()), tiles_(frame, p_) {}
+  DotEmitter(KernelFrame& frame, DotProblem problem, const DotSite& site)
+      : f_(frame),
+        e_(frame.elements),
+        b_(frame.b),
+        p_(std::move(problem)),
+        sum_(p_.sum_type()),
+        tiles_(frame, p_, kTileM, kTileN),
+        output_(frame, tiles_, p_, site) {}
 
   void Emit() {
     lhs_tile_ = f_.AddShared(sum_, kTileM * kTileK);
@@ -46,9 +50,9 @@ class DotEmitter {
     llvm::IntegerType* type = f_.indices.CounterType(steps * kTileK);
     f_.scopes.Loop(llvm::ConstantInt::get(type, 0), llvm::ConstantInt::get(type, static_cast<uint64_t>(steps * kTileK)),
                    kTileK, carried, [&](Value* k, LoopScopes::Values& now) {
-                     CopyTile(lhs_tile_, kTileM, kTileK, {f_.array(0), p_.lhs_type}, row, p_.m, p_.lhs_m_stride, k,
+                     CopyTile(lhs_tile_, kTileM, kTileK, {output_.lhs(), p_.lhs_type}, row, p_.m, p_.lhs_m_stride, k,
                               p_.k, p_.lhs_k_stride, tiles_.BatchOffset(&DotProblem::BatchDim::lhs_stride));
-                     CopyTile(rhs_tile_, kTileK, kTileN, {f_.array(1), p_.rhs_type}, k, p_.k, p_.rhs_k_stride, column,
+                     CopyTile(rhs_tile_, kTileK, kTileN, {output_.rhs(), p_.rhs_type}, k, p_.k, p_.rhs_k_stride, column,
                               p_.n, p_.rhs_n_stride, tiles_.BatchOffset(&DotProblem::BatchDim::rhs_stride));
                      f_.EmitBarrier();
                      MultiplyTiles(sums, now);
@@ -141,15 +145,7 @@ class DotEmitter {
         first_column, b_.CreateAdd(Extend(column_of_thread_, first_column), Number(first_column, j * kThreadsAcross)));
     Value* exists =
         b_.CreateAnd(b_.CreateICmpSLT(row, Number(row, p_.m)), b_.CreateICmpSLT(column, Number(column, p_.n)));
-    f_.scopes.If(exists, [&] {
-      const VarId r = f_.vars.Loop(p_.m), c = f_.vars.Loop(p_.n);
-      f_.scopes.Bind({&r, 1}, row);
-      f_.scopes.Bind({&c, 1}, column);
-      const Affine address = tiles_.BatchOffset(&DotProblem::BatchDim::out_stride)
-                                 .Plus(Affine::Var(r), p_.out_m_stride)
-                                 .Plus(Affine::Var(c), p_.out_n_stride);
-      f_.memory.Store({f_.array(2), p_.out_type}, address, e_.Convert(sum, sum_, p_.out_type), {});
-    });
+    f_.scopes.If(exists, [&] { output_.Store(row, column, 0, sum); });
   }
 
   KernelFrame& f_;
@@ -158,50 +154,17 @@ class DotEmitter {
   const DotProblem p_;
   const PrimitiveType sum_;
   DotTiles tiles_;
+  DotOutput output_;
   Val zero_;
   Value *lhs_tile_ = nullptr, *rhs_tile_ = nullptr, *row_of_thread_ = nullptr, *column_of_thread_ = nullptr;
 };
 
 }  // namespace
 
-int64_t DotProblem::batch_size() const {
-  int64_t size = 1;
-  for (const BatchDim& d : batch) size *= d.size;
-  return size;
-}
-
-PrimitiveType DotProblem::sum_type() const { return codegen::IsNarrowFloat(out_type) ? PrimitiveType::kF32 : out_type; }
-
-absl::StatusOr<DotProblem> MakeDotProblem(const Instruction& instruction) {
-  const std::optional<compiler::DotCall> call = compiler::AsDotCall(instruction);
-  if (!call) return absl::InvalidArgumentError(absl::StrCat(instruction.name(), ": no dot"));
-  const Instruction& dot = *call->dot;
-  const compiler::DotOperandRuns runs = compiler::GetDotOperandRuns(dot);
-  const compiler::DotResultRuns out = compiler::GetDotResultRuns(dot, call->permutation);
-  if (!runs.lhs_ok() || !runs.rhs_ok() || !out.m || !out.n)
-    return absl::InvalidArgumentError(absl::StrCat(dot.name(), ": an operand's dimensions are no single run"));
-  DotProblem p;
-  p.lhs_type = dot.operand(0)->shape().element_type();
-  p.rhs_type = dot.operand(1)->shape().element_type();
-  p.out_type = dot.shape().element_type();
-  p.m = runs.m->size, p.n = runs.n->size, p.k = runs.lhs_k->size;
-  p.lhs_m_stride = runs.m->stride, p.lhs_k_stride = runs.lhs_k->stride;
-  p.rhs_k_stride = runs.rhs_k->stride, p.rhs_n_stride = runs.n->stride;
-  p.out_m_stride = out.m->stride, p.out_n_stride = out.n->stride;
-  const DotDimensions& d = dot.dot_dims();
-  const DimVector lhs = RowMajorStrides(dot.operand(0)->shape().dimensions());
-  const DimVector rhs = RowMajorStrides(dot.operand(1)->shape().dimensions());
-  for (size_t i = 0; i < d.lhs_batch.size(); ++i) {
-    p.batch.push_back({dot.operand(0)->shape().dimensions(d.lhs_batch[i]), lhs[static_cast<size_t>(d.lhs_batch[i])],
-                       rhs[static_cast<size_t>(d.rhs_batch[i])], out.strides[i]});
-  }
-  return p;
-}
-
-void EmitDot(KernelFrame& frame, const Instruction& dot) {
+void EmitDot(KernelFrame& frame, const DotSite& dot) {
   absl::StatusOr<DotProblem> problem = MakeDotProblem(dot);
   if (!problem.ok()) return frame.elements.Fail(problem.status());
-  DotEmitter(frame, *std::move(problem)).Emit();
+  DotEmitter(frame, *std::move(problem), dot).Emit();
 }
 
 }  // namespace backplane::hip

@@ -3,6 +3,7 @@
 #define BACKPLANE_PLUGINS_HIP_COMPILER_DOT_PROBLEM_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -25,12 +26,24 @@ struct DotProblem {
   PrimitiveType sum_type() const;
 };
 
-// A tile of the result that a block computes, and the part of k that it loads at a time.
+// Without matrix instructions: the tile of the result that a block computes, and the part of k that it loads at a time.
 inline constexpr int64_t kTileM = 64, kTileN = 64, kTileK = 16;
 
-// Of a dot, or of a fusion of a dot and a transpose of its result (compiler::AsDotCall). InvalidArgument where
-// compiler::LegalizeContractions has not been applied.
-absl::StatusOr<DotProblem> MakeDotProblem(const Instruction& dot);
+// Where an instruction has a dot: it is one itself, a fusion of a dot and a transpose of its result
+// (compiler::AsDotCall), or a fusion with elementwise operations behind one of these (FuseDotEpilogues).
+struct DotSite {
+  const Instruction* dot = nullptr;
+  // What the kernel's sums are the value of: the dot, or the transpose. Dimension i of it is permutation[i] of the dot.
+  const Instruction* value = nullptr;
+  Ints permutation;
+  int64_t lhs = 0, rhs = 1;           // the instruction's operands that are those of the dot
+  const Computation* body = nullptr;  // that computes the results from the value; null: the value is the result
+};
+// Null if the instruction has no dot.
+std::optional<DotSite> FindDot(const Instruction& instruction);
+
+// InvalidArgument where compiler::LegalizeContractions has not been applied.
+absl::StatusOr<DotProblem> MakeDotProblem(const DotSite& site);
 
 }  // namespace backplane::hip
 

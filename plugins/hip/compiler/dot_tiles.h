@@ -14,23 +14,32 @@ namespace backplane::hip {
 // The problem and the frame must outlive the object.
 class DotTiles {
  public:
-  DotTiles(KernelFrame& frame, const DotProblem& problem) : f_(frame), p_(problem) {
+  // `rows`, `columns`: of a tile.
+  DotTiles(KernelFrame& frame, const DotProblem& problem, int64_t rows, int64_t columns)
+      : f_(frame), p_(problem), rows_(rows), columns_(columns) {
     for (const DotProblem::BatchDim& d : p_.batch) batch_.push_back(f_.vars.Loop(d.size));
   }
 
   // Runs `body` for each tile of the block with its first row and column. Call it once.
   void ForEach(const std::function<void(llvm::Value* row, llvm::Value* column)>& body) {
-    const int64_t across = CeilDiv(p_.n, kTileN), down = CeilDiv(p_.m, kTileM);
+    const int64_t across = CeilDiv(p_.n, columns_), down = CeilDiv(p_.m, rows_);
     const codegen::VarId tile_row = f_.vars.Loop(down), tile_column = f_.vars.Loop(across);
     std::vector<codegen::VarId> all = batch_;
     all.push_back(tile_row), all.push_back(tile_column);
     f_.ForEachBlock(p_.batch_size() * down * across, [&](llvm::Value* tile) {
       f_.scopes.Bind(all, tile);
-      body(f_.indices.Uniform(compiler::Affine::Var(tile_row).Times(kTileM)),
-           f_.indices.Uniform(compiler::Affine::Var(tile_column).Times(kTileN)));
+      body(f_.indices.Uniform(compiler::Affine::Var(tile_row).Times(rows_)),
+           f_.indices.Uniform(compiler::Affine::Var(tile_column).Times(columns_)));
     });
   }
 
+  // Whether a block computes several tiles, one after another.
+  bool ManyForBlock() const {
+    return p_.batch_size() * CeilDiv(p_.m, rows_) * CeilDiv(p_.n, columns_) > f_.plan.blocks;
+  }
+
+  // The variables that count the batch dimensions.
+  const std::vector<codegen::VarId>& batch() const { return batch_; }
   // The position of the tile's batch in an array, by the array's strides.
   compiler::Affine BatchOffset(int64_t DotProblem::BatchDim::*stride) const {
     compiler::Affine sum;
@@ -41,6 +50,7 @@ class DotTiles {
  private:
   KernelFrame& f_;
   const DotProblem& p_;
+  const int64_t rows_, columns_;
   std::vector<codegen::VarId> batch_;
 };
 

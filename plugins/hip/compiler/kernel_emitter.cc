@@ -3,6 +3,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "core/types/integer_division.h"
 #include "plugins/hip/compiler/kernel_frame.h"
 #include "sdk/codegen/body/carried_values.h"
 
@@ -73,8 +74,16 @@ SharedAccumulators AddSharedAccumulators(KernelFrame& frame) {
   return shared;
 }
 
-// Combines the accumulators of the first `count` threads. Neighbours are combined first, so that the smaller index
-// stands on the left.
+// The threads of a block that share a row: thread / group of them, which have the row thread % group of the block's.
+int64_t ThreadsOfRow(const KernelFrame& frame) { return frame.plan.threads / frame.plan.group; }
+Value* ThreadInRow(KernelFrame& frame) {
+  return frame.plan.group == 1 ? frame.thread()
+                               : frame.b.CreateUDiv(frame.thread(), frame.b.getInt32(frame.plan.group));
+}
+Value* RowInGroup(KernelFrame& frame) { return frame.b.CreateURem(frame.thread(), frame.b.getInt32(frame.plan.group)); }
+
+// Combines the accumulators of the first `count` threads of each row. Neighbours are combined first, so that the
+// smaller index stands on the left.
 Vals CombineThreads(KernelFrame& frame, const Instruction& reduce, const SharedAccumulators& shared, int64_t count,
                     const Vals& mine) {
   llvm::IRBuilder<>& b = frame.b;
@@ -100,24 +109,31 @@ Vals CombineThreads(KernelFrame& frame, const Instruction& reduce, const SharedA
     store(mine);
   });
   frame.EmitBarrier();
+  Value* thread = ThreadInRow(frame);
   LoopScopes::Values distance = {b.getInt32(1)};
   frame.scopes.Repeat(
-      distance, [&](LoopScopes::Values& now) { return b.CreateICmpSLT(now[0], b.getInt32(frame.plan.threads)); },
+      distance,
+      [&](LoopScopes::Values& now) {
+        return b.CreateICmpSLT(now[0], b.getInt32(static_cast<uint32_t>(ThreadsOfRow(frame))));
+      },
       [&](LoopScopes::Values& now) -> Value* {
         Value* mask = b.CreateSub(b.CreateShl(now[0], b.getInt32(1)), b.getInt32(1));
-        Value* partner = b.CreateAdd(frame.thread(), now[0]);
-        Value* combines = b.CreateAnd(b.CreateICmpEQ(b.CreateAnd(frame.thread(), mask), b.getInt32(0)),
+        Value* partner = b.CreateAdd(thread, now[0]);
+        Value* combines = b.CreateAnd(b.CreateICmpEQ(b.CreateAnd(thread, mask), b.getInt32(0)),
                                       b.CreateICmpSLT(partner, b.getInt32(static_cast<uint32_t>(count))));
         frame.scopes.If(combines, [&] {
           frame.scopes.Bind({&own, 1}, frame.thread());
-          frame.scopes.Bind({&other, 1}, partner);
+          frame.scopes.Bind({&other, 1},
+                            b.CreateAdd(frame.thread(), b.CreateMul(now[0], b.getInt32(frame.plan.group))));
           store(frame.body.combiners().Combine(reduce, load(Affine::Var(own)), load(Affine::Var(other))));
         });
         frame.EmitBarrier();
         now[0] = b.CreateShl(now[0], b.getInt32(1));
         return nullptr;
       });
-  const Vals result = load(Affine::Const(0));
+  const VarId first = frame.vars.Loop(frame.plan.group);
+  frame.scopes.Bind({&first, 1}, RowInGroup(frame));
+  const Vals result = load(Affine::Var(first));
   frame.EmitBarrier();  // the memory is written again
   return result;
 }
@@ -169,18 +185,19 @@ Vals ReduceRow(KernelFrame& frame, const Instruction& reduce, RowIndex index, co
       const Vals inputs = inputs_at(at);
       now = codegen::PartsOf(combiners.Combine(reduce, codegen::FromParts(initial, now), inputs));
     });
-    Vals all = CombineThreads(frame, reduce, shared, frame.plan.threads, codegen::FromParts(initial, parts));
+    Vals all = CombineThreads(frame, reduce, shared, ThreadsOfRow(frame), codegen::FromParts(initial, parts));
     if (identities) all = combiners.Combine(reduce, frame.body.InitialValues(reduce, false), all);
     return combiners.Rounded(reduce, std::move(all));
   }
   // Each thread combines neighbours, in their order, from its first element on: the initial value stands before all
   // elements and nowhere else. Threads without elements take no part.
   llvm::IRBuilder<>& b = frame.b;
-  const int64_t each = (frame.plan.columns + frame.plan.threads - 1) / frame.plan.threads;
+  const int64_t each = CeilDiv(frame.plan.columns, ThreadsOfRow(frame));
   llvm::IntegerType* type = frame.indices.CounterType(each * frame.plan.threads);
   auto number = [&](int64_t n) { return llvm::ConstantInt::get(type, static_cast<uint64_t>(n)); };
   auto smaller = [&](Value* x, Value* y) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, y); };
-  Value* begin = smaller(b.CreateMul(b.CreateZExt(frame.thread(), type), number(each)), number(frame.plan.columns - 1));
+  Value* begin =
+      smaller(b.CreateMul(b.CreateZExt(ThreadInRow(frame), type), number(each)), number(frame.plan.columns - 1));
   Value* end = smaller(b.CreateAdd(begin, number(each)), number(frame.plan.columns));
   LoopScopes::Values parts;
   Vals like;
@@ -200,10 +217,22 @@ Vals ReduceRow(KernelFrame& frame, const Instruction& reduce, RowIndex index, co
         return nullptr;
       });
   parts.pop_back();
-  const int64_t threads = (frame.plan.columns + each - 1) / each;  // with elements
+  const int64_t threads = CeilDiv(frame.plan.columns, each);  // with elements
   Vals all = CombineThreads(frame, reduce, shared, threads, codegen::FromParts(like, parts));
   all = combiners.Combine(reduce, frame.body.InitialValues(reduce, false), all);
   return combiners.Rounded(reduce, std::move(all));
+}
+
+// Binds the dimensions of the results to the number of an element, the first one of a vector.
+void BindLoops(KernelFrame& frame, const std::vector<VarId>& loops, Value* at) {
+  if (loops.empty()) return;
+  const int64_t last = frame.vars.extent(loops.back());
+  if (frame.plan.lanes == 0 || loops.size() == 1 || last % frame.plan.lanes != 0)
+    return frame.scopes.Bind(loops, at, frame.plan.lanes);
+  // A vector has neighbours of a row: what belongs to the row is a scalar.
+  Value* row = llvm::ConstantInt::get(at->getType(), static_cast<uint64_t>(last));
+  frame.scopes.Bind(absl::MakeConstSpan(loops).first(loops.size() - 1), frame.b.CreateUDiv(at, row));
+  frame.scopes.Bind({&loops.back(), 1}, frame.b.CreateURem(at, row), frame.plan.lanes);
 }
 
 }  // namespace
@@ -218,7 +247,7 @@ void EmitElements(KernelFrame& frame, const Instruction& fusion) {
     if (shape.num_elements() == 0) continue;
     const std::vector<VarId> loops = MakeLoops(frame, shape);
     frame.ForEachInGrid(shape.num_elements(), frame.plan.lanes, [&](Value* at) {
-      if (!loops.empty()) frame.scopes.Bind(loops, at, frame.plan.lanes);
+      BindLoops(frame, loops, at);
       // First all values, then the stores: a result may have the memory of an operand that the others read.
       Vals values;
       for (const ResultRef* r : group)
@@ -240,7 +269,19 @@ void EmitRows(KernelFrame& frame, const Instruction& fusion) {
     index.row_index.push_back(Affine::Var(index.row.back()));
   }
   const SharedAccumulators shared = AddSharedAccumulators(frame);
-  frame.ForEachBlock(frame.plan.rows, [&](Value* row) {
+  const int64_t group = frame.plan.group, groups = CeilDiv(frame.plan.rows, group);
+  frame.ForEachBlock(groups, [&](Value* number) {
+    Value *row = number, *exists = nullptr;
+    if (group > 1) {
+      auto constant = [&](int64_t n) { return llvm::ConstantInt::get(number->getType(), static_cast<uint64_t>(n)); };
+      row = frame.b.CreateAdd(frame.b.CreateMul(number, constant(group)),
+                              frame.b.CreateZExt(RowInGroup(frame), number->getType()));
+      if (groups * group != frame.plan.rows) {
+        // Another row stands in for one that does not exist: all threads reach the same barriers.
+        exists = frame.b.CreateICmpULT(row, constant(frame.plan.rows));
+        row = frame.b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, row, constant(frame.plan.rows - 1));
+      }
+    }
     if (!index.row.empty()) frame.scopes.Bind(index.row, row);
     for (const Instruction* reduce : frame.plan.reduces) {
       const Vals values = ReduceRow(frame, *reduce, index, shared);
@@ -253,15 +294,18 @@ void EmitRows(KernelFrame& frame, const Instruction& fusion) {
       (!is_reduce && r.shape.dimensions() == space.dimensions() ? full : single).push_back(&r);
     }
     if (!single.empty()) {
-      frame.scopes.If(frame.b.CreateICmpEQ(frame.thread(), frame.b.getInt32(0)), [&] {
+      Value* stores = frame.b.CreateICmpEQ(ThreadInRow(frame), frame.b.getInt32(0));
+      frame.scopes.If(exists != nullptr ? frame.b.CreateAnd(stores, exists) : stores, [&] {
         for (const ResultRef* r : single) StoreResult(frame, *r, index.row_index);
       });
     }
     if (full.empty()) return;
-    LoopScopes::Values none;
-    frame.ForEachInBlock(frame.plan.columns, none, [&](Value* at, LoopScopes::Values&) {
-      frame.scopes.Bind(index.column, at);
-      for (const ResultRef* r : full) StoreResult(frame, *r, index.full_index);
+    frame.scopes.If(exists, [&] {
+      LoopScopes::Values none;
+      frame.ForEachInBlock(frame.plan.columns, none, [&](Value* at, LoopScopes::Values&) {
+        frame.scopes.Bind(index.column, at);
+        for (const ResultRef* r : full) StoreResult(frame, *r, index.full_index);
+      });
     });
   });
 }
@@ -286,9 +330,12 @@ absl::Status EmitKernel(codegen::ElementEmitter& elements, const Instruction& in
     case KernelPlan::Kind::kScatter:
       EmitScatter(frame, instruction);
       break;
-    case KernelPlan::Kind::kDot:
-      plan.matrix != nullptr ? EmitMatrixDot(frame, instruction) : EmitDot(frame, instruction);
+    case KernelPlan::Kind::kDot: {
+      const std::optional<DotSite> dot = FindDot(instruction);
+      if (!dot) return absl::InternalError(absl::StrCat(instruction.name(), ": no dot"));
+      plan.matrix != nullptr ? EmitMatrixDot(frame, *dot) : EmitDot(frame, *dot);
       break;
+    }
     case KernelPlan::Kind::kConvolution:
       EmitConvolution(frame, instruction);
       break;

@@ -109,7 +109,8 @@ void KernelFrame::ForEachBlock(int64_t count, const std::function<void(Value*)>&
 void KernelFrame::ForEachInBlock(int64_t count, LoopScopes::Values& carried,
                                  const std::function<void(Value*, LoopScopes::Values&)>& body) {
   llvm::IntegerType* type = indices.CounterType(count + plan.threads);
-  Repeat(b.CreateZExt(thread_, type), count, plan.threads, carried, body);
+  Value* first = plan.group == 1 ? thread_ : b.CreateUDiv(thread_, b.getInt32(plan.group));
+  Repeat(b.CreateZExt(first, type), count, plan.threads / plan.group, carried, body);
 }
 
 void KernelFrame::Finish() { b.CreateRetVoid(); }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "plugins/hip/compiler/dot_problem.h"
 #include "plugins/hip/compiler/kernel_plan.h"
 #include "sdk/codegen/body/body_evaluator.h"
 
@@ -42,7 +43,8 @@ class KernelFrame {
   // Runs `body` for each block's share of `count`: its own number, and every plan.blocks-th after it. All threads of a
   // block do the same iterations. Call it once, in no other scope: without a loop the body has no scope of its own.
   void ForEachBlock(int64_t count, const std::function<void(llvm::Value*)>& body);
-  // Runs `body` for each number below `count`, the threads of a block taking turns. `carried`: see LoopScopes::Loop.
+  // Runs `body` for each number below `count`, the threads of a block taking turns; plan.group threads have each
+  // number. `carried`: see LoopScopes::Loop.
   void ForEachInBlock(int64_t count, codegen::LoopScopes::Values& carried,
                       const std::function<void(llvm::Value*, codegen::LoopScopes::Values&)>& body);
   // Ends the function. The frame is no longer used.
@@ -81,8 +83,8 @@ void EmitTriangularSolve(KernelFrame& frame, const Instruction& solve);
 void EmitSelectAndScatter(KernelFrame& frame, const Instruction& operation);
 void EmitSort(KernelFrame& frame, const Instruction& sort);
 void EmitConvolution(KernelFrame& frame, const Instruction& convolution);
-void EmitMatrixDot(KernelFrame& frame, const Instruction& dot);
-void EmitDot(KernelFrame& frame, const Instruction& dot);
+void EmitMatrixDot(KernelFrame& frame, const DotSite& dot);
+void EmitDot(KernelFrame& frame, const DotSite& dot);
 
 }  // namespace backplane::hip
 

@@ -26,8 +26,10 @@ constexpr int64_t kMinSharedElements = 32;  // below this one thread combines a 
 constexpr int64_t kMaxBlocks = 16384;       // beyond them a block computes several parts of the work
 constexpr int kVectorBytes = 16;            // the widest load of a thread
 
-absl::Status CanEvaluateAll(const Computation& body) {
+// `except`: an instruction whose value the kernel computes otherwise.
+absl::Status CanEvaluateAll(const Computation& body, const Instruction* except = nullptr) {
   for (const auto& i : body.instructions()) {
+    if (i.get() == except) continue;
     if (i->Is(Opcode::kParameter) || i->Is(Opcode::kTuple) || i->Is(Opcode::kGetTupleElement)) continue;
     if (i->Is(Opcode::kConstant) && i->shape().IsArray()) continue;
     RETURN_IF_ERROR(codegen::CanEvaluate(*i));
@@ -122,8 +124,9 @@ bool PlanRows(const Computation& body, KernelPlan* plan) {
     (reduced ? plan->columns : plan->rows) *= space.dims[d];
   }
   if (plan->rows == 0 || plan->columns == 0) return false;
+  plan->group = static_cast<uint32_t>(RowsOfGroup(*plan->reduces[0]));
   plan->threads = 64;
-  while (plan->threads < 256 && plan->threads * 4 <= plan->columns) plan->threads *= 2;
+  while (plan->threads < 256 && plan->threads * 4 <= plan->columns * plan->group) plan->threads *= 2;
   if (plan->rows == 1 && plan->columns >= 8192) plan->threads = 1024;
   // What the threads exchange must fit into the shared memory of every GPU.
   std::vector<int64_t> widths;
@@ -138,8 +141,9 @@ bool PlanRows(const Computation& body, KernelPlan* plan) {
   const int64_t bytes = std::accumulate(widths.begin(), widths.end(), int64_t{0});
   while (plan->threads > 64 && plan->threads * bytes > kMaxSharedBytes) plan->threads /= 2;
   if (plan->threads * bytes > kMaxSharedBytes) return false;
-  plan->blocks = CountBlocks(plan->rows, 1);
+  plan->blocks = CountBlocks(plan->rows, plan->group);
   plan->note = absl::StrCat("rows: ", plan->rows, " of ", plan->columns, ", ", plan->reduces.size(), " reductions");
+  if (plan->group > 1) absl::StrAppend(&plan->note, ", ", plan->group, " rows in each block");
   return true;
 }
 
@@ -226,6 +230,15 @@ bool IsElementwise(const Computation& body, absl::Span<const int64_t> dims) {
   });
 }
 
+// Whether neighbouring elements along the last dimension are computed from neighbours or from equal elements.
+bool IsElementwiseAlongRows(const Computation& body) {
+  return std::all_of(body.instructions().begin(), body.instructions().end(), [](const auto& i) {
+    if (i->Is(Opcode::kBroadcast)) return std::is_sorted(i->dimensions().begin(), i->dimensions().end());
+    return i->Is(Opcode::kTuple) || i->Is(Opcode::kParameter) || i->Is(Opcode::kConstant) || i->Is(Opcode::kIota) ||
+           i->info().Has(OpTrait::kElementwise);
+  });
+}
+
 bool CallsNothing(const Computation& body) {
   return std::all_of(body.instructions().begin(), body.instructions().end(),
                      [](const auto& i) { return i->called().empty(); });
@@ -241,7 +254,14 @@ int ChooseLanes(const Computation& body, const std::vector<KernelResult>& result
   const int lanes = std::min(kVectorBytes / widest, 8);
   const Shape& shape = results[0].shape;
   if (lanes < 2 || elements % lanes != 0 || !CallsNothing(body)) return 0;
-  return IsElementwise(body, shape.dimensions()) ? lanes : 0;
+  if (IsElementwise(body, shape.dimensions())) return lanes;
+  const bool rows = shape.rank() > 0 && shape.dimensions(shape.rank() - 1) % lanes == 0;
+  return rows &&
+                 std::all_of(results.begin(), results.end(),
+                             [&](const KernelResult& r) { return r.shape.dimensions() == shape.dimensions(); }) &&
+                 IsElementwiseAlongRows(body)
+             ? lanes
+             : 0;
 }
 
 }  // namespace
@@ -278,6 +298,33 @@ bool IsSharedByBlock(const Instruction& reduce) {
   int64_t reduced = 1;
   for (const int64_t d : compiler::SortedDims(reduce)) reduced *= reduce.operand(0)->shape().dimensions(d);
   return reduced >= kMinSharedElements;
+}
+
+bool ReadsOnlyOwnElement(const Computation& body, const Instruction* parameter) {
+  for (const KernelResult& result : ResultsOf(body)) {
+    const Shape& shape = result.shape;
+    if (shape.dimensions() != parameter->shape().dimensions()) return false;
+    compiler::VarTable vars;
+    compiler::Index index;
+    for (const int64_t n : shape.dimensions()) index.push_back(compiler::Affine::Var(vars.Loop(n)));
+    const compiler::AccessWalk::ArraySet none;
+    compiler::AccessWalk walk(vars, none);
+    walk.Visit(result.instruction, index);
+    walk.Finish();
+    if (walk.too_complex()) return false;
+    for (const compiler::Access& a : walk.accesses()) {
+      if (a.array == parameter && (a.index != index || a.reduce_depth > 0)) return false;
+    }
+  }
+  return true;
+}
+
+int64_t RowsOfGroup(const Instruction& reduce) {
+  const Shape& shape = reduce.operand(0)->shape();
+  int64_t neighbours = 1;
+  for (int64_t d = shape.rank(); d-- > 0 && !compiler::IsReducedDim(reduce, d);) neighbours *= shape.dimensions(d);
+  // The last group of the neighbours may have fewer; small ones should not cost most of the threads.
+  return neighbours >= 64 ? 64 : neighbours >= 16 ? 16 : 1;
 }
 
 absl::StatusOr<KernelPlan> PlanFusion(const Computation& body) {
@@ -330,13 +377,27 @@ absl::StatusOr<KernelPlan> PlanOperation(const Instruction& contraction, const G
     plan.note = absl::StrCat("convolution: ", contraction.shape().num_elements(), " elements");
     return plan;
   }
-  ASSIGN_OR_RETURN(const DotProblem dot, MakeDotProblem(contraction));
-  const int64_t tiles = dot.batch_size() * CeilDiv(dot.m, kTileM) * CeilDiv(dot.n, kTileN);
+  const std::optional<DotSite> site = FindDot(contraction);
+  if (!site) return absl::UnimplementedError(absl::StrCat(contraction.name(), ": no dot"));
+  if (site->body != nullptr) RETURN_IF_ERROR(CanEvaluateAll(*site->body, site->dot));
+  ASSIGN_OR_RETURN(const DotProblem dot, MakeDotProblem(*site));
   plan.kind = KernelPlan::Kind::kDot;
-  plan.blocks = CountBlocks(tiles, 1);
+  MatrixTile& tile = plan.tile;
   if (dot.lhs_type == dot.rhs_type) plan.matrix = FindMatrixStep(target, dot.lhs_type, dot.sum_type());
+  if (plan.matrix != nullptr) {
+    tile = ChooseMatrixTile(dot, *plan.matrix);
+    if (!OffsetsFit(dot, tile, *plan.matrix)) plan.matrix = nullptr;
+  }
+  if (plan.matrix != nullptr) {
+    plan.threads = static_cast<uint32_t>(tile.waves() * plan.matrix->wave_size());
+  } else {
+    tile.rows = kTileM, tile.columns = kTileN;
+  }
+  const int64_t tiles = dot.batch_size() * CeilDiv(dot.m, tile.rows) * CeilDiv(dot.n, tile.columns);
+  plan.blocks = CountBlocks(tiles, 1);
   plan.note = absl::StrCat(plan.matrix != nullptr ? "matrix product: " : "product: ", dot.batch_size(), " x ", dot.m,
-                           " x ", dot.n, " x ", dot.k, ", ", tiles, " tiles");
+                           " x ", dot.n, " x ", dot.k, ", ", tiles, " tiles of ", tile.rows, " x ", tile.columns,
+                           site->body != nullptr ? ", with what follows it" : "");
   return plan;
 }
 

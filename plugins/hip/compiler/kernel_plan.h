@@ -1,7 +1,8 @@
 // How a GPU computes a fusion or a contraction: which elements a thread computes, and how many blocks there are.
 //
 //   kElements  each thread computes elements of the results, and the reductions that they need, by itself
-//   kRows      each block computes one row: its threads share the reductions along it (softmax, layer norm, sums)
+//   kRows      each block computes one row, or a group of neighbouring ones: its threads share the reductions along
+//              them (softmax, layer norm, sums)
 //   kUpdate    a dynamic-update-slice: each thread stores elements of the update into the array that is there
 //   kScatter   each thread combines updates into the array that is there; one thread does all where their order counts
 //   kDot       a matrix product in tiles: each block loads tiles of both operands into shared memory
@@ -22,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "core/ir/computation.h"
 #include "plugins/hip/compiler/matrix_step.h"
+#include "plugins/hip/compiler/matrix_tile.h"
 
 namespace backplane::hip {
 
@@ -47,11 +49,14 @@ struct KernelPlan {
   // kRows: the reductions, each after those that it reads; the number of rows and of elements in each.
   std::vector<const Instruction*> reduces;
   int64_t rows = 0, columns = 0;
+  // kRows: the rows that a block computes at a time, whose elements are neighbours in memory: reductions of columns.
+  uint32_t group = 1;
   // kUpdate, kScatter: the operand by result that the result must be a copy of when the kernel starts, or share memory
   // with. Else empty.
   std::vector<int64_t> updated_operands;
   // kDot: the matrix instruction that computes it; null: multiplications and additions.
   const MatrixStep* matrix = nullptr;
+  MatrixTile tile;  // with a matrix instruction
   // kScatter: threads combine at the same time, by atomic operations where two may meet.
   bool parallel = false;
   // An operation that takes several launches. Kernels are numbered from 0; `further` has the blocks of those after the
@@ -80,8 +85,8 @@ std::vector<KernelResult> ResultsOf(const Computation& body);
 // The plan for the body of a fusion. Unimplemented names the instruction that no kernel can compute.
 absl::StatusOr<KernelPlan> PlanFusion(const Computation& body);
 
-// The plan for a dot or a convolution (after compiler::LegalizeContractions), a scatter, a sort, a scan
-// (scan_kernel.h), a select-and-scatter, or a factorization of small matrices (linear_algebra_kernels.h).
+// The plan for an instruction with a dot (FindDot), a convolution (after compiler::LegalizeContractions), a scatter, a
+// sort, a scan (scan_kernel.h), a select-and-scatter, or a factorization of small matrices (linear_algebra_kernels.h).
 absl::StatusOr<KernelPlan> PlanOperation(const Instruction& operation, const GpuTarget& target);
 
 // How many blocks share so much work: at most kMaxBlocks, each of which then does several parts.
@@ -91,6 +96,12 @@ constexpr int64_t kMaxArrays = 256;         // of a kernel: the space for its ar
 
 // Whether the reduction is one that a block can share: its elements may be combined in any order, and there are enough.
 bool IsSharedByBlock(const Instruction& reduce);
+
+// The rows of such a reduction that a block computes at a time (KernelPlan::group).
+int64_t RowsOfGroup(const Instruction& reduce);
+
+// Whether each access to the parameter of a fusion's body, from whatever result, is at the element that is then stored.
+bool ReadsOnlyOwnElement(const Computation& body, const Instruction* parameter);
 
 }  // namespace backplane::hip
 

@@ -1,63 +1,74 @@
 // Matrix products by matrix instructions.
 //
-// A block computes kTileM x kTileN elements of the result. Its threads copy a slice of both operands to shared memory,
-// rows of the left and columns of the right operand one after another, so that a lane reads its part of a row or column
-// as one vector. Each wave computes a rectangle of the tile with sums in registers.
+// A block computes a tile of the result (matrix_tile.h). Its threads copy a slice of both operands to shared memory;
+// while they multiply it, the loads of the next slice are under way into registers. Each wave computes a part of the
+// tile with sums in registers. A step gets the right operand as its left factor, so that a lane's sums are those of
+// neighbouring columns.
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "core/types/integer_division.h"
-#include "plugins/hip/compiler/dot_problem.h"
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/IntrinsicsAMDGPU.h"
+#include "plugins/hip/compiler/dot_output.h"
 #include "plugins/hip/compiler/dot_tiles.h"
 #include "plugins/hip/compiler/kernel_frame.h"
-#include "plugins/hip/compiler/matrix_step.h"
+#include "plugins/hip/compiler/matrix_slice.h"
 
 namespace backplane::hip {
 
 using codegen::LoopScopes;
-using codegen::VarId;
-using compiler::Affine;
 using llvm::Value;
 
 namespace {
 
-constexpr int64_t kSide = 16;          // of the matrix that one step computes
-constexpr int64_t kSliceBytes = 64;    // of a row in shared memory: what is loaded at a time
-constexpr int64_t kPaddingBytes = 16;  // behind each row: lanes that read the same part of several rows use other banks
+// A SIMD of a compute unit runs two waves of such a kernel, so that one computes while the other waits.
+constexpr char kWaves[] = "2";
 
 class MatrixEmitter {
  public:
-  MatrixEmitter(KernelFrame& frame, DotProblem problem)
+  MatrixEmitter(KernelFrame& frame, const DotProblem& problem, const DotSite& site)
       : f_(frame),
         b_(frame.b),
-        p_(std::move(problem)),
+        p_(problem),
         step_(*frame.plan.matrix),
-        width_(ByteWidth(step_.operand)),
-        slice_(kSliceBytes / width_),
-        pitch_(slice_ + kPaddingBytes / width_),
-        waves_(frame.plan.threads / step_.wave_size()),
-        wave_rows_(kTileM * 2 / waves_),
-        element_(frame.elements.StorageType(step_.operand)),
-        tiles_(frame, p_) {}
+        tile_(frame.plan.tile),
+        slice_(SliceElements(step_)),
+        tiles_(frame, p_, tile_.rows, tile_.columns),
+        output_(frame, tiles_, p_, site),
+        wave_(b_.CreateIntrinsic(llvm::Intrinsic::amdgcn_readfirstlane, {b_.getInt32Ty()},
+                                 {b_.CreateUDiv(f_.thread(), Number(step_.wave_size()))})),
+        lhs_(frame, step_, Lhs(), wave_),
+        rhs_(frame, step_, Rhs(), wave_) {
+    llvm::Function* function = b_.GetInsertBlock()->getParent();
+    function->addFnAttr("amdgpu-waves-per-eu", kWaves);
+    function->addFnAttr("amdgpu-no-agpr");  // sums in ordinary registers: 256 suffice, and none is moved between files
+    Value* lane = b_.CreateAnd(f_.thread(), Number(step_.wave_size() - 1));
+    lane_in_step_ = b_.CreateAnd(lane, Number(kStepSide - 1));
+    part_ = b_.CreateLShr(lane, Number(4));
+    wave_row_ = b_.CreateMul(b_.CreateUDiv(wave_, Number(tile_.waves_across)), Number(tile_.wave_rows()));
+    wave_column_ = b_.CreateMul(b_.CreateURem(wave_, Number(tile_.waves_across)), Number(tile_.wave_columns()));
+  }
 
   void Emit() {
-    lhs_tile_ = AddTile(kTileM);
-    rhs_tile_ = AddTile(kTileN);
-    Value* wave = b_.CreateUDiv(f_.thread(), b_.getInt32(static_cast<uint32_t>(step_.wave_size())));
-    lane_ = b_.CreateURem(f_.thread(), b_.getInt32(static_cast<uint32_t>(step_.wave_size())));
-    // Two columns of waves, waves_ / 2 rows of them.
-    wave_row_ = b_.CreateMul(b_.CreateLShr(wave, b_.getInt32(1)), b_.getInt32(static_cast<uint32_t>(wave_rows_)));
-    wave_column_ = b_.CreateMul(b_.CreateAnd(wave, b_.getInt32(1)), b_.getInt32(kTileN / 2));
     tiles_.ForEach([this](Value* row, Value* column) { EmitTile(row, column); });
   }
 
  private:
-  int64_t steps_down() const { return wave_rows_ / kSide; }
-  static constexpr int64_t steps_across() { return kTileN / 2 / kSide; }
+  int64_t steps_down() const { return tile_.wave_rows() / kStepSide; }
+  int64_t steps_across() const { return tile_.wave_columns() / kStepSide; }
+  Value* Number(int64_t n) { return b_.getInt32(static_cast<uint32_t>(n)); }
 
-  Value* AddTile(int64_t rows) {
-    // Whole words: AddShared counts four bytes for each element of a narrow type.
-    return f_.AddShared(PrimitiveType::kS32, rows * pitch_ * width_ / 4);
+  MatrixOperand Lhs() const {
+    MatrixOperand o{output_.lhs(), p_.m, p_.k, p_.lhs_m_stride, p_.lhs_k_stride, {}, tile_.rows, false};
+    for (const DotProblem::BatchDim& d : p_.batch) o.other_strides.push_back(d.lhs_stride);
+    return o;
+  }
+  MatrixOperand Rhs() const {
+    MatrixOperand o{output_.rhs(), p_.n, p_.k, p_.rhs_n_stride, p_.rhs_k_stride, {}, tile_.columns, true};
+    for (const DotProblem::BatchDim& d : p_.batch) o.other_strides.push_back(d.rhs_stride);
+    return o;
   }
 
   llvm::Type* SumVector() const {
@@ -65,90 +76,151 @@ class MatrixEmitter {
     return llvm::FixedVectorType::get(sum, static_cast<unsigned>(step_.sum_elements()));
   }
 
-  Value* Like(Value* v, Value* like) { return b_.CreateZExtOrTrunc(v, like->getType()); }
-  Value* Number(Value* like, int64_t n) { return llvm::ConstantInt::get(like->getType(), static_cast<uint64_t>(n)); }
-
   void EmitTile(Value* row, Value* column) {
+    lhs_.StartTile(row, f_.indices.Uniform(tiles_.BatchOffset(&DotProblem::BatchDim::lhs_stride)));
+    rhs_.StartTile(column, f_.indices.Uniform(tiles_.BatchOffset(&DotProblem::BatchDim::rhs_stride)));
     LoopScopes::Values sums(static_cast<size_t>(steps_down() * steps_across()),
                             llvm::Constant::getNullValue(SumVector()));
-    const int64_t end = CeilDiv(p_.k, slice_) * slice_;
-    llvm::IntegerType* type = f_.indices.CounterType(end + slice_);
-    f_.scopes.Loop(llvm::ConstantInt::get(type, 0), llvm::ConstantInt::get(type, static_cast<uint64_t>(end)), slice_,
-                   sums, [&](Value* k, LoopScopes::Values& now) {
-                     CopySlice(lhs_tile_, kTileM, {f_.array(0), p_.lhs_type}, row, p_.m, p_.lhs_m_stride, k,
-                               p_.lhs_k_stride, tiles_.BatchOffset(&DotProblem::BatchDim::lhs_stride));
-                     CopySlice(rhs_tile_, kTileN, {f_.array(1), p_.rhs_type}, column, p_.n, p_.rhs_n_stride, k,
-                               p_.rhs_k_stride, tiles_.BatchOffset(&DotProblem::BatchDim::rhs_stride));
-                     f_.EmitBarrier();
-                     MultiplySlices(now);
-                     f_.EmitBarrier();
-                   });
-    for (int64_t i = 0; i < steps_down(); ++i) {
+    const int64_t complete = p_.k / slice_, slices = CeilDiv(p_.k, slice_);
+    llvm::IntegerType* type = f_.indices.CounterType((slices + 1) * slice_);
+    auto number = [&](int64_t k) { return llvm::ConstantInt::get(type, static_cast<uint64_t>(k)); };
+    if (complete > 0) {
+      const MatrixSlice::Values left = lhs_.Load(number(0), lhs_.offsets());
+      StoreSlices(left, rhs_.Load(number(0), rhs_.offsets()));
+    } else if (slices > 0) {
+      const MatrixSlice::Values left = lhs_.LoadEnd(0);
+      StoreEnds(left, rhs_.LoadEnd(0), 0);
+    }
+    if (complete > 1) {
+      llvm::BasicBlock* latch = nullptr;
+      LoopScopes::Values carried = lhs_.offsets();
+      carried.insert(carried.end(), rhs_.offsets().begin(), rhs_.offsets().end());
+      carried.insert(carried.end(), sums.begin(), sums.end());
+      f_.scopes.Loop(number(slice_), number(complete * slice_), slice_, carried,
+                     [&](Value* k, LoopScopes::Values& now) {
+                       EmitIteration(k, now);
+                       latch = b_.GetInsertBlock();
+                     });
+      KeepRolled(*latch->getTerminator());
+      sums.assign(carried.end() - static_cast<std::ptrdiff_t>(sums.size()), carried.end());
+    }
+    if (complete > 0 && slices > complete) {
+      const MatrixSlice::Values left = lhs_.LoadEnd(complete * slice_), right = rhs_.LoadEnd(complete * slice_);
+      KeepOrder();
+      MultiplySlices(sums, slice_);
+      f_.EmitBarrier();
+      StoreEnds(left, right, complete * slice_);
+    }
+    if (slices > 0) MultiplySlices(sums, p_.k - (slices - 1) * slice_);
+    StoreSums(row, column, sums);
+    if (tiles_.ManyForBlock()) f_.EmitBarrier();  // the next tile's slices overwrite this one's
+  }
+
+  // An iteration has work enough. Copies of it would be scheduled as one and need more registers.
+  void KeepRolled(llvm::Instruction& latch) {
+    llvm::LLVMContext& context = b_.getContext();
+    llvm::Metadata* disable = llvm::MDNode::get(context, llvm::MDString::get(context, "llvm.loop.unroll.disable"));
+    llvm::MDNode* loop = llvm::MDNode::getDistinct(context, {nullptr, disable});
+    loop->replaceOperandWith(0, loop);
+    latch.setMetadata(llvm::LLVMContext::MD_loop, loop);
+  }
+
+  // Makes the compiler compute the sums here. LLVM 19 moves matrix instructions to where their only user is, behind the
+  // branches of the threads that store something. Then they would all wait for these, and WMMA needs all lanes of its
+  // wave.
+  void KeepHere(LoopScopes::Values& sums) {
+    auto* type = llvm::FunctionType::get(SumVector(), {SumVector()}, false);
+    for (Value*& sum : sums)
+      sum = b_.CreateCall(llvm::InlineAsm::get(type, "", "=v,0", /*hasSideEffects=*/true), {sum});
+  }
+
+  void EmitIteration(Value* k, LoopScopes::Values& carried) {
+    const auto left_end = carried.begin() + static_cast<std::ptrdiff_t>(lhs_.offsets().size());
+    const auto right_end = left_end + static_cast<std::ptrdiff_t>(rhs_.offsets().size());
+    const MatrixSlice::Values left_offsets = lhs_.KeepInLoop({carried.begin(), left_end});
+    const MatrixSlice::Values right_offsets = rhs_.KeepInLoop({left_end, right_end});
+    LoopScopes::Values sums(right_end, carried.end());
+    const MatrixSlice::Values left = lhs_.Load(k, left_offsets), right = rhs_.Load(k, right_offsets);
+    KeepOrder();  // the loads come first, so that they have the time of all products
+    MultiplySlices(sums, slice_);
+    f_.EmitBarrier();
+    StoreSlices(left, right);
+    carried = left_offsets;
+    carried.insert(carried.end(), right_offsets.begin(), right_offsets.end());
+    carried.insert(carried.end(), sums.begin(), sums.end());
+  }
+
+  // Keeps the compiler from moving instructions from one side to the other.
+  void KeepOrder() { b_.CreateIntrinsic(llvm::Intrinsic::amdgcn_sched_barrier, {}, {Number(0)}); }
+
+  void StoreEnds(const MatrixSlice::Values& left, const MatrixSlice::Values& right, int64_t k) {
+    lhs_.StoreEnd(left, k);
+    rhs_.StoreEnd(right, k);
+    f_.EmitBarrier();
+  }
+
+  void StoreSlices(const MatrixSlice::Values& left, const MatrixSlice::Values& right) {
+    lhs_.Store(left);
+    rhs_.Store(right);
+    f_.EmitBarrier();
+  }
+
+  // Multiplies the elements of the slices in shared memory, `k` of each row.
+  void MultiplySlices(LoopScopes::Values& sums, int64_t k) {
+    // A lane's chunks: of MFMA one of four neighbours; its parts serve one step after another, in the same way for both
+    // operands, so that it does not matter which elements of k a step multiplies. Of WMMA both of two neighbours.
+    const int64_t chunks = step_.is_wmma ? 2 : 4;
+    for (int64_t first = 0; first * ChunkElements(step_) < k; first += chunks) {
+      // All chunks at once would not leave registers for the loads that are under way.
+      if (step_.is_wmma && first == kRowChunks / 2) KeepOrder();
+      std::vector<MatrixSlice::Values> left, right;
+      for (int64_t i = 0; i < steps_down(); ++i)
+        left.push_back(LoadParts(lhs_, b_.CreateAdd(wave_row_, Number(i * kStepSide)), first));
       for (int64_t j = 0; j < steps_across(); ++j)
-        StoreSums(row, column, i, j, sums[static_cast<size_t>(i * steps_across() + j)]);
+        right.push_back(LoadParts(rhs_, b_.CreateAdd(wave_column_, Number(j * kStepSide)), first));
+      for (size_t part = 0; part < left[0].size(); ++part) {
+        for (size_t i = 0; i < left.size(); ++i) {
+          for (size_t j = 0; j < right.size(); ++j) {
+            Value*& sum = sums[i * right.size() + j];
+            sum = Step(right[j][part], left[i][part], sum);
+          }
+        }
+      }
     }
+    if (step_.is_wmma || !lhs_.IsLoadedByAll() || !rhs_.IsLoadedByAll()) KeepHere(sums);
   }
 
-  // Copies `rows` rows of the matrix from `first_row` on, the elements from `first_k` on of each, as they are in
-  // memory. Zeros stand for what lies beyond the matrix.
-  void CopySlice(Value* tile, int64_t rows, const ArrayRef& array, Value* first_row, int64_t matrix_rows,
-                 int64_t row_stride, Value* first_k, int64_t k_stride, const Affine& offset) {
-    const VarId r = f_.vars.Loop(matrix_rows), k = f_.vars.Loop(p_.k);
-    const bool rows_are_near = row_stride < k_stride;  // neighbouring threads read neighbouring memory
-    const int64_t count = rows * slice_, threads = f_.plan.threads;
-    for (int64_t part = 0; part < count / threads; ++part) {
-      f_.scopes.Block([&] {
-        Value* number = b_.CreateAdd(f_.thread(), b_.getInt32(static_cast<uint32_t>(part * threads)));
-        const int64_t inner = rows_are_near ? rows : slice_;
-        Value* outer_at = b_.CreateUDiv(number, Number(number, inner));
-        Value* inner_at = b_.CreateURem(number, Number(number, inner));
-        Value* in_row = rows_are_near ? inner_at : outer_at;
-        Value* in_k = rows_are_near ? outer_at : inner_at;
-        Value* row = b_.CreateAdd(Like(in_row, first_row), first_row);
-        Value* column = b_.CreateAdd(Like(in_k, first_k), first_k);
-        Value* exists = b_.CreateAnd(b_.CreateICmpSLT(row, Number(row, matrix_rows)),
-                                     b_.CreateICmpSLT(column, Number(column, p_.k)));
-        // An element that does not exist is replaced by one that does, and its value by zero.
-        f_.scopes.Bind({&r, 1}, b_.CreateSelect(exists, row, Number(row, 0)));
-        f_.scopes.Bind({&k, 1}, b_.CreateSelect(exists, column, Number(column, 0)));
-        const Affine address = offset.Plus(Affine::Var(r), row_stride).Plus(Affine::Var(k), k_stride);
-        Value* from = b_.CreateGEP(element_, array.base, f_.indices.Uniform(address));
-        Value* value = b_.CreateAlignedLoad(element_, from, llvm::Align(static_cast<uint64_t>(width_)));
-        value = b_.CreateSelect(exists, value, llvm::Constant::getNullValue(element_));
-        Value* at = b_.CreateAdd(b_.CreateMul(in_row, Number(in_row, pitch_)), in_k);
-        b_.CreateAlignedStore(value, b_.CreateGEP(element_, tile, at), llvm::Align(static_cast<uint64_t>(width_)));
-      });
+  // What the intrinsic takes, for one step after another: of the lane's row behind `row` in shared memory.
+  MatrixSlice::Values LoadParts(MatrixSlice& slice, Value* row, int64_t chunk) {
+    row = b_.CreateAdd(row, lane_in_step_);
+    if (step_.is_wmma) {
+      llvm::Type* half = OperandVector(8);
+      Value* low = b_.CreateBitCast(slice.LoadChunk(row, Number(chunk)), half);
+      Value* high = b_.CreateBitCast(slice.LoadChunk(row, Number(chunk + 1)), half);
+      return {b_.CreateShuffleVector(low, high, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})};
     }
+    Value* loaded = slice.LoadChunk(row, b_.CreateAdd(part_, Number(chunk)));
+    const int count = step_.operand_elements();
+    MatrixSlice::Values parts;
+    for (int at = 0; at < ChunkElements(step_); at += count) {
+      if (step_.operand == PrimitiveType::kS8) {
+        Value* words = b_.CreateBitCast(loaded, llvm::FixedVectorType::get(b_.getInt64Ty(), 2));
+        parts.push_back(b_.CreateExtractElement(words, static_cast<uint64_t>(at / count)));
+      } else if (count == 1) {
+        parts.push_back(b_.CreateExtractElement(b_.CreateBitCast(loaded, OperandVector(4)), static_cast<uint64_t>(at)));
+      } else {
+        parts.push_back(
+            b_.CreateShuffleVector(b_.CreateBitCast(loaded, OperandVector(8)), {at, at + 1, at + 2, at + 3}));
+      }
+    }
+    return parts;
   }
 
-  // A lane's part of a row: of row first + lane % 16, from element k on.
-  Value* LoadOperand(Value* tile, Value* first, int64_t k) {
-    const int64_t count = step_.operand_elements();
-    Value* row = b_.CreateAdd(first, b_.CreateAnd(lane_, b_.getInt32(kSide - 1)));
-    Value* at = b_.CreateAdd(b_.CreateMul(row, b_.getInt32(static_cast<uint32_t>(pitch_))),
-                             b_.getInt32(static_cast<uint32_t>(k)));
-    if (!step_.is_wmma) {
-      Value* part = b_.CreateLShr(lane_, b_.getInt32(4));
-      at = b_.CreateAdd(at, b_.CreateMul(part, b_.getInt32(static_cast<uint32_t>(count))));
-    }
-    const uint64_t bytes = static_cast<uint64_t>(count * width_);
-    return b_.CreateAlignedLoad(OperandType(), b_.CreateGEP(element_, tile, at),
-                                llvm::Align(std::min<uint64_t>(bytes, 16)));
-  }
-
-  // What the intrinsic takes.
-  llvm::Type* OperandType() const {
-    const unsigned count = static_cast<unsigned>(step_.operand_elements());
-    switch (step_.operand) {
-      case PrimitiveType::kF16:
-        return llvm::FixedVectorType::get(b_.getHalfTy(), count);
-      case PrimitiveType::kBF16:
-        return llvm::FixedVectorType::get(b_.getInt16Ty(), count);
-      case PrimitiveType::kS8:
-        return b_.getInt64Ty();
-      default:
-        return b_.getFloatTy();
-    }
+  llvm::Type* OperandVector(unsigned count) const {
+    llvm::Type* element = step_.operand == PrimitiveType::kF16    ? b_.getHalfTy()
+                          : step_.operand == PrimitiveType::kBF16 ? b_.getInt16Ty()
+                                                                  : b_.getFloatTy();
+    return llvm::FixedVectorType::get(element, count);
   }
 
   Value* Step(Value* left, Value* right, Value* sums) {
@@ -165,72 +237,79 @@ class MatrixEmitter {
                          arguments);
   }
 
-  void MultiplySlices(LoopScopes::Values& sums) {
-    for (int64_t k = 0; k < slice_; k += step_.k) {
-      std::vector<Value*> left, right;
-      for (int64_t i = 0; i < steps_down(); ++i) {
-        left.push_back(
-            LoadOperand(lhs_tile_, b_.CreateAdd(wave_row_, b_.getInt32(static_cast<uint32_t>(i * kSide))), k));
-      }
-      for (int64_t j = 0; j < steps_across(); ++j) {
-        right.push_back(
-            LoadOperand(rhs_tile_, b_.CreateAdd(wave_column_, b_.getInt32(static_cast<uint32_t>(j * kSide))), k));
-      }
-      for (int64_t i = 0; i < steps_down(); ++i) {
-        for (int64_t j = 0; j < steps_across(); ++j) {
-          Value*& sum = sums[static_cast<size_t>(i * steps_across() + j)];
-          sum = Step(left[static_cast<size_t>(i)], right[static_cast<size_t>(j)], sum);
+  void StoreSums(Value* tile_row, Value* tile_column, const LoopScopes::Values& sums) {
+    const int64_t run = RunOfColumns(step_), steps = run / step_.sum_elements();
+    Value* first_row = First(tile_row, p_.m, tile_.rows);
+    Value* first_column = First(tile_column, p_.n, tile_.columns);
+    for (int64_t i = 0; i < steps_down(); ++i) {
+      Value* row = b_.CreateAdd(b_.CreateAdd(wave_row_, Number(i * kStepSide)), lane_in_step_);
+      for (int64_t j = 0; j < steps_across(); j += steps) {
+        Value* column =
+            b_.CreateAdd(b_.CreateAdd(wave_column_, Number(j * kStepSide)), b_.CreateMul(part_, Number(run)));
+        Value* all = sums[static_cast<size_t>(i * steps_across() + j)];
+        if (steps == 2) {
+          all = b_.CreateShuffleVector(all, sums[static_cast<size_t>(i * steps_across() + j + 1)],
+                                       {0, 1, 2, 3, 4, 5, 6, 7});
         }
+        StoreRun(first_row, row, first_column, column, all);
       }
     }
   }
 
-  void StoreSums(Value* tile_row, Value* tile_column, int64_t i, int64_t j, Value* sums) {
-    Value* high = b_.CreateLShr(lane_, b_.getInt32(4));
-    Value* in_column = b_.CreateAdd(b_.CreateAdd(wave_column_, b_.getInt32(static_cast<uint32_t>(j * kSide))),
-                                    b_.CreateAnd(lane_, b_.getInt32(kSide - 1)));
-    for (int r = 0; r < step_.sum_elements(); ++r) {
-      Value* in_step = step_.is_wmma
-                           ? b_.CreateAdd(b_.getInt32(static_cast<uint32_t>(2 * r)), high)
-                           : b_.CreateAdd(b_.CreateShl(high, b_.getInt32(2)), b_.getInt32(static_cast<uint32_t>(r)));
-      Value* in_row = b_.CreateAdd(b_.CreateAdd(wave_row_, b_.getInt32(static_cast<uint32_t>(i * kSide))), in_step);
-      Value* row = b_.CreateAdd(tile_row, Like(in_row, tile_row));
-      Value* column = b_.CreateAdd(tile_column, Like(in_column, tile_column));
-      Value* exists =
-          b_.CreateAnd(b_.CreateICmpSLT(row, Number(row, p_.m)), b_.CreateICmpSLT(column, Number(column, p_.n)));
-      f_.scopes.If(exists, [&] {
-        const VarId m = f_.vars.Loop(p_.m), n = f_.vars.Loop(p_.n);
-        f_.scopes.Bind({&m, 1}, row);
-        f_.scopes.Bind({&n, 1}, column);
-        const Affine address = tiles_.BatchOffset(&DotProblem::BatchDim::out_stride)
-                                   .Plus(Affine::Var(m), p_.out_m_stride)
-                                   .Plus(Affine::Var(n), p_.out_n_stride);
-        const Val sum{b_.CreateExtractElement(sums, static_cast<uint64_t>(r))};
-        f_.memory.Store({f_.array(2), p_.out_type}, address, f_.elements.Convert(sum, step_.sum, p_.out_type), {});
-      });
-    }
+  // The first row of the matrix that a tile computes: tiles do not reach over the end if there is room before it.
+  Value* First(Value* first, int64_t rows, int64_t tile_rows) {
+    if (rows < tile_rows) return first;
+    return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, first,
+                                    llvm::ConstantInt::get(first->getType(), static_cast<uint64_t>(rows - tile_rows)));
+  }
+
+  void StoreRun(Value* first_row, Value* row, Value* first_column, Value* column, Value* sums) {
+    auto at = [&](Value* first, Value* in_tile) {
+      return b_.CreateAdd(first, b_.CreateZExtOrTrunc(in_tile, first->getType()));
+    };
+    const int lanes = static_cast<int>(RunOfColumns(step_));
+    WithOriginal(lhs_.IsOriginal(row), [&] {
+      Value* in_row = at(first_row, lhs_.RowOf(row));
+      if (!rhs_.HasFewRows()) {
+        WithOriginal(rhs_.IsOriginal(column),
+                     [&] { output_.Store(in_row, at(first_column, rhs_.RowOf(column)), lanes, Val{sums}); });
+        return;
+      }
+      for (int e = 0; e < lanes; ++e) {
+        Value* single = b_.CreateAdd(column, Number(e));
+        WithOriginal(rhs_.IsOriginal(single), [&] {
+          output_.Store(in_row, at(first_column, single), 0,
+                        Val{b_.CreateExtractElement(sums, static_cast<uint64_t>(e))});
+        });
+      }
+    });
+  }
+
+  void WithOriginal(Value* condition, const std::function<void()>& body) {
+    condition == nullptr ? body() : f_.scopes.If(condition, body);
   }
 
   KernelFrame& f_;
   llvm::IRBuilder<>& b_;
-  const DotProblem p_;
+  const DotProblem& p_;
   const MatrixStep& step_;
-  const int64_t width_;      // bytes of an operand's element
-  const int64_t slice_;      // elements of k in shared memory
-  const int64_t pitch_;      // elements from row to row in shared memory
-  const int64_t waves_;      // of a block
-  const int64_t wave_rows_;  // of the tile that one wave computes
-  llvm::Type* const element_;
+  const MatrixTile tile_;
+  const int64_t slice_;  // elements of k
   DotTiles tiles_;
-  Value *lhs_tile_ = nullptr, *rhs_tile_ = nullptr, *lane_ = nullptr, *wave_row_ = nullptr, *wave_column_ = nullptr;
+  DotOutput output_;
+  Value* const wave_;
+  MatrixSlice lhs_, rhs_;
+  // Within the wave: the row or column in a step, and which part of k or of the sums the lane has.
+  Value *lane_in_step_ = nullptr, *part_ = nullptr;
+  Value *wave_row_ = nullptr, *wave_column_ = nullptr;
 };
 
 }  // namespace
 
-void EmitMatrixDot(KernelFrame& frame, const Instruction& dot) {
-  absl::StatusOr<DotProblem> problem = MakeDotProblem(dot);
+void EmitMatrixDot(KernelFrame& frame, const DotSite& dot) {
+  const absl::StatusOr<DotProblem> problem = MakeDotProblem(dot);
   if (!problem.ok()) return frame.elements.Fail(problem.status());
-  MatrixEmitter(frame, *std::move(problem)).Emit();
+  MatrixEmitter(frame, *problem, dot).Emit();
 }
 
 }  // namespace backplane::hip

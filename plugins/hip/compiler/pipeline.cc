@@ -2,12 +2,16 @@
 
 #include "core/passes/passes.h"
 #include "core/types/status_macros.h"
+#include "plugins/hip/compiler/convolution_products.h"
+#include "plugins/hip/compiler/dot_epilogue.h"
 #include "plugins/hip/compiler/expand_fft.h"
 #include "plugins/hip/compiler/expand_random_bits.h"
 #include "plugins/hip/compiler/fusion_policy.h"
 #include "plugins/hip/compiler/kernel_plan.h"
 #include "plugins/hip/compiler/legalize_sorts.h"
+#include "plugins/hip/compiler/split_contractions.h"
 #include "plugins/hip/compiler/split_linear_algebra.h"
+#include "plugins/hip/compiler/split_reductions.h"
 #include "plugins/hip/compiler/split_scans.h"
 #include "sdk/codegen/body/can_evaluate.h"
 #include "sdk/codegen/element_emitter.h"
@@ -45,13 +49,17 @@ absl::Status RunGpuPipeline(Module* module, const CompileOptions& options, Named
   p.Add<SplitLinearAlgebra>();
   p.Add<SplitScans>();
   p.Add<SimplifyTuples>();
+  p.Add<ConvolutionsToProducts>();
   p.Add<compiler::LegalizeContractions>(std::move(contractions));
+  p.Add<SplitContractions>();
   p.Add<SimplifyAlgebra>(false);
   p.Add<EliminateCommonSubexpressions>();
   p.Add<RemoveDeadCode>();
+  p.Add<SplitReductions>();
   p.Add<UnshareComputations>();
   p.Add<compiler::OutlineScalarControl>([](const Instruction& i) { return codegen::CanEvaluate(i).ok(); });
   p.Add<FuseForGpu>();
+  p.Add<FuseDotEpilogues>();
   p.Add<RemoveDeadCode>();
   RETURN_IF_ERROR(p.Run(module).status());
   compiler::LogPasses(p, log);

@@ -65,7 +65,8 @@ struct Statistics {
   int64_t instructions = 0;  // of waves
   int64_t valu = 0, salu = 0, matrix = 0, global_loads = 0, global_stores = 0, lds_accesses = 0, barriers = 0;
   // Extra passes that LDS accesses of a wave take, as lanes use different words of one bank (32 banks of 4 bytes). A
-  // pass serves as many lanes as fill the banks once: 32 for accesses of up to 4 bytes, 16 of 8, 8 of 16.
+  // pass serves as many lanes as fill the banks once: 32 for accesses of up to 4 bytes, 16 of 8, 8 of 16. These are
+  // neighbours, but not for loads of 16 bytes on gfx942: 0 to 3 with 20 to 23 and so on (local_memory.cc).
   int64_t lds_bank_conflicts = 0;
   int64_t global_load_bytes = 0, global_store_bytes = 0;
   std::map<std::string, int64_t> by_mnemonic;  // "v_wmma_f32_16x16x16_f16"

@@ -11,7 +11,6 @@
 #include "plugins/hip/compiler/kernel_emitter.h"
 #include "plugins/hip/compiler/scan_kernel.h"
 #include "sdk/compiler/dot_strides.h"
-#include "sdk/compiler/index_map.h"
 
 namespace backplane::hip {
 namespace {
@@ -37,26 +36,6 @@ std::string KeyOf(const Instruction& instruction) {
   c->set_root(copy);
   module.set_entry(c);
   return absl::StrCat("contraction ", module.Fingerprint());
-}
-
-// Whether each access to the parameter, from whatever result, is at the element that is then stored.
-bool ReadsOnlyOwnElement(const Computation& body, const Instruction* parameter) {
-  for (const KernelResult& result : ResultsOf(body)) {
-    const Shape& shape = result.shape;
-    if (shape.dimensions() != parameter->shape().dimensions()) return false;
-    compiler::VarTable vars;
-    compiler::Index index;
-    for (const int64_t n : shape.dimensions()) index.push_back(compiler::Affine::Var(vars.Loop(n)));
-    const compiler::AccessWalk::ArraySet none;
-    compiler::AccessWalk walk(vars, none);
-    walk.Visit(result.instruction, index);
-    walk.Finish();
-    if (walk.too_complex()) return false;
-    for (const compiler::Access& a : walk.accesses()) {
-      if (a.array == parameter && (a.index != index || a.reduce_depth > 0)) return false;
-    }
-  }
-  return true;
 }
 
 // The operand whose memory the result may have if no other operand has it; -1 if there is none.
@@ -127,7 +106,7 @@ bool IsKernelInstruction(const Instruction& i) {
 absl::StatusOr<int> ProgramKernels::Find(const Instruction& instruction) {
   if (const auto known = by_instruction_.find(&instruction); known != by_instruction_.end()) return known->second;
   absl::StatusOr<int> found = [&]() -> absl::StatusOr<int> {
-    const bool is_body = instruction.Is(Opcode::kFusion) && !compiler::AsDotCall(instruction);
+    const bool is_body = instruction.Is(Opcode::kFusion) && !FindDot(instruction);
     std::string key = KeyOf(instruction);
     if (const auto at = by_key_.find(key); at != by_key_.end()) return at->second;
     ASSIGN_OR_RETURN(KernelPlan plan,

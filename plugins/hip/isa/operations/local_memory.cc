@@ -11,9 +11,16 @@
 namespace backplane::hip::isa {
 namespace {
 
-// Lanes are served in groups whose data fill the 32 banks once. A group takes a pass for each different word of the
-// bank that has most of them.
-void CountBankConflicts(Wave& wave, const LanePointers& p, uint32_t bytes) {
+// Lanes are served in groups whose data fill the 32 banks once, neighbours together. But loads of 16 bytes of gfx942
+// take the first four lanes of eight with the last four of other eight, as AMD's "Understanding AMD GPU LDS and Bank
+// Conflicts" lists them: 0 to 3 with 20 to 23, 4 to 7 with 16 to 19, and so on.
+int LaneInGroups(const Wave& wave, int n, uint32_t bytes, bool is_load) {
+  if (!is_load || bytes != 16 || wave.machine != Machine::kGfx942 || n % 8 < 4) return n;
+  return n ^ 16;
+}
+
+// A group takes a pass for each different word of the bank that has most of them.
+void CountBankConflicts(Wave& wave, const LanePointers& p, uint32_t bytes, bool is_load) {
   constexpr uint32_t kBanks = 32;
   const uint8_t* base = wave.group->lds.data();
   const int group = std::max(1, 128 / static_cast<int>(std::max(bytes, 4u)));
@@ -21,7 +28,8 @@ void CountBankConflicts(Wave& wave, const LanePointers& p, uint32_t bytes) {
     uint32_t words[kBanks][64];
     uint8_t counts[kBanks] = {};
     uint8_t passes = 1;
-    for (int l = begin; l < std::min(begin + group, wave.lanes); ++l) {
+    for (int n = begin; n < std::min(begin + group, wave.lanes); ++n) {
+      const int l = LaneInGroups(wave, n, bytes, is_load);
       if (p.at[l] == nullptr) continue;
       const uint32_t first = static_cast<uint32_t>(p.at[l] - base) / 4;
       for (uint32_t word = first; word < first + (bytes + 3) / 4; ++word) {
@@ -48,7 +56,7 @@ void LoadLocal(Wave& wave, const Instruction& i) {
   LanePointers p[2];
   for (int n = 0; n < shape.count; ++n) {
     if (!ResolveLocal(wave, i.operands[1], OffsetOf(i, shape, n), shape.bytes, LdsAccess::kRead, p[n])) return;
-    CountBankConflicts(wave, p[n], shape.bytes);
+    CountBankConflicts(wave, p[n], shape.bytes, /*is_load=*/true);
   }
   for (int n = 0; n < shape.count; ++n) {
     const uint16_t reg = static_cast<uint16_t>(i.operands[0].index + n * shape.words());
@@ -66,7 +74,7 @@ void StoreLocal(Wave& wave, const Instruction& i) {
   for (int n = 0; n < shape.count; ++n) {
     LanePointers p;
     if (!ResolveLocal(wave, i.operands[0], OffsetOf(i, shape, n), shape.bytes, LdsAccess::kWrite, p)) return;
-    CountBankConflicts(wave, p, shape.bytes);
+    CountBankConflicts(wave, p, shape.bytes, /*is_load=*/false);
     for (int l = 0; l < wave.lanes; ++l) {
       if (p.at[l] != nullptr) StoreLane(p.at[l], shape, wave, i.operands[1 + n], l);
     }
@@ -82,7 +90,7 @@ void UpdateLocal(Wave& wave, const Instruction& i) {
   const uint32_t access = wave.group->lds.BeginAccess(wave.number);
   LanePointers p;
   if (!ResolveLocal(wave, o[0], i.modifiers.offset, sizeof(Bits), LdsAccess::kAtomic, p)) return;
-  CountBankConflicts(wave, p, sizeof(Bits));
+  CountBankConflicts(wave, p, sizeof(Bits), /*is_load=*/false);
   auto data_of = [&](const Operand& operand, int lane) {
     Bits bits = LaneWord(wave, operand, lane);
     if constexpr (sizeof(Bits) == 8) bits |= static_cast<uint64_t>(LaneWord(wave, operand, lane, 1)) << 32;

@@ -1,0 +1,46 @@
+// Where the sums of a product go: into the array of its result, or through the elementwise operations that are fused
+// behind it.
+#ifndef BACKPLANE_PLUGINS_HIP_COMPILER_DOT_OUTPUT_H_
+#define BACKPLANE_PLUGINS_HIP_COMPILER_DOT_OUTPUT_H_
+
+#include <optional>
+#include <vector>
+
+#include "plugins/hip/compiler/dot_problem.h"
+#include "plugins/hip/compiler/dot_tiles.h"
+#include "plugins/hip/compiler/kernel_frame.h"
+
+namespace backplane::hip {
+
+// Serves one kernel. The frame, the tiles and the instruction must outlive it.
+class DotOutput {
+ public:
+  DotOutput(KernelFrame& frame, const DotTiles& tiles, const DotProblem& problem, const DotSite& site);
+
+  // Of the operands, in the order of the dot.
+  llvm::Value* lhs() const { return f_.array(static_cast<size_t>(site_.lhs)); }
+  llvm::Value* rhs() const { return f_.array(static_cast<size_t>(site_.rhs)); }
+
+  // Stores the sums of `row` from `column` on, in the type problem.sum_type(): one if `lanes` is 0, else those of as
+  // many neighbouring columns, all of which exist.
+  void Store(llvm::Value* row, llvm::Value* column, int lanes, const Val& sums);
+
+ private:
+  struct Result {
+    KernelResult what;
+    ArrayRef array;
+  };
+
+  KernelFrame& f_;
+  const DotTiles& tiles_;
+  const DotProblem& p_;
+  const DotSite& site_;
+  codegen::VarId row_ = 0, column_ = 0;         // without a body
+  std::vector<codegen::VarId> rows_, columns_;  // with one: the dimensions that they are made of
+  codegen::Index index_;                        // with one: of the element
+  std::vector<Result> results_;
+};
+
+}  // namespace backplane::hip
+
+#endif  // BACKPLANE_PLUGINS_HIP_COMPILER_DOT_OUTPUT_H_

@@ -1,0 +1,305 @@
+#include "plugins/hip/compiler/matrix_slice.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "llvm/IR/CFG.h"
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/IntrinsicsAMDGPU.h"
+
+namespace backplane::hip {
+
+using llvm::Value;
+
+MatrixSlice::MatrixSlice(KernelFrame& frame, const MatrixStep& step, const MatrixOperand& operand, Value* wave)
+    : f_(frame),
+      b_(frame.b),
+      step_(step),
+      operand_(operand),
+      width_(ByteWidth(step.operand)),
+      chunk_(ChunkElements(step)),
+      slice_(SliceElements(step)) {
+  const int64_t threads = f_.plan.threads, chunks = operand_.tile_rows * kRowChunks;
+  shared_ = f_.AddShared(PrimitiveType::kS32, chunks * kChunkBytes / 4);
+  if (operand_.k_stride == 1 && operand_.k >= chunk_) {
+    mode_ = Mode::kAlongK;
+  } else if (operand_.row_stride == 1 && operand_.rows >= chunk_ && operand_.k >= chunk_) {
+    mode_ = Mode::kAlongRows;
+  }
+  if (mode_ == Mode::kAlongRows) {
+    // A thread loads a square block: one row of the tile's chunk from each element of k.
+    const int64_t blocks = chunks / chunk_, across = operand_.tile_rows / chunk_;
+    loads_ = static_cast<size_t>(chunk_);
+    Value* thread = f_.thread();
+    if (blocks < threads) {
+      // The first threads load the left operand, the last ones the right one.
+      const int64_t first = operand_.is_right ? threads - blocks : 0;
+      thread = b_.CreateSub(thread, Number(first));
+      Value *number = thread, *limit = Number(blocks);
+      if (blocks % step_.wave_size() == 0) {
+        number = b_.CreateSub(wave, Number(first / step_.wave_size()));
+        limit = Number(blocks / step_.wave_size());
+      }
+      active_ = b_.CreateICmpULT(number, limit);
+    }
+    first_ = b_.CreateMul(b_.CreateURem(thread, Number(across)), Number(chunk_));
+    // The order of the chunks completes the swizzle where eight threads load blocks of more than one chunk of k.
+    Value* order = b_.CreateUDiv(thread, Number(across));
+    auto bit = [&](uint32_t mask, int left) {
+      Value* bits = b_.CreateAnd(order, b_.getInt32(mask));
+      return left > 0 ? b_.CreateShl(bits, Number(left)) : b_.CreateLShr(bits, Number(-left));
+    };
+    chunk_number_ = chunk_ == 16 ? b_.CreateOr(b_.CreateAnd(order, Number(1)), b_.CreateOr(bit(2, 1), bit(4, -1)))
+                                 : b_.CreateOr(bit(1, 2), bit(6, -1));
+  } else {
+    loads_ = static_cast<size_t>(chunks / threads);
+    first_ = b_.CreateLShr(f_.thread(), Number(3));
+    chunk_number_ = b_.CreateAnd(f_.thread(), Number(kRowChunks - 1));
+  }
+  // The alignment that the strides leave. Buffers are aligned, but tiles begin at any row and slices anywhere.
+  int64_t common = kChunkBytes / width_;
+  for (const int64_t s : operand_.other_strides) common = std::gcd(common, s);
+  if (mode_ == Mode::kAlongK) {
+    common = std::gcd(common, std::gcd(operand_.row_stride, operand_.k));
+  } else {
+    common = std::gcd(common, std::gcd(operand_.k_stride, operand_.rows));
+  }
+  alignment_ = static_cast<uint64_t>(common * width_);
+  const size_t stores = mode_ == Mode::kAlongRows ? static_cast<size_t>(chunk_) : loads_;
+  for (size_t i = 0; i < stores; ++i) {
+    Value* row = mode_ == Mode::kAlongRows ? b_.CreateAdd(first_, Number(static_cast<int64_t>(i))) : TileRow(i);
+    addresses_.push_back(Address(row, chunk_number_));
+  }
+}
+
+Value* MatrixSlice::TileRow(size_t load) {
+  if (mode_ == Mode::kAlongRows || load == 0) return first_;
+  return b_.CreateAdd(first_, Number(static_cast<int64_t>(load) * f_.plan.threads / kRowChunks));
+}
+
+Value* MatrixSlice::Address(Value* tile_row, Value* chunk) {
+  Value* row = operand_.is_right ? PermuteColumns(b_, step_, tile_row) : tile_row;
+  return b_.CreateAdd(b_.CreateMul(row, Number(kRowChunks * kChunkBytes)), SwizzleChunk(b_, row, chunk));
+}
+
+Value* MatrixSlice::RowOf(Value* tile_row) {
+  if (operand_.rows >= operand_.tile_rows) return tile_row;
+  if (HasFewRows()) return b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, tile_row, Number(operand_.rows - 1));
+  Value* in_chunk = b_.CreateAnd(tile_row, Number(chunk_ - 1));
+  return b_.CreateAdd(
+      b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, b_.CreateSub(tile_row, in_chunk), Number(operand_.rows - chunk_)),
+      in_chunk);
+}
+
+Value* MatrixSlice::IsOriginal(Value* tile_row) {
+  if (operand_.rows >= operand_.tile_rows) return nullptr;
+  if (!HasFewRows()) tile_row = b_.CreateAnd(tile_row, Number(-chunk_));
+  return b_.CreateICmpULT(tile_row, Number(operand_.rows));
+}
+
+void MatrixSlice::StartTile(Value* first_row, Value* matrix) {
+  first_row_ = b_.CreateZExt(first_row, b_.getInt64Ty());
+  if (operand_.rows >= operand_.tile_rows) {
+    first_row_ = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, first_row_,
+                                          b_.getInt64(static_cast<uint64_t>(operand_.rows - operand_.tile_rows)));
+  }
+  matrix_ = b_.CreateZExt(matrix, b_.getInt64Ty());
+  offsets_.clear();
+  if (mode_ == Mode::kElements) return;
+  Value* row = nullptr;
+  for (size_t i = 0; i < loads_; ++i) {
+    if (row == nullptr || mode_ == Mode::kAlongK) row = RowOf(TileRow(i));
+    Value* k = b_.CreateMul(chunk_number_, Number(chunk_));
+    if (mode_ == Mode::kAlongRows) k = b_.CreateAdd(k, Number(static_cast<int64_t>(i)));
+    offsets_.push_back(b_.CreateAdd(b_.CreateMul(row, Number(operand_.row_stride * width_)),
+                                    b_.CreateMul(k, Number(operand_.k_stride * width_))));
+  }
+}
+
+MatrixSlice::Values MatrixSlice::KeepInLoop(const Values& offsets) {
+  auto* type = llvm::FunctionType::get(b_.getInt32Ty(), {b_.getInt32Ty()}, false);
+  auto* nothing = llvm::InlineAsm::get(type, "", "=v,0", /*hasSideEffects=*/false);
+  Values kept;
+  for (Value* offset : offsets) kept.push_back(b_.CreateCall(nothing, {offset}));
+  return kept;
+}
+
+// The address of element `k` of the tile's first row.
+Value* MatrixSlice::Base(Value* k) {
+  auto number = [&](int64_t n) { return b_.getInt64(static_cast<uint64_t>(n)); };
+  Value* at = b_.CreateAdd(matrix_, b_.CreateMul(first_row_, number(operand_.row_stride)));
+  at = b_.CreateAdd(b_.CreateMul(at, number(width_)),
+                    b_.CreateMul(b_.CreateZExt(k, b_.getInt64Ty()), number(operand_.k_stride * width_)));
+  return b_.CreateGEP(b_.getInt8Ty(), operand_.array, at);
+}
+
+Value* MatrixSlice::LoadVector(Value* base, Value* offset) {
+  return b_.CreateAlignedLoad(llvm::FixedVectorType::get(b_.getInt32Ty(), 4),
+                              b_.CreateGEP(b_.getInt8Ty(), base, b_.CreateZExt(offset, b_.getInt64Ty())),
+                              llvm::Align(alignment_));
+}
+
+MatrixSlice::Values MatrixSlice::LoadIfActive(const std::function<Values()>& load) {
+  if (active_ == nullptr) return load();
+  Values inside;
+  llvm::BasicBlock* from = nullptr;
+  f_.scopes.If(active_, [&] {
+    inside = load();
+    from = b_.GetInsertBlock();
+  });
+  Values loaded;
+  const std::vector<llvm::BasicBlock*> before(llvm::pred_begin(b_.GetInsertBlock()),
+                                              llvm::pred_end(b_.GetInsertBlock()));
+  for (Value* v : inside) {
+    llvm::PHINode* phi = b_.CreatePHI(v->getType(), 2);
+    for (llvm::BasicBlock* block : before)
+      phi->addIncoming(block == from ? v : llvm::PoisonValue::get(v->getType()), block);
+    loaded.push_back(phi);
+  }
+  return loaded;
+}
+
+MatrixSlice::Values MatrixSlice::Load(Value* k, const Values& offsets) {
+  Value* base = Base(k);
+  return LoadIfActive([&] {
+    Values loaded;
+    for (size_t i = 0; i < loads_; ++i) {
+      loaded.push_back(
+          mode_ == Mode::kElements
+              ? LoadElements(TileRow(i),
+                             b_.CreateAdd(k, b_.CreateZExt(b_.CreateMul(chunk_number_, Number(chunk_)), k->getType())))
+              : LoadVector(base, offsets[i]));
+    }
+    return loaded;
+  });
+}
+
+// A chunk that would reach beyond the end of k begins earlier; what it then holds of the chunk before becomes zeros.
+// Both operands of a product do the same, so that the elements of their chunks belong to the same k.
+MatrixSlice::End MatrixSlice::FindEnd(int64_t k) {
+  Value* wanted = b_.CreateAdd(Number(k), b_.CreateMul(chunk_number_, Number(chunk_)));
+  Value* begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, wanted, Number(operand_.k - chunk_));
+  return {begin, b_.CreateSub(wanted, begin)};
+}
+
+MatrixSlice::Values MatrixSlice::LoadEnd(int64_t k) {
+  if (operand_.k < chunk_) return Load(b_.getInt64(static_cast<uint64_t>(k)), {});
+  const End end = FindEnd(k);
+  Values loaded;
+  if (mode_ == Mode::kElements) {
+    for (size_t i = 0; i < loads_; ++i) loaded.push_back(LoadElements(TileRow(i), end.begin));
+    return loaded;
+  }
+  const int64_t first = std::max<int64_t>(0, operand_.k - slice_);
+  Value* in_slice = b_.CreateSub(end.begin, Number(first));
+  Value* moved = b_.CreateMul(b_.CreateSub(in_slice, b_.CreateMul(chunk_number_, Number(chunk_))),
+                              Number(operand_.k_stride * width_));
+  Value* base = Base(b_.getInt64(static_cast<uint64_t>(first)));
+  return LoadIfActive([&] {
+    for (size_t i = 0; i < loads_; ++i) loaded.push_back(LoadVector(base, b_.CreateAdd(offsets_[i], moved)));
+    return loaded;
+  });
+}
+
+void MatrixSlice::StoreEnd(Values loaded, int64_t k) {
+  if (operand_.k < chunk_) return Store(loaded);
+  const End end = FindEnd(k);
+  for (size_t i = 0; i < loaded.size(); ++i) {
+    if (mode_ == Mode::kAlongRows) {
+      Value* zero = b_.CreateICmpULT(Number(static_cast<int64_t>(i)), end.zeros);
+      loaded[i] = b_.CreateSelect(zero, llvm::Constant::getNullValue(loaded[i]->getType()), loaded[i]);
+    } else {
+      loaded[i] = ZeroBefore(loaded[i], end.zeros);
+    }
+  }
+  Store(loaded);
+}
+
+// Replaces the first elements of the chunk by zeros.
+Value* MatrixSlice::ZeroBefore(Value* chunk, Value* count) {
+  llvm::Type* whole = chunk->getType();
+  auto* type =
+      llvm::FixedVectorType::get(b_.getIntNTy(static_cast<unsigned>(8 * width_)), static_cast<unsigned>(chunk_));
+  std::vector<llvm::Constant*> numbers;
+  for (int64_t e = 0; e < chunk_; ++e) numbers.push_back(b_.getInt32(static_cast<uint32_t>(e)));
+  Value* zero =
+      b_.CreateICmpULT(llvm::ConstantVector::get(numbers), b_.CreateVectorSplat(static_cast<unsigned>(chunk_), count));
+  return b_.CreateBitCast(b_.CreateSelect(zero, llvm::Constant::getNullValue(type), b_.CreateBitCast(chunk, type)),
+                          whole);
+}
+
+// A chunk whose elements are not neighbours in memory, or not all exist.
+Value* MatrixSlice::LoadElements(Value* tile_row, Value* first_k) {
+  llvm::Type* element = b_.getIntNTy(static_cast<unsigned>(8 * width_));
+  Value* chunk = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, static_cast<unsigned>(chunk_)));
+  auto number = [&](int64_t n) { return b_.getInt64(static_cast<uint64_t>(n)); };
+  Value* row =
+      b_.CreateAdd(matrix_, b_.CreateMul(b_.CreateAdd(first_row_, b_.CreateZExt(RowOf(tile_row), b_.getInt64Ty())),
+                                         number(operand_.row_stride)));
+  first_k = b_.CreateZExt(first_k, b_.getInt64Ty());
+  for (int64_t e = 0; e < chunk_; ++e) {
+    Value* k = b_.CreateAdd(first_k, number(e));
+    Value* exists = b_.CreateICmpULT(k, number(operand_.k));
+    k = b_.CreateSelect(exists, k, number(0));
+    Value* from = b_.CreateGEP(element, operand_.array, b_.CreateAdd(row, b_.CreateMul(k, number(operand_.k_stride))));
+    Value* v = b_.CreateAlignedLoad(element, from, llvm::Align(static_cast<uint64_t>(width_)));
+    chunk = b_.CreateInsertElement(chunk, b_.CreateSelect(exists, v, llvm::Constant::getNullValue(element)),
+                                   static_cast<uint64_t>(e));
+  }
+  return b_.CreateBitCast(chunk, llvm::FixedVectorType::get(b_.getInt32Ty(), 4));
+}
+
+// From chunks along the rows, one for each element of k, to chunks along k, one for each row.
+MatrixSlice::Values MatrixSlice::Transpose(const Values& rows) {
+  const size_t count = rows.size(), words = 4, in_word = count / words;  // elements in a word
+  auto word = [&](size_t row, size_t w) { return b_.CreateExtractElement(rows[row], static_cast<uint64_t>(w)); };
+  // Bytes 0 to 3 of the selector's numbering are those of `low`.
+  auto pick = [&](Value* high, Value* low, uint32_t selector) {
+    return b_.CreateIntrinsic(llvm::Intrinsic::amdgcn_perm, {}, {high, low, b_.getInt32(selector)});
+  };
+  std::vector<Values> out(count, Values(words));  // by row, by word
+  for (size_t w = 0; w < words; ++w) {
+    for (size_t p = 0; p < words; ++p) {
+      if (in_word == 1) {
+        out[w][p] = word(p, w);
+      } else if (in_word == 2) {
+        Value *low = word(2 * p, w), *high = word(2 * p + 1, w);
+        out[2 * w][p] = pick(high, low, 0x05040100);
+        out[2 * w + 1][p] = pick(high, low, 0x07060302);
+      } else {
+        Value *a = word(4 * p, w), *b = word(4 * p + 1, w), *c = word(4 * p + 2, w), *d = word(4 * p + 3, w);
+        Value *first = pick(b, a, 0x05010400), *second = pick(d, c, 0x05010400);
+        out[4 * w][p] = pick(second, first, 0x05040100);
+        out[4 * w + 1][p] = pick(second, first, 0x07060302);
+        first = pick(b, a, 0x07030602), second = pick(d, c, 0x07030602);
+        out[4 * w + 2][p] = pick(second, first, 0x05040100);
+        out[4 * w + 3][p] = pick(second, first, 0x07060302);
+      }
+    }
+  }
+  Values result;
+  for (const Values& row : out) {
+    Value* v = llvm::PoisonValue::get(rows[0]->getType());
+    for (size_t p = 0; p < words; ++p) v = b_.CreateInsertElement(v, row[p], static_cast<uint64_t>(p));
+    result.push_back(v);
+  }
+  return result;
+}
+
+void MatrixSlice::Store(const Values& loaded) {
+  auto store = [&] {
+    const Values chunks = mode_ == Mode::kAlongRows ? Transpose(loaded) : loaded;
+    for (size_t i = 0; i < chunks.size(); ++i)
+      b_.CreateAlignedStore(chunks[i], b_.CreateGEP(b_.getInt8Ty(), shared_, addresses_[i]), llvm::Align(kChunkBytes));
+  };
+  if (active_ == nullptr) return store();
+  f_.scopes.If(active_, store);
+}
+
+Value* MatrixSlice::LoadChunk(Value* row, Value* chunk) {
+  Value* at = b_.CreateAdd(b_.CreateMul(row, Number(kRowChunks * kChunkBytes)), SwizzleChunk(b_, row, chunk));
+  return b_.CreateAlignedLoad(llvm::FixedVectorType::get(b_.getInt32Ty(), 4), b_.CreateGEP(b_.getInt8Ty(), shared_, at),
+                              llvm::Align(kChunkBytes));
+}
+
+}  // namespace backplane::hip

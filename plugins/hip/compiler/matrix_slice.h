@@ -1,0 +1,101 @@
+// Brings slices of an operand of a matrix product from global to shared memory, and parts of them to registers.
+//
+// An operand is a matrix of rows x k: the left one as it is, of the right one its columns. The threads of a block load
+// a slice of a tile's rows into registers (Load), with 16 bytes at a time wherever neighbours along k or along the rows
+// are neighbours in memory, and store it later (Store), so that loads overlap with products. Blocks of elements that
+// are neighbours along the rows are transposed in registers.
+//
+// Nothing beyond the matrix is read. A tile that would reach over the last row begins earlier. Where the matrix has
+// fewer rows than a tile, the last rows stand in for the missing ones (RowOf). The end of k, where it is no whole
+// slice, goes by LoadEnd and StoreEnd, with zeros beyond it.
+#ifndef BACKPLANE_PLUGINS_HIP_COMPILER_MATRIX_SLICE_H_
+#define BACKPLANE_PLUGINS_HIP_COMPILER_MATRIX_SLICE_H_
+
+#include <functional>
+#include <vector>
+
+#include "plugins/hip/compiler/kernel_frame.h"
+#include "plugins/hip/compiler/matrix_tile.h"
+
+namespace backplane::hip {
+
+struct MatrixOperand {
+  llvm::Value* array = nullptr;
+  int64_t rows = 0, k = 0, row_stride = 0, k_stride = 0;  // of the matrix, in elements
+  std::vector<int64_t> other_strides;                     // by which further dimensions move the matrix in its array
+  int64_t tile_rows = 0;
+  bool is_right = false;
+};
+
+class MatrixSlice {
+ public:
+  using Values = std::vector<llvm::Value*>;
+
+  // `wave`: the number of the wave in its block, which the compiler must know to be equal for the wave's lanes. The
+  // frame and the step must outlive the object.
+  MatrixSlice(KernelFrame& frame, const MatrixStep& step, const MatrixOperand& operand, llvm::Value* wave);
+
+  // Begins a tile: its first row in the matrix, and the matrix's position in the array.
+  void StartTile(llvm::Value* first_row, llvm::Value* matrix);
+  // The row of the matrix that a row of the tile (an i32) stands for.
+  llvm::Value* RowOf(llvm::Value* tile_row);
+  // Whether the row is the one that stands for itself; null: always.
+  llvm::Value* IsOriginal(llvm::Value* tile_row);
+  // Whether fewer rows than a chunk has elements exist, so that no chunk of rows does.
+  bool HasFewRows() const { return operand_.rows < chunk_; }
+
+  // Whether all threads of the block take part in Load and Store.
+  bool IsLoadedByAll() const { return active_ == nullptr; }
+
+  // The offsets of the thread's loads. A loop carries them, because a loop's code then uses them as they are, without a
+  // sum of 64 bits for each load (KeepInLoop).
+  const Values& offsets() const { return offsets_; }
+  // Returns the same values, but as ones that the compiler must not take out of the loop.
+  Values KeepInLoop(const Values& offsets);
+  // Loads the slice that begins with element `k` of each row.
+  Values Load(llvm::Value* k, const Values& offsets);
+  void Store(const Values& loaded);
+  // The same for the last slice: that from element `k` on, of which only a part exists.
+  Values LoadEnd(int64_t k);
+  void StoreEnd(Values loaded, int64_t k);
+  // The chunk (an i32) of a row (an i32) in shared memory, as a vector of 16 bytes.
+  llvm::Value* LoadChunk(llvm::Value* row, llvm::Value* chunk);
+
+ private:
+  enum class Mode : uint8_t { kAlongK, kAlongRows, kElements };
+
+  // Of the thread's chunk: the element of k with which it begins, and how many of its elements are zeros instead.
+  struct End {
+    llvm::Value *begin, *zeros;
+  };
+  End FindEnd(int64_t k);
+  llvm::Value* Number(int64_t n) { return b_.getInt32(static_cast<uint32_t>(n)); }
+  // The row of the tile and the chunk of the thread's k-th load. kAlongRows: of its block of chunks.
+  llvm::Value* TileRow(size_t load);
+  llvm::Value* Address(llvm::Value* tile_row, llvm::Value* chunk);
+  llvm::Value* Base(llvm::Value* k);
+  llvm::Value* LoadVector(llvm::Value* base, llvm::Value* offset);
+  llvm::Value* LoadElements(llvm::Value* tile_row, llvm::Value* first_k);
+  llvm::Value* ZeroBefore(llvm::Value* chunk, llvm::Value* count);
+  Values Transpose(const Values& rows);
+  // Runs `load` in those threads that take part.
+  Values LoadIfActive(const std::function<Values()>& load);
+
+  KernelFrame& f_;
+  llvm::IRBuilder<>& b_;
+  const MatrixStep& step_;
+  const MatrixOperand operand_;
+  const int64_t width_, chunk_, slice_;
+  Mode mode_ = Mode::kElements;
+  size_t loads_ = 0;        // of a thread
+  uint64_t alignment_ = 1;  // of its vectors in global memory, in bytes
+  llvm::Value* shared_ = nullptr;
+  llvm::Value* active_ = nullptr;                           // whether the thread takes part; null: all do
+  llvm::Value *first_ = nullptr, *chunk_number_ = nullptr;  // the row and the chunk of a thread's first load
+  Values offsets_, addresses_;
+  llvm::Value *first_row_ = nullptr, *matrix_ = nullptr;
+};
+
+}  // namespace backplane::hip
+
+#endif  // BACKPLANE_PLUGINS_HIP_COMPILER_MATRIX_SLICE_H_

@@ -1,0 +1,101 @@
+#include "plugins/hip/compiler/split_contractions.h"
+
+#include <algorithm>
+
+#include "core/passes/rewrite.h"
+#include "core/types/integer_division.h"
+#include "plugins/hip/compiler/dot_problem.h"
+#include "sdk/codegen/element_emitter.h"
+#include "sdk/compiler/dot_strides.h"
+
+namespace backplane::hip {
+namespace {
+
+constexpr int64_t kBlocks = 256;        // that a large GPU should have at least
+constexpr int64_t kMinTerms = 512;      // of a part: fewer are not worth the partial sums
+constexpr int64_t kMostParts = 16;      // that a thread then adds
+constexpr int64_t kPartsMultiple = 64;  // of the terms of a part, so that its rows stay aligned
+
+bool IsSplittable(PrimitiveType type) {
+  return (IsFloat(type) && !IsComplex(type)) || type == PrimitiveType::kS32 || type == PrimitiveType::kU32;
+}
+
+int64_t ChooseParts(const DotProblem& p) {
+  const int64_t tiles = p.batch_size() * CeilDiv(p.m, int64_t{64}) * CeilDiv(p.n, int64_t{64});
+  int64_t parts = 1;
+  while (parts < kMostParts && tiles * parts * 2 <= kBlocks && p.k / (parts * 2) >= kMinTerms &&
+         p.k % (parts * 2 * kPartsMultiple) == 0)
+    parts *= 2;
+  return parts;
+}
+
+// The operand with the dimension divided into parts and what is left of it.
+Instruction* Divide(Computation* c, Instruction* operand, int64_t dim, int64_t parts) {
+  std::vector<int64_t> dims(operand->shape().dimensions().begin(), operand->shape().dimensions().end());
+  dims[static_cast<size_t>(dim)] /= parts;
+  dims.insert(dims.begin() + dim, parts);
+  return Make(c, operand, Opcode::kReshape, Shape(operand->shape().element_type(), dims), {operand});
+}
+
+Computation* MakeAddition(Module* module, PrimitiveType type) {
+  Computation* c = module->AddComputation("add_parts");
+  std::vector<Instruction*> terms;
+  for (int64_t k = 0; k < 2; ++k) {
+    Attributes number;
+    number.Set(AttrId::kParameterNumber, k);
+    terms.push_back(Make(c, nullptr, Opcode::kParameter, Shape(type, {}), {}, std::move(number)));
+  }
+  c->set_root(Make(c, nullptr, Opcode::kAdd, Shape(type, {}), terms));
+  return c;
+}
+
+bool Split(Computation* c, Instruction* dot) {
+  const DotDimensions& d = dot->dot_dims();
+  const PrimitiveType type = dot->shape().element_type();
+  if (d.lhs_contracting.size() != 1 || !IsSplittable(type)) return false;
+  const absl::StatusOr<DotProblem> problem = MakeDotProblem(*FindDot(*dot));
+  if (!problem.ok()) return false;
+  const int64_t parts = ChooseParts(*problem);
+  if (parts == 1) return false;
+
+  const int64_t left = d.lhs_contracting[0], right = d.rhs_contracting[0];
+  DotDimensions divided;
+  divided.lhs_batch = {left}, divided.rhs_batch = {right};
+  auto moved = [](int64_t dim, int64_t at) { return dim >= at ? dim + 1 : dim; };
+  for (const int64_t dim : d.lhs_batch) divided.lhs_batch.push_back(moved(dim, left));
+  for (const int64_t dim : d.rhs_batch) divided.rhs_batch.push_back(moved(dim, right));
+  divided.lhs_contracting = {left + 1}, divided.rhs_contracting = {right + 1};
+  const PrimitiveType sum = codegen::IsNarrowFloat(type) ? PrimitiveType::kF32 : type;
+  std::vector<int64_t> dims = {parts};
+  dims.insert(dims.end(), dot->shape().dimensions().begin(), dot->shape().dimensions().end());
+  Attributes attrs = dot->attrs();
+  attrs.Set(AttrId::kDotDims, std::move(divided));
+  Instruction* partial =
+      Make(c, dot, Opcode::kDot, Shape(sum, dims),
+           {Divide(c, dot->operand(0), left, parts), Divide(c, dot->operand(1), right, parts)}, std::move(attrs));
+  Attributes dimension;
+  dimension.Set(AttrId::kDimensions, Ints{0});
+  Instruction* total = Make(c, dot, Opcode::kReduce, Shape(sum, dot->shape().dimensions()),
+                            {partial, MakeConstant(c, dot, Literal::Scalar(sum, 0))}, std::move(dimension),
+                            {MakeAddition(c->parent(), sum)});
+  if (sum != type) total = Make(c, dot, Opcode::kConvert, dot->shape(), {total});
+  Replace(dot, total);
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<bool> SplitContractions::Run(Module* module) {
+  bool changed = false;
+  for (Computation* c : ControlFlowComputations(module)) {
+    bool split = false;
+    for (Instruction* i : c->Snapshot()) split |= i->Is(Opcode::kDot) && Split(c, i);
+    if (!split) continue;
+    c->SortTopologically();
+    c->RemoveDead();
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace backplane::hip
