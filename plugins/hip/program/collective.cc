@@ -78,6 +78,10 @@ absl::Status CollectiveStep::DescribeLeaves(MakeCombiner make_combiner) {
     if (!result.IsArray()) return absl::UnimplementedError("a token among its results");
     const Shape& operand = collective_.operand(static_cast<int64_t>(k))->shape();
     const Shape& small = op == Opcode::kAllGather ? operand : result;
+    for (const Shape* shape : {&operand, &result}) {
+      if (shape->has_layout() && !shape->layout().IsRowMajor())
+        return absl::UnimplementedError("an array that is not row-major");
+    }
     const int64_t width = ByteWidth(result.element_type());
     Leaf leaf;
     leaf.type = result.element_type();

@@ -123,7 +123,8 @@ absl::Status HostStep::Write(const Literal& value, const Shape& shape, const std
   const SlotId slot = slots[(*at)++];
   if (!shape.IsArray() || value.byte_size() == 0) return absl::OkStatus();
   const size_t bytes = static_cast<size_t>(value.byte_size());
-  if (!shape.has_layout() || shape.layout().IsRowMajor()) return state.queue->CopyIn(value.bytes(), state.slots[slot], bytes);
+  if (!shape.has_layout() || shape.layout().IsRowMajor())
+    return state.queue->CopyIn(value.bytes(), state.slots[slot], bytes);
   Literal ordered(value.shape());
   RETURN_IF_ERROR(CopyBetweenLayouts(value.shape(), value.bytes(), shape, ordered.mutable_bytes()));
   return state.queue->CopyIn(ordered.bytes(), state.slots[slot], bytes);
