@@ -38,6 +38,8 @@ class FewBlocks : public Queue {
     if (code.ok()) code_ = *std::move(code);
   }
   absl::Status CopyWithin(const void*, void*, size_t) override { return absl::InternalError("a copy"); }
+  absl::Status CopyFrom(int, const void*, void*, size_t) override { return absl::InternalError("a copy"); }
+  absl::Status FillZeros(void*, size_t) override { return absl::InternalError("a copy"); }
   absl::Status CopyIn(const void*, void*, size_t) override { return absl::InternalError("a copy"); }
   absl::Status CopyOut(const void*, void*, size_t) override { return absl::InternalError("a copy"); }
   absl::Status Synchronize() override { return absl::OkStatus(); }
@@ -103,7 +105,7 @@ Counts RunBlocks(const Problem& p) {
   void* const arguments[] = {const_cast<void*>(static_cast<const void*>(x.bytes())),
                              const_cast<void*>(static_cast<const void*>(y.bytes()))};
   void* const outputs[] = {r.mutable_bytes()};
-  const absl::Status status = (*program)->Run(queue, arguments, outputs, {}, nullptr, {});
+  const absl::Status status = (*program)->Run(queue, arguments, outputs, {}, nullptr, {}, nullptr);
   EXPECT_TRUE(status.ok()) << status;
   std::vector<double> left(static_cast<size_t>(p.m * p.k)), right(static_cast<size_t>(p.n * p.k));
   for (int64_t i = 0; i < p.m; ++i) {
