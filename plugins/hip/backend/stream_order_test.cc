@@ -116,14 +116,13 @@ TEST_P(StreamOrderTest, ADonatedArrayIsWrittenInPlace) {
 
 TEST_P(StreamOrderTest, ProgramsThatNeedTheHostAreAmongTheOthers) {
   Open({{"HIPEMU_LATENCY_US", "5000"}}, GetParam());
-  const auto factor = Load(kCholesky);
-  std::vector<float> diagonal(16, 0.0f);
-  for (size_t i = 0; i < 4; ++i) diagonal[i * 5] = static_cast<float>((i + 2) * (i + 2) * (i + 2) * (i + 2));
-  DeviceArray x = Put(diagonal, {4, 4});
-  DeviceArray root = Run(*factor, {Run(*factor, {x})});
-  EXPECT_EQ(root.ready.signal(), nullptr);
-  for (size_t i = 0; i < 4; ++i) diagonal[i * 5] = static_cast<float>(i + 2);
-  EXPECT_EQ(Get(root), diagonal);
+  const auto loop = Load(kDoubleUntil);
+  const DeviceArray x = Put(Numbers(4096, 3), {4096}), six = Put({6}, {}), hundred = Put({100}, {});
+  const DeviceArray last = Run(*loop, {Run(*loop, {x, six}), hundred});
+  EXPECT_EQ(last.ready.signal(), nullptr);
+  std::vector<float> want = Numbers(4096, 3);
+  for (float& v : want) v *= 64;  // 3, 6, 12, 24, 48, 96, 192
+  EXPECT_EQ(Get(last), want);
 }
 
 TEST_P(StreamOrderTest, AnInputOfTheHostIsWaitedFor) {

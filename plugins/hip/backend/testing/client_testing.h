@@ -47,11 +47,29 @@ ENTRY main {
   b = f32[64,64] remainder(s, primes)
   ROOT r = f32[64,64] dot(b, p), lhs_contracting_dims={1}, rhs_contracting_dims={0}
 })";
-// f32[4,4] -> f32[4,4]: an instruction that the host evaluates.
-inline constexpr char kCholesky[] = R"(HloModule factor
+// f32[4096], f32[] -> f32[4096]: doubles x until its first element is not less than the limit. The host decides when.
+inline constexpr char kDoubleUntil[] = R"(HloModule double_until
+more {
+  s = (f32[4096], f32[]) parameter(0)
+  x = f32[4096] get-tuple-element(s), index=0
+  limit = f32[] get-tuple-element(s), index=1
+  slice = f32[1] slice(x), slice={[0:1]}
+  first = f32[] reshape(slice)
+  ROOT r = pred[] compare(first, limit), direction=LT
+}
+step {
+  s = (f32[4096], f32[]) parameter(0)
+  x = f32[4096] get-tuple-element(s), index=0
+  limit = f32[] get-tuple-element(s), index=1
+  y = f32[4096] add(x, x)
+  ROOT t = (f32[4096], f32[]) tuple(y, limit)
+}
 ENTRY main {
-  x = f32[4,4] parameter(0)
-  ROOT r = f32[4,4] cholesky(x), lower=true
+  x = f32[4096] parameter(0)
+  limit = f32[] parameter(1)
+  s = (f32[4096], f32[]) tuple(x, limit)
+  w = (f32[4096], f32[]) while(s), condition=more, body=step
+  ROOT r = f32[4096] get-tuple-element(w), index=0
 })";
 
 // What kShuffle gives for x and the matrix that moves each column to the next place: all numbers are small integers, so
