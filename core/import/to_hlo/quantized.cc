@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "core/import/to_hlo/importer.h"
 #include "core/import/to_hlo/quantized.h"
 
