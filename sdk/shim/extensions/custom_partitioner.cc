@@ -33,7 +33,7 @@ struct RegisteredNames {
   Mutex mu;
   std::set<std::string> names ABSL_GUARDED_BY(mu);
 };
-RegisteredNames& All() {
+RegisteredNames& AllNames() {
   static auto* all = new RegisteredNames;
   return *all;
 }
@@ -131,8 +131,8 @@ absl::Status RegisterPartitioner(PJRT_Register_Custom_Partitioner_Args& a) {
   };
   const absl::string_view name(a.name, a.name_size);
   RegisterCustomPartitioning(name, std::move(functions));
-  MutexLock lock(All().mu);
-  All().names.emplace(name);
+  MutexLock lock(AllNames().mu);
+  AllNames().names.emplace(name);
   return absl::OkStatus();
 }
 
@@ -183,8 +183,8 @@ absl::Status ReportSharding(const Sharding& sharding, absl::string_view config) 
 
 bool CallsHostWhenPartitioned(absl::string_view program) {
   if (absl::StrContains(program, kInspectSharding)) return true;
-  MutexLock lock(All().mu);
-  return std::any_of(All().names.begin(), All().names.end(),
+  MutexLock lock(AllNames().mu);
+  return std::any_of(AllNames().names.begin(), AllNames().names.end(),
                      [&](const std::string& name) { return absl::StrContains(program, name); });
 }
 
