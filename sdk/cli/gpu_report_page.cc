@@ -147,7 +147,8 @@ std::vector<LaunchView> ViewLaunches(const Json& document) {
 std::string NameOf(const LaunchView& view) {
   const std::string name = Text(*view.launch, "name"), kind = Text(*view.launch, "kind");
   if (kind == "kernel") return name;
-  return absl::StrCat(kind == "host" ? "on the host" : "copy", name.empty() ? "" : ": ", name);
+  const absl::string_view what = kind == "host" ? "on the host" : kind == "exchange" ? "between devices" : "copy";
+  return absl::StrCat(what, name.empty() ? "" : ": ", name);
 }
 
 std::string BoundOf(const LaunchView& view) {
