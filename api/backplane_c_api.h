@@ -67,6 +67,23 @@ struct Backplane_LoadedExecutable_CompileLog_Args {
 PJRT_DEFINE_STRUCT_TRAITS(Backplane_LoadedExecutable_CompileLog_Args, log_size);
 typedef PJRT_Error* Backplane_LoadedExecutable_CompileLog(Backplane_LoadedExecutable_CompileLog_Args* args);
 
+// ---- Generated code
+
+// Returns a form of the code of an executable as text: what people read, or a document for tools. Each plugin defines
+// its forms; those of the HIP plugin are "ir", "isa", "resources" and "report" (docs/hip.md). Returns UNIMPLEMENTED if
+// the plugin has no such form; the message names those that it has. Thread-safe.
+struct Backplane_Executable_CodeText_Args {
+  size_t struct_size;
+  PJRT_Extension_Base* extension_start;
+  PJRT_Executable* executable;  // in
+  const char* form;             // in
+  size_t form_size;             // in
+  const char* text;             // out: lives as long as the executable; not terminated by NUL
+  size_t text_size;             // out
+};
+PJRT_DEFINE_STRUCT_TRAITS(Backplane_Executable_CodeText_Args, text_size);
+typedef PJRT_Error* Backplane_Executable_CodeText(Backplane_Executable_CodeText_Args* args);
+
 // ---- Custom calls of several stages
 
 // Registers a typed handler with the functions of all its stages, which PJRT_FFI_Register_Handler cannot pass. The
@@ -91,8 +108,9 @@ struct Backplane_Extension {
   Backplane_SetCallbackTrampoline* set_callback_trampoline;
   Backplane_LoadedExecutable_CompileLog* loaded_executable_compile_log;
   Backplane_RegisterHandlerBundle* register_handler_bundle;
+  Backplane_Executable_CodeText* executable_code_text;
 };
-PJRT_DEFINE_STRUCT_TRAITS(Backplane_Extension, register_handler_bundle);
+PJRT_DEFINE_STRUCT_TRAITS(Backplane_Extension, executable_code_text);
 
 #ifdef __cplusplus
 }  // extern "C"

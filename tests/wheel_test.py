@@ -34,7 +34,8 @@ ours, reference, own = (jax.devices(p)[0].client for p in ("backplane", "backpla
 assert jax.devices()[0].client is ours, "the CPU plugin is not the default"
 assert "backplane cpu" in ours.platform_version and "backplane reference" in reference.platform_version
 assert "backplane" not in own.platform_version, own.platform_version
-assert "pjrt_backplane_tpu_emulator" not in open("/proc/self/maps").read(), "the emulator was loaded though nobody asked for it"
+for name in ("tpu_emulator", "hip"):
+    assert f"pjrt_backplane_{name}" not in open("/proc/self/maps").read(), f"{name} was loaded though nobody asked for it"
 
 x = np.arange(16, dtype=np.float32).reshape(4, 4)
 spd = x @ x.T + np.eye(4, dtype=np.float32)
@@ -79,6 +80,38 @@ assert there.is_deleted()
 print("the emulator, too")
 """
 
+# Compiled here for a GPU that this machine lacks, and run in another process, on an emulated one.
+AHEAD = r"""
+import pickle
+import jax, jax.numpy as jnp
+from jax.experimental import topologies
+from jax.experimental.serialize_executable import serialize
+(device,) = topologies.get_topology_desc("gfx942", platform="hip").devices
+spec = jax.ShapeDtypeStruct((16, 16), jnp.float32, sharding=jax.sharding.SingleDeviceSharding(device))
+compiled = jax.jit(lambda a: jax.nn.softmax(a @ a.T)).lower(spec).compile()
+pickle.dump(serialize(compiled), open("program.pickle", "wb"))
+assert "hip" not in jax.devices()[0].platform, jax.devices()
+print("compiled for", device.device_kind)
+"""
+
+HIP = r"""
+import pickle
+import jax, jax.numpy as jnp, numpy as np
+from jax.experimental.serialize_executable import deserialize_and_load
+assert [d.platform for d in jax.devices()] == ["hip"] * 2, jax.devices()
+program = deserialize_and_load(*pickle.load(open("program.pickle", "rb")), execution_devices=jax.devices()[:1])
+x = np.random.RandomState(1).rand(16, 16).astype("f")
+e = np.exp(x @ x.T - (x @ x.T).max(1, keepdims=True))
+np.testing.assert_allclose(program(x), e / e.sum(1, keepdims=True), rtol=1e-5)
+np.testing.assert_allclose(jnp.linalg.eigvalsh(x @ x.T), np.linalg.eigvalsh(x @ x.T), rtol=1e-3, atol=1e-3)
+back = jax.jit(lambda a: jax.pure_callback(lambda v: np.asarray(v) * 2, jax.ShapeDtypeStruct((16, 16), jnp.float32), a))(x)
+np.testing.assert_allclose(back, 2 * x)
+there = jax.device_put(x)
+jax.jit(lambda a: a + 1, donate_argnums=0)(there).block_until_ready()
+assert there.is_deleted()
+print("an emulated GPU, too")
+"""
+
 PROGRAM = """
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = stablehlo.add %x, %x : tensor<4xf32>
@@ -105,6 +138,7 @@ def check_contents(path):
         assert "Root-Is-Purelib: false" in wheel.read(f"{info}/WHEEL").decode()
         for wanted in ("backplane/plugins/pjrt_backplane_cpu.so", "backplane/plugins/pjrt_backplane_reference.so",
                        "backplane/plugins/pjrt_backplane_tpu_emulator.so", "backplane/bin/backplane",
+                       "backplane/plugins/pjrt_backplane_hip.so", "backplane/plugins/libhipemu.so",
                        "backplane/__init__.py", "backplane_jax/__init__.py", "jax_plugins/backplane.py",
                        "backplane/share/backplane/conformance/levels/jax-min.txt", "backplane/layers/pjrt_backplane_layers.so",
                        "backplane/share/backplane/templates/plugin/.github/workflows/ci.yml"):
@@ -173,6 +207,8 @@ def main():
 
         told = run(env / "bin/python", "-c", USE)
         assert "too" in run(env / "bin/python", "-c", EMULATOR, JAX_PLATFORMS="tiledtpu", TILEDTPU_CHIP="v6e", TILEDTPU_TOPOLOGY="2x2")
+        assert "gfx942" in run(env / "bin/python", "-c", AHEAD)
+        assert "too" in run(env / "bin/python", "-c", HIP, JAX_PLATFORMS="hip", BACKPLANE_HIP_PLATFORM="emulated", BACKPLANE_HIP_TARGET="gfx942")
         # A name that the user gave to a plugin of theirs is left alone, and others stand beside ours.
         if (peer := opt.peer.resolve()).exists():
             run(env / "bin/python", "-c", "import jax; assert 'backplane' not in jax.devices('backplane')[0].client.platform_version; "
@@ -181,11 +217,13 @@ def main():
 
         command = env / "bin/backplane"
         listed = run(command, "plugins")
-        for name in ("cpu", "reference", "tpu_emulator"):
+        for name in ("cpu", "reference", "tpu_emulator", "hip"):
             assert re.search(rf"^{name} .*manifest", listed, re.M), listed
         (folder / "add.mlir").write_text(PROGRAM)
         for name in ("cpu", "reference", "tpu_emulator"):
             assert run(command, "run", name, folder / "add.mlir", "-i", "{1,2,3,4}").strip() == "result 0: f32[4] {2, 4, 6, 8}"
+        assert run(command, "run", "hip", folder / "add.mlir", "-i", "{1,2,3,4}", "-o", "platform=emulated").strip() == "result 0: f32[4] {2, 4, 6, 8}"
+        assert "gfx90a" in run(command, "compile", "hip", folder / "add.mlir", "--target", "gfx90a", "--print", "resources")
         assert run(env / "bin/python", "-m", "backplane", "--version").startswith("backplane ")
         # The kit's cases and levels are the wheel's own: a level that nobody else has is found.
         (site / "backplane/share/backplane/conformance/levels/only-here.txt").write_text("# A level\nabi.version\n")

@@ -1,37 +1,14 @@
 #include <bit>
-#include <cstring>
 
-#include "absl/strings/str_format.h"
+#include "base/digest.h"
 #include "core/ir/module.h"
 
 namespace backplane {
 namespace {
 
-// Two multiply-and-xor hashes with different constants over one stream of 64-bit words. Lengths are part of the stream,
-// so different sequences of values never feed the same words.
-class Digest {
+// Adds values of all types that describe an instruction.
+class ValueDigest : public Digest {
  public:
-  void Word(uint64_t w) {
-    a_ = Mix(a_ ^ w, 0x9e3779b97f4a7c15u);
-    b_ = Mix(b_ ^ std::rotl(w, 29), 0xd6e8feb86659fd93u);
-  }
-  void Bytes(const void* data, size_t size) {
-    Word(size);
-    const char* p = static_cast<const char*>(data);
-    for (; size >= 8; p += 8, size -= 8) {
-      uint64_t w;
-      std::memcpy(&w, p, 8);
-      Word(w);
-    }
-    uint64_t rest = 0;
-    if (size > 0) std::memcpy(&rest, p, size);
-    Word(rest);
-  }
-  uint64_t Half() const { return a_ ^ b_; }
-  std::string Hex() const {
-    return absl::StrFormat("%016x%016x", Mix(a_, 0xa0761d6478bd642fu), Mix(b_ ^ a_, 0xe7037ed1a0b428dbu));
-  }
-
   void Add(bool v) { Word(v ? 1 : 0); }
   void Add(int64_t v) { Word(static_cast<uint64_t>(v)); }
   void Add(double v) { Word(std::bit_cast<uint64_t>(v)); }
@@ -112,17 +89,10 @@ class Digest {
       }
     }
   }
-
- private:
-  static uint64_t Mix(uint64_t x, uint64_t constant) {
-    unsigned __int128 m = static_cast<unsigned __int128>(x) * constant;
-    return static_cast<uint64_t>(m) ^ static_cast<uint64_t>(m >> 64) ^ std::rotr(x, 17);
-  }
-  uint64_t a_ = 0x243f6a8885a308d3u, b_ = 0x13198a2e03707344u;
 };
 
 // Hashes callees before callers.
-void AddComputations(const std::vector<Computation*>& order, Digest& d) {
+void AddComputations(const std::vector<Computation*>& order, ValueDigest& d) {
   absl::flat_hash_map<const Computation*, int64_t> computations;
   for (const Computation* c : order) {
     computations.emplace(c, static_cast<int64_t>(computations.size()));
@@ -150,7 +120,7 @@ void AddComputations(const std::vector<Computation*>& order, Digest& d) {
 }  // namespace
 
 uint64_t Instruction::HashWithoutOperands() const {
-  Digest d;
+  ValueDigest d;
   d.Word(static_cast<uint64_t>(opcode_));
   d.Add(attrs_), d.Add(backend_config_), d.Add(accuracy_);
   if (Is(Opcode::kConstant)) d.Add(*literal_);
@@ -158,7 +128,7 @@ uint64_t Instruction::HashWithoutOperands() const {
 }
 
 std::string Module::Fingerprint() const {
-  Digest d;
+  ValueDigest d;
   AddComputations(PostOrder(), d);
   d.Add(config_.num_replicas), d.Add(config_.num_partitions);
   d.Add(config_.use_spmd_partitioning), d.Add(config_.use_shardy_partitioner);

@@ -160,6 +160,9 @@ class Executable {
   virtual NamedValues cost() const = 0;            // "flops", "bytes accessed", "transcendentals", ...
   virtual CompiledMemoryStats memory_stats() const = 0;
   virtual std::string compile_log() const { return ""; }      // one line per kernel that was chosen or refused
+  // A form of the generated code as text, for people and tools; the backend names its forms, such as "isa".
+  // Unimplemented, naming the forms there are, for any other.
+  virtual absl::StatusOr<std::string> CodeText(absl::string_view form) const;
   virtual absl::StatusOr<std::string> Serialize() const = 0;  // serialized_executable.h writes it
 };
 

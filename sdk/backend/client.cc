@@ -156,6 +156,10 @@ absl::Status Client::ClearMemoryStats(int32_t device) {
 
 void Client::Schedule(std::function<void()> task) { std::thread(std::move(task)).detach(); }
 
+absl::StatusOr<std::string> Executable::CodeText(absl::string_view form) const {
+  return absl::UnimplementedError(absl::StrCat("code text: no form \"", form, "\"; this plugin has none"));
+}
+
 absl::StatusOr<std::shared_ptr<Executable>> Backend::Compile(std::unique_ptr<Module> module,
                                                              const CompileOptions& options, const Topology& topology) {
   return absl::UnimplementedError(absl::StrCat("compile: ", platform_name(), " takes no programs as modules"));

@@ -74,6 +74,7 @@ Command ConformCommand();
 Command ConvertCommand();
 Command DiffCommand();
 Command FuzzCommand();
+Command GpuReportCommand();
 Command InspectCommand();
 Command NewPluginCommand();
 Command OptCommand();

@@ -46,6 +46,7 @@ std::vector<Command> AllCommands() {
   commands.push_back(ReplayCommand());
   commands.push_back(TraceCommand());
   commands.push_back(TpuReportCommand());
+  commands.push_back(GpuReportCommand());
   commands.push_back(BenchCommand());
   commands.push_back(FuzzCommand());
   commands.push_back(ConformCommand());

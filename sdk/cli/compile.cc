@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "api/backplane_c_api.h"
+#include "sdk/cli/ahead_of_time.h"
 #include "sdk/cli/command.h"
 #include "sdk/cli/execution.h"
 #include "sdk/cli/npy.h"
@@ -18,7 +19,7 @@ constexpr double kMaxCompileDevices = 1 << 20;
 
 struct CompileCommandOptions {
   PluginOptions plugin;
-  std::string which, program, save;
+  std::string which, program, save, target, print;
   bool optimized = false, log = false;
   int64_t replicas = 1, partitions = 1;
 };
@@ -37,26 +38,64 @@ absl::StatusOr<std::string> CompileLog(const Session& session, const host::Loade
   return std::string(a.log, a.log_size);
 }
 
+// What the command has compiled: with a client, or without one for --target.
+struct Compiled {
+  std::string name;  // the plugin's
+  const host::Plugin* plugin = nullptr;
+  host::Executable executable;
+  absl::StatusOr<std::string> log;
+};
+
+absl::StatusOr<Compiled> CompileProgram(const CompileCommandOptions& o, const host::Program& program,
+                                        const host::CompileOptions& options, double* seconds) {
+  auto begin = std::chrono::steady_clock::now();
+  if (!o.target.empty()) {
+    BP_ASSIGN_OR_RETURN(CompiledAhead ahead, CompileAhead(o.which, o.plugin, o.target, program, options));
+    *seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    absl::Status no_log = absl::UnimplementedError("compile: --log needs a client, so it cannot be used with --target");
+    return Compiled{ahead.found.name, ahead.plugin, std::move(ahead.executable), std::move(no_log)};
+  }
+  BP_ASSIGN_OR_RETURN(const Session session, OpenSession(o.which, o.plugin));
+  begin = std::chrono::steady_clock::now();
+  BP_ASSIGN_OR_RETURN(const host::LoadedExecutable loaded, CompileOn(session, program, options));
+  *seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  absl::StatusOr<host::Executable> executable = loaded.GetExecutable();
+  BP_RETURN_IF_ERROR(FromPlugin(executable.status()));
+  return Compiled{session.found.name, session.plugin, *std::move(executable), CompileLog(session, loaded)};
+}
+
+// The code in the forms that --print names, by form.
+absl::StatusOr<std::vector<std::pair<std::string, std::string>>> CodeToPrint(const CompileCommandOptions& o,
+                                                                             const Compiled& compiled) {
+  std::vector<std::pair<std::string, std::string>> texts;
+  if (o.print.empty()) return texts;
+  std::vector<std::string> forms = {o.print};
+  if (o.print == "all") forms = {"ir", "isa", "resources"};
+  for (const std::string& form : forms) {
+    BP_ASSIGN_OR_RETURN(std::string text, CodeText(*compiled.plugin, compiled.name, compiled.executable, form));
+    texts.emplace_back(form, std::move(text));
+  }
+  return texts;
+}
+
 absl::Status Compile(const CompileCommandOptions& o, Terminal& terminal) {
   BP_ASSIGN_OR_RETURN(const ProgramFile file, ReadProgram(o.program));
   BP_ASSIGN_OR_RETURN(const host::Program program, ForPlugin(file));
-  BP_ASSIGN_OR_RETURN(const Session session, OpenSession(o.which, o.plugin));
   host::CompileOptions options;
   options.num_replicas = static_cast<int>(o.replicas);
   options.num_partitions = static_cast<int>(o.partitions);
   options.use_spmd_partitioning = o.partitions > 1;
-  const auto begin = std::chrono::steady_clock::now();
-  BP_ASSIGN_OR_RETURN(const host::LoadedExecutable loaded, CompileOn(session, program, options));
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  absl::StatusOr<host::Executable> executable = loaded.GetExecutable();
-  BP_RETURN_IF_ERROR(FromPlugin(executable.status()));
+  double seconds = 0;
+  BP_ASSIGN_OR_RETURN(const Compiled compiled, CompileProgram(o, program, options, &seconds));
+  const host::Executable* const executable = &compiled.executable;
+  BP_ASSIGN_OR_RETURN(const auto code, CodeToPrint(o, compiled));
   if (!o.save.empty()) {
     absl::StatusOr<std::string> bytes = executable->Serialize();
     BP_RETURN_IF_ERROR(FromPlugin(bytes.status()));
     BP_RETURN_IF_ERROR(WriteFile(o.save, *bytes));
   }
   const absl::StatusOr<host::Program> optimized = executable->OptimizedProgram();
-  const absl::StatusOr<std::string> log = CompileLog(session, loaded);
+  const absl::StatusOr<std::string>& log = compiled.log;
   // HLO protos are printed as text if we can read them.
   std::string text;
   if (o.optimized) {
@@ -67,7 +106,7 @@ absl::Status Compile(const CompileCommandOptions& o, Terminal& terminal) {
 
   if (terminal.json()) {
     host::Json json = host::Json::MakeObject();
-    json.Set("plugin", session.found.name).Set("seconds", seconds);
+    json.Set("plugin", compiled.name).Set("seconds", seconds);
     if (auto name = executable->Name(); name.ok()) json.Set("name", *name);
     if (auto fingerprint = executable->Fingerprint(); fingerprint.ok()) {
       std::string hex;
@@ -98,7 +137,16 @@ absl::Status Compile(const CompileCommandOptions& o, Terminal& terminal) {
     if (auto cost = executable->CostAnalysis(); cost.ok()) json.Set("cost", host::ToJson(*cost));
     if (o.optimized) json.Set("optimized_format", optimized->format).Set("optimized", text);
     if (log.ok()) json.Set("log", *log);
+    for (const auto& [form, code_text] : code) json.Set(form, code_text);
     terminal.PrintJson(json);
+    return absl::OkStatus();
+  }
+  // Code alone, so that it can be piped into other tools.
+  if (!code.empty()) {
+    for (const auto& [form, code_text] : code) {
+      if (code.size() > 1) terminal.Print(absl::StrCat(terminal.Styled(Style::kBold, form), "\n"));
+      terminal.Print(absl::StrCat(code_text, code.size() > 1 ? "\n" : ""));
+    }
     return absl::OkStatus();
   }
   auto bold = [&](absl::string_view t) { return terminal.Styled(Style::kBold, t); };
@@ -141,10 +189,24 @@ Command CompileCommand() {
   command.options.push_back({"--log", &o->log, "print the compile log (plugins of this project)"});
   command.options.push_back(
       {"--save,--output,-O", &o->save, "write the serialized executable", "FILE", false, {}, true});
+  command.options.push_back({"--target,-t", &o->target,
+                             "compile without a device, for the topology of this name (hip: a GPU, such as gfx942)",
+                             "NAME"});
+  command.options.push_back({"--print",
+                             &o->print,
+                             "print the code alone; the HIP plugin has these forms",
+                             "FORM",
+                             false,
+                             {"ir", "isa", "resources", "report", "all"}});
   command.options.push_back(Bounded(1, kMaxCompileDevices, {"--replicas", &o->replicas, "number of replicas", "N"}));
   command.options.push_back(
       Bounded(1, kMaxCompileDevices, {"--partitions", &o->partitions, "number of partitions", "N"}));
   o->plugin.AddTo(&command);
+  command.details =
+      "  backplane compile cpu step.mlir --log\n"
+      "  backplane compile hip step.mlir --target gfx942 --print isa\n"
+      "  backplane compile hip step.mlir --target gfx942 --save step.executable\n"
+      "--print all prints the forms ir, isa and resources. docs/hip.md describes the forms.";
   command.state = o;
   command.run = [o](Terminal& terminal, int*) { return Compile(*o, terminal); };
   return command;

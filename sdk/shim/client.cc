@@ -2,6 +2,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/shim/compile_cache.h"
 #include "sdk/shim/entries.h"
 #include "sdk/shim/objects.h"
 
@@ -131,9 +132,11 @@ absl::StatusOr<MemoryObject*> ChooseMemory(ClientState& client, PJRT_Device* dev
 absl::Status Client_Create(PJRT_Client_Create_Args& a) {
   ASSIGN_OR_RETURN(NamedValues options, ReadNamedValues(a.create_options, a.num_options));
   std::shared_ptr<HostKeyValues> key_values = HostKeyValues::Of(a);
+  ASSIGN_OR_RETURN(std::shared_ptr<const CompileCache> compile_cache, TakeCompileCache(&options));
   ASSIGN_OR_RETURN(std::unique_ptr<Client> client, Plugin().backend->CreateClient(options, {key_values}));
   RETURN_IF_ERROR(CheckTopology(client->topology()));
   a.client = new PJRT_Client{NewClientState(std::move(client), std::move(key_values))};
+  a.client->state->topology.compile_cache = std::move(compile_cache);
   // The size of this struct is the first in a session that shows the host's version. Hosts query the attributes later.
   Plugin().host_is_old = a.struct_size < PJRT_STRUCT_SIZE(PJRT_Client_Create_Args, kv_try_get_user_arg);
   return absl::OkStatus();

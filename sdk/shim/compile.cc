@@ -5,6 +5,7 @@
 #include "core/import/compile_options.h"
 #include "core/import/import.h"
 #include "core/passes/passes.h"
+#include "sdk/shim/compile_cache.h"
 #include "sdk/shim/dump.h"
 #include "sdk/shim/entries.h"
 #include "sdk/shim/extensions/extensions.h"
@@ -100,38 +101,70 @@ absl::StatusOr<std::shared_ptr<const Executable>> DeserializeExecutable(absl::st
   return std::shared_ptr<const Executable>(std::move(executable));
 }
 
+absl::StatusOr<std::shared_ptr<const Executable>> CompileAnew(const ProgramBytes& program,
+                                                              const CompileOptions& options, const Topology& topology) {
+  std::shared_ptr<Executable> executable;
+  if (Plugin().backend->AcceptsProgramBytes(program.format)) {
+    ASSIGN_OR_RETURN(executable, Plugin().backend->CompileBytes(program, options, topology));
+    return executable;
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<Module> module, ImportProgram(program.format, program.bytes));
+  if (program.format == kHlo && !IsHloText(program.bytes)) ClearEntryLayouts(module.get());
+  RETURN_IF_ERROR(TransformProgram(&module));
+  RETURN_IF_ERROR(RunPass(DropLayouts(), module.get()).status());
+  RETURN_IF_ERROR(ApplyOptions(options, module.get()));
+  ASSIGN_OR_RETURN(executable, Plugin().backend->Compile(std::move(module), options, topology));
+  return executable;
+}
+
+// The executable of an earlier compilation; null if there is none that can be read.
+std::shared_ptr<const Executable> FindStored(const CompileCache& cache, const std::string& key,
+                                             const Topology& topology) {
+  const std::optional<std::string> bytes = cache.Find(key);
+  if (!bytes) return nullptr;
+  absl::StatusOr<std::shared_ptr<Executable>> executable = Plugin().backend->Deserialize(*bytes, topology);
+  if (executable.ok()) return *std::move(executable);
+  cache.Remove(key);
+  return nullptr;
+}
+
+// The program runs without being stored, so errors are left alone: executables that cannot be serialized, full disks.
+void Store(const CompileCache& cache, const std::string& key, const Executable& executable) {
+  const absl::StatusOr<std::string> bytes = executable.Serialize();
+  if (bytes.ok()) cache.Insert(key, *bytes).IgnoreError();
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Executable>> CompileProgram(const PJRT_Program* program, const char* options,
-                                                                 size_t options_size, const Topology& topology) {
+                                                                 size_t options_size,
+                                                                 const PJRT_TopologyDescription& description) {
+  const Topology& topology = description.topology;
   ASSIGN_OR_RETURN(PJRT_Program in, ReadStruct("PJRT_Program", program, PJRT_Program_STRUCT_SIZE));
   BP_REQUIRE(in.format);
   if (in.code_size > 0) BP_REQUIRE(in.code);
   ASSIGN_OR_RETURN(CompileOptions parsed, ReadOptions(options, options_size));
   const absl::string_view format(in.format, in.format_size), code(in.code == nullptr ? "" : in.code, in.code_size);
-  if (Plugin().backend->AcceptsProgramBytes(format)) {
-    ASSIGN_OR_RETURN(std::shared_ptr<Executable> executable,
-                     Plugin().backend->CompileBytes({format, code}, parsed, topology));
-    RETURN_IF_ERROR(DumpProgram(*executable, parsed, topology.platform_name));
-    return std::shared_ptr<const Executable>(std::move(executable));
+  const CompileCache* cache = description.compile_cache.get();
+  std::string key;
+  if (cache != nullptr)
+    key = CompileCacheKey({format, code}, {options == nullptr ? "" : options, options_size}, topology);
+  if (key.empty()) cache = nullptr;
+  std::shared_ptr<const Executable> executable;
+  if (cache != nullptr) executable = FindStored(*cache, key, topology);
+  if (executable == nullptr) {
+    ASSIGN_OR_RETURN(executable, CompileAnew({format, code}, parsed, topology));
+    if (cache != nullptr) Store(*cache, key, *executable);
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<Module> module, ImportProgram(format, code));
-  if (format == kHlo && !IsHloText(code)) ClearEntryLayouts(module.get());
-  RETURN_IF_ERROR(TransformProgram(&module));
-  RETURN_IF_ERROR(RunPass(DropLayouts(), module.get()).status());
-  RETURN_IF_ERROR(ApplyOptions(parsed, module.get()));
-  ASSIGN_OR_RETURN(std::shared_ptr<Executable> executable,
-                   Plugin().backend->Compile(std::move(module), parsed, topology));
   RETURN_IF_ERROR(DumpProgram(*executable, parsed, topology.platform_name));
-  return std::shared_ptr<const Executable>(std::move(executable));
+  return executable;
 }
 
 absl::Status Client_Compile(PJRT_Client_Compile_Args& a) {
   BP_REQUIRE(a.client);
   BP_REQUIRE(a.program);
-  ASSIGN_OR_RETURN(
-      std::shared_ptr<const Executable> executable,
-      CompileProgram(a.program, a.compile_options, a.compile_options_size, a.client->state->topology.topology));
+  ASSIGN_OR_RETURN(std::shared_ptr<const Executable> executable,
+                   CompileProgram(a.program, a.compile_options, a.compile_options_size, a.client->state->topology));
   CompileOptions options = executable->options();
   ASSIGN_OR_RETURN(a.executable, LoadExecutable(a.client->state, std::move(executable), std::move(options)));
   return absl::OkStatus();
@@ -141,7 +174,7 @@ absl::Status Compile(PJRT_Compile_Args& a) {
   BP_REQUIRE(a.topology);
   BP_REQUIRE(a.program);
   ASSIGN_OR_RETURN(std::shared_ptr<const Executable> executable,
-                   CompileProgram(a.program, a.compile_options, a.compile_options_size, a.topology->topology));
+                   CompileProgram(a.program, a.compile_options, a.compile_options_size, *a.topology));
   a.executable = new PJRT_Executable(std::move(executable));
   return absl::OkStatus();
 }

@@ -70,6 +70,16 @@ const backplane::shim::ExecutableViews& PJRT_Executable::views() {
   return *views_;
 }
 
+absl::StatusOr<const std::string*> PJRT_Executable::code_text(absl::string_view form) {
+  backplane::MutexLock lock(code_mu_);
+  auto at = code_texts_.find(form);
+  if (at == code_texts_.end()) {
+    ASSIGN_OR_RETURN(std::string text, executable->CodeText(form));
+    at = code_texts_.emplace(form, std::move(text)).first;
+  }
+  return &at->second;
+}
+
 namespace backplane::shim {
 
 absl::Status Executable_Destroy(PJRT_Executable_Destroy_Args& a) {

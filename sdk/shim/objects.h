@@ -18,6 +18,7 @@
 #include "api/pjrt_c_api.h"
 #include "base/mutex.h"
 #include "sdk/backend/backend.h"
+#include "sdk/backend/compile_cache.h"
 #include "sdk/backend/exceptions.h"
 #include "sdk/shim/convert.h"
 #include "sdk/shim/guard.h"
@@ -54,6 +55,7 @@ struct PJRT_TopologyDescription {
   std::vector<PJRT_DeviceDescription*> descriptions;
   std::vector<int> memory_kind_ids;  // each kind once, in order of first appearance
   backplane::shim::NamedValueList attributes;
+  std::shared_ptr<const backplane::CompileCache> compile_cache;  // null: none; set before the host sees the object
 };
 
 struct PJRT_Device {
@@ -210,11 +212,15 @@ struct PJRT_Executable {
   const std::shared_ptr<const backplane::Executable> executable;
   const backplane::shim::ExecutableViews& views();
   absl::StatusOr<const std::string*> optimized_program();  // serialized HloModuleProtoWithConfig
+  // Executable::CodeText; the text lives as long as this object.
+  absl::StatusOr<const std::string*> code_text(absl::string_view form);
 
  private:
   std::once_flag once_, program_once_;
   std::unique_ptr<backplane::shim::ExecutableViews> views_;
   absl::StatusOr<std::string> program_ = absl::UnknownError("");
+  backplane::Mutex code_mu_;
+  std::map<std::string, std::string, std::less<>> code_texts_ ABSL_GUARDED_BY(code_mu_);  // by form, created on demand
 };
 
 struct PJRT_LoadedExecutable {
@@ -302,9 +308,13 @@ std::shared_ptr<Storage> SliceStorage(std::shared_ptr<Storage> whole, size_t off
 // Returns a storage for memory of the caller. `release` runs when the last reference is dropped.
 std::shared_ptr<Storage> BorrowStorage(void* data, size_t size, bool writable, std::function<void()> release);
 
+// The bytes of PJRT_TopologyDescription_Serialize.
+std::string SerializeTopology(const Topology& topology);
+
 // Compilation and loading, for PJRT_Client_Compile, PJRT_Compile and the loading functions.
 absl::StatusOr<std::shared_ptr<const Executable>> CompileProgram(const PJRT_Program* program, const char* options,
-                                                                 size_t options_size, const Topology& topology);
+                                                                 size_t options_size,
+                                                                 const PJRT_TopologyDescription& topology);
 absl::StatusOr<PJRT_LoadedExecutable*> LoadExecutable(std::shared_ptr<ClientState> client,
                                                       std::shared_ptr<const Executable> executable,
                                                       CompileOptions options);

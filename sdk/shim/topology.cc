@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/fnv.h"
 #include "base/wire.h"
+#include "sdk/shim/compile_cache.h"
 #include "sdk/shim/entries.h"
 #include "sdk/shim/objects.h"
 
@@ -115,36 +116,6 @@ bool UnpackInts(absl::string_view bytes, std::vector<int32_t>* out) {
   return in.ok();
 }
 
-std::string SerializeTopology(const Topology& t) {
-  WireWriter out;
-  out.Bytes(1, kTopologyMagic);
-  out.Bytes(2, t.platform_name);
-  out.Bytes(3, t.platform_version);
-  for (const DeviceInfo& d : t.devices) {
-    WireWriter w;
-    w.Varint(1, static_cast<uint64_t>(d.id));
-    w.Varint(2, static_cast<uint64_t>(d.process_index));
-    w.Varint(3, static_cast<uint64_t>(static_cast<int64_t>(d.local_hardware_id)));
-    w.Bytes(4, d.kind);
-    w.Bytes(5, d.debug_string);
-    w.Bytes(6, d.to_string);
-    w.Bytes(7, SerializeValues(d.attributes));
-    w.Bytes(8, PackInts(d.memories));
-    out.Bytes(4, w.str());
-  }
-  for (const MemoryInfo& m : t.memories) {
-    WireWriter w;
-    w.Varint(1, static_cast<uint64_t>(m.id));
-    w.Bytes(2, m.kind);
-    w.Varint(3, static_cast<uint64_t>(static_cast<int64_t>(m.kind_id)));
-    w.Bytes(4, PackInts(m.devices));
-    out.Bytes(5, w.str());
-  }
-  out.Bytes(6, SerializeValues(t.attributes));
-  out.Varint(7, Fnv1a64(out.str()));
-  return out.Take();
-}
-
 absl::StatusOr<Topology> ParseTopology(absl::string_view bytes) {
   Topology t;
   bool ok = true, magic = false, whole = false;
@@ -240,13 +211,45 @@ absl::StatusOr<Topology> ParseTopology(absl::string_view bytes) {
 
 }  // namespace
 
+std::string SerializeTopology(const Topology& t) {
+  WireWriter out;
+  out.Bytes(1, kTopologyMagic);
+  out.Bytes(2, t.platform_name);
+  out.Bytes(3, t.platform_version);
+  for (const DeviceInfo& d : t.devices) {
+    WireWriter w;
+    w.Varint(1, static_cast<uint64_t>(d.id));
+    w.Varint(2, static_cast<uint64_t>(d.process_index));
+    w.Varint(3, static_cast<uint64_t>(static_cast<int64_t>(d.local_hardware_id)));
+    w.Bytes(4, d.kind);
+    w.Bytes(5, d.debug_string);
+    w.Bytes(6, d.to_string);
+    w.Bytes(7, SerializeValues(d.attributes));
+    w.Bytes(8, PackInts(d.memories));
+    out.Bytes(4, w.str());
+  }
+  for (const MemoryInfo& m : t.memories) {
+    WireWriter w;
+    w.Varint(1, static_cast<uint64_t>(m.id));
+    w.Bytes(2, m.kind);
+    w.Varint(3, static_cast<uint64_t>(static_cast<int64_t>(m.kind_id)));
+    w.Bytes(4, PackInts(m.devices));
+    out.Bytes(5, w.str());
+  }
+  out.Bytes(6, SerializeValues(t.attributes));
+  out.Varint(7, Fnv1a64(out.str()));
+  return out.Take();
+}
+
 absl::Status TopologyDescription_Create(PJRT_TopologyDescription_Create_Args& a) {
   if (a.topology_name_size > 0) BP_REQUIRE(a.topology_name);
   ASSIGN_OR_RETURN(NamedValues options, ReadNamedValues(a.create_options, a.num_options));
   std::string name(a.topology_name == nullptr ? "" : a.topology_name, a.topology_name_size);
+  ASSIGN_OR_RETURN(std::shared_ptr<const CompileCache> compile_cache, TakeCompileCache(&options));
   ASSIGN_OR_RETURN(Topology topology, Plugin().backend->DescribeTopology(name, options));
   RETURN_IF_ERROR(CheckTopology(topology));
   a.topology = new PJRT_TopologyDescription(std::move(topology));
+  a.topology->compile_cache = std::move(compile_cache);
   return absl::OkStatus();
 }
 

@@ -462,6 +462,7 @@ class FakeBackend : public Backend {
   }
   absl::StatusOr<std::shared_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options,
                                                       const Topology&) override {
+    ++FakeControl::Get().compilations;
     return FakeExecutable::Create(std::move(module), options);
   }
   bool AcceptsProgramBytes(absl::string_view format) const override { return format == "fake"; }

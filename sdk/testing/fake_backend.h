@@ -71,6 +71,7 @@ class FakeControl {
   Event stream_event;                         // the event of a stream
   const void* last_stream = nullptr;          // of the last request
   std::atomic<int> traces{0};                 // begun and not ended
+  std::atomic<int> compilations{0};           // of modules
 
   // The following is used by the backend itself.
   struct QueuedCopy {

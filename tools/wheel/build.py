@@ -21,7 +21,7 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 NAME = "backplane_pjrt"
-PLUGINS = ("cpu", "reference", "tpu_emulator")
+PLUGINS = ("cpu", "reference", "tpu_emulator", "hip")
 DATE = (1980, 1, 1, 0, 0, 0)  # the same tree gives the same bytes
 
 
@@ -88,6 +88,7 @@ def stage(build, folder):
         strip(build / f"plugins/pjrt_backplane_{name}.so", package / f"plugins/pjrt_backplane_{name}.so")
         (package / "plugins.d").mkdir(exist_ok=True)
         (package / f"plugins.d/{name}.json").write_text(f'{{"library_path": "../plugins/pjrt_backplane_{name}.so"}}\n')
+    strip(build / "plugins/libhipemu.so", package / "plugins/libhipemu.so")  # beside the HIP plugin, which looks for it there
     strip(build / "bin/backplane", package / "bin/backplane")
     # Beside the command, where `backplane trace` and `backplane new-plugin` look.
     strip(build / "layers/pjrt_backplane_layers.so", package / "layers/pjrt_backplane_layers.so")

@@ -9,6 +9,7 @@
 #include "core/import/option_names.h"
 #include "core/types/status_macros.h"
 #include "plugins/hip/compiler/pipeline.h"
+#include "plugins/hip/report/code_text.h"
 #include "sdk/backend/build_id.h"
 #include "sdk/backend/launch_outputs.h"
 #include "sdk/backend/serialized_executable.h"
@@ -52,6 +53,11 @@ CompiledMemoryStats HipExecutable::memory_stats() const {
 }
 
 std::string HipExecutable::compile_log() const { return absl::StrCat(absl::StrJoin(log_, "\n"), "\n"); }
+
+absl::StatusOr<std::string> HipExecutable::CodeText(absl::string_view form) const {
+  ASSIGN_OR_RETURN(const GpuTarget gpu, FindGpuTarget(target_));
+  return MakeCodeText(program_->module(), gpu, program_->image(), form);
+}
 
 absl::StatusOr<std::string> HipExecutable::Serialize() const {
   ExecutableWriter writer(kStoredBy, StoredTarget(target_));

@@ -95,10 +95,25 @@ absl::StatusOr<Image> Lower(llvm::Module& module, const GpuTarget& target) {
   return image;
 }
 
-absl::StatusOr<std::string> LowerToText(llvm::Module& module, const GpuTarget& target) {
+absl::StatusOr<std::vector<KernelResources>> ReadResources(const std::string& image,
+                                                           const std::vector<std::string>& names,
+                                                           const GpuTarget& target) {
+  if (target.kind == ImageKind::kAmdCodeObject && !names.empty()) return ReadAmdResources(image, names, target);
+  std::vector<KernelResources> resources(names.size());
+  for (size_t i = 0; i < names.size(); ++i) resources[i].name = names[i];
+  return resources;
+}
+
+absl::StatusOr<std::string> LowerToText(llvm::Module& module, const GpuTarget& target, CodeForm form) {
   ASSIGN_OR_RETURN(const std::unique_ptr<llvm::TargetMachine> machine, MakeMachine(target));
   machine->Options.MCOptions.AsmVerbose = true;
   RETURN_IF_ERROR(LowerIr(module, target, *machine).status());
+  if (form == CodeForm::kIr) {
+    std::string text;
+    llvm::raw_string_ostream out(text);
+    module.print(out, nullptr);
+    return text;
+  }
   return codegen::GenerateCode(module, *machine, target.ir, codegen::CodeKind::kAssembly);
 }
 

@@ -77,8 +77,19 @@ absl::Status PrepareModule(llvm::Module& module, const GpuTarget& target);
 // is not as gpu_ir.h says, naming the kernel; ResourceExhausted for more shared memory or threads than the target has;
 // Internal if LLVM or the linker fails, with its message.
 absl::StatusOr<Image> Lower(llvm::Module& module, const GpuTarget& target);
-// The same as assembly text with register and memory use as comments, for people.
-absl::StatusOr<std::string> LowerToText(llvm::Module& module, const GpuTarget& target);
+enum class CodeForm : uint8_t {
+  kIr,        // LLVM IR as the code generator takes it: lowered and optimized
+  kAssembly,  // with register and memory use as comments; PTX for NVIDIA's GPUs
+};
+// The same as text, for people.
+absl::StatusOr<std::string> LowerToText(llvm::Module& module, const GpuTarget& target,
+                                        CodeForm form = CodeForm::kAssembly);
+
+// What the image says of its kernels, in the order of `names`: the same that Lower returns for a code object. Kernels
+// of other images have names alone.
+absl::StatusOr<std::vector<KernelResources>> ReadResources(const std::string& image,
+                                                           const std::vector<std::string>& names,
+                                                           const GpuTarget& target);
 
 }  // namespace backplane::hip
 

@@ -35,13 +35,6 @@ bool Communicates(Opcode op) {
 // Where the memory of collectives begins, behind that of so many bytes of arrays.
 int64_t ScratchOffset(int64_t array_bytes) { return (array_bytes + compiler::kTailPadding + 255) / 256 * 256; }
 
-bool HasNoElements(const Shape& shape) {
-  bool none = true;
-  ForEachLeaf(
-      shape, [&](const Shape& s, const std::vector<int64_t>&) { none = none && s.IsArray() && s.num_elements() == 0; });
-  return none;
-}
-
 // Those that CollectiveStep may run.
 bool IsCollective(Opcode op) {
   switch (op) {
@@ -59,15 +52,17 @@ bool IsCollective(Opcode op) {
 
 class GpuStepFactory : public compiler::StepFactory<std::unique_ptr<Step>> {
  public:
-  GpuStepFactory(const compiler::BufferAssignment& assignment, ProgramKernels& kernels, std::vector<std::string>* log)
-      : assignment_(assignment), kernels_(kernels), log_(log) {}
+  // `log`, `refusals`: may be null; the latter receives the instructions of the host, and why it has them.
+  GpuStepFactory(const compiler::BufferAssignment& assignment, ProgramKernels& kernels, std::vector<std::string>* log,
+                 Refusals* refusals)
+      : assignment_(assignment), kernels_(kernels), log_(log), refusals_(refusals) {}
 
   bool communicates() const { return communicates_; }
   int64_t scratch_bytes() const { return scratch_bytes_; }
 
   absl::Status AddWork(const Instruction& i, Steps* steps) override {
     communicates_ |= Communicates(i.opcode());
-    if (!i.HasSideEffect() && HasNoElements(i.shape())) return absl::OkStatus();
+    if (NeedsNoStep(i)) return absl::OkStatus();
     std::string refusal = "no kernel";
     if (IsKernelInstruction(i)) {
       const absl::StatusOr<int> number = kernels_.Find(i);
@@ -81,6 +76,7 @@ class GpuStepFactory : public compiler::StepFactory<std::unique_ptr<Step>> {
       if (!absl::IsUnimplemented(added)) return added;
       refusal = std::string(added.message());
     }
+    if (refusals_ != nullptr) refusals_->emplace(&i, refusal);
     if (log_ != nullptr)
       log_->push_back(absl::StrCat("on the host: ", OpName(i.opcode()), " ", i.shape().ToString(), ": ", refusal));
     std::vector<std::vector<SlotId>> operands;
@@ -147,23 +143,33 @@ class GpuStepFactory : public compiler::StepFactory<std::unique_ptr<Step>> {
   const compiler::BufferAssignment& assignment_;
   ProgramKernels& kernels_;
   std::vector<std::string>* const log_;
+  Refusals* const refusals_;
   bool communicates_ = false;
   int64_t scratch_bytes_ = 0;
 };
 
+absl::StatusOr<compiler::Schedule> ScheduleFor(const Module& module, ProgramKernels& kernels) {
+  return compiler::BuildSchedule(module, [&](const Instruction* i, int64_t operand, int64_t output) {
+    return kernels.MayWorkInPlace(*i, operand, output);
+  });
+}
+
 }  // namespace
+
+absl::StatusOr<compiler::Schedule> FindKernels(const Module& module, ProgramKernels& kernels, Refusals* refusals) {
+  ASSIGN_OR_RETURN(compiler::Schedule schedule, ScheduleFor(module, kernels));
+  GpuStepFactory factory(schedule.assignment, kernels, nullptr, refusals);
+  RETURN_IF_ERROR(compiler::MakeSteps<std::unique_ptr<Step>>(schedule.entry, factory).status());
+  return schedule;
+}
 
 absl::StatusOr<std::unique_ptr<GpuProgram>> GpuProgram::Build(std::unique_ptr<Module> module, const GpuTarget& target,
                                                               const Image* image, std::vector<std::string>* log) {
   std::unique_ptr<GpuProgram> program(new GpuProgram);
   program->module_ = std::move(module);
   ProgramKernels kernels(target);
-  ASSIGN_OR_RETURN(
-      compiler::Schedule schedule,
-      compiler::BuildSchedule(*program->module_, [&](const Instruction* i, int64_t operand, int64_t output) {
-        return kernels.MayWorkInPlace(*i, operand, output);
-      }));
-  GpuStepFactory factory(schedule.assignment, kernels, log);
+  ASSIGN_OR_RETURN(compiler::Schedule schedule, ScheduleFor(*program->module_, kernels));
+  GpuStepFactory factory(schedule.assignment, kernels, log, nullptr);
   ASSIGN_OR_RETURN(program->steps_, compiler::MakeSteps<std::unique_ptr<Step>>(schedule.entry, factory));
   program->starts_ = CountStarts(program->steps_);
   program->assignment_ = std::move(schedule.assignment);

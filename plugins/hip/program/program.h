@@ -8,10 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "core/ir/module.h"
 #include "plugins/hip/lowering/lowering.h"
 #include "plugins/hip/program/collective.h"
+#include "plugins/hip/program/program_kernels.h"
 #include "plugins/hip/program/step.h"
+#include "sdk/compiler/schedule.h"
 
 namespace backplane::hip {
 
@@ -54,6 +57,13 @@ class GpuProgram {
   StartCount starts_;
   int64_t scratch_bytes_ = 0;  // of collectives
 };
+
+// The instructions that the host evaluates, and why no kernel does.
+using Refusals = absl::flat_hash_map<const Instruction*, std::string>;
+
+// Finds the kernels and the schedule of a program without compiling it: `kernels`, empty before, has those that Build
+// compiles, in the same order. The schedule refers to the module.
+absl::StatusOr<compiler::Schedule> FindKernels(const Module& module, ProgramKernels& kernels, Refusals* refusals);
 
 }  // namespace backplane::hip
 

@@ -103,6 +103,15 @@ bool IsKernelInstruction(const Instruction& i) {
   }
 }
 
+bool NeedsNoStep(const Instruction& i) {
+  if (i.HasSideEffect()) return false;
+  bool none = true;
+  ForEachLeaf(i.shape(), [&](const Shape& s, const std::vector<int64_t>&) {
+    none = none && s.IsArray() && s.num_elements() == 0;
+  });
+  return none;
+}
+
 absl::StatusOr<int> ProgramKernels::Find(const Instruction& instruction) {
   if (const auto known = by_instruction_.find(&instruction); known != by_instruction_.end()) return known->second;
   absl::StatusOr<int> found = [&]() -> absl::StatusOr<int> {
@@ -195,6 +204,15 @@ absl::StatusOr<Image> ProgramKernels::Compile() const {
   codegen::ElementEmitter elements(&module, &target_.ir);
   for (const Kernel& k : kernels_) RETURN_IF_ERROR(EmitKernel(elements, *k.instruction, k.plan, k.name));
   return Lower(module, target_);
+}
+
+absl::StatusOr<std::string> ProgramKernels::CompileToText(CodeForm form) const {
+  llvm::LLVMContext context;
+  llvm::Module module("program", context);
+  RETURN_IF_ERROR(PrepareModule(module, target_));
+  codegen::ElementEmitter elements(&module, &target_.ir);
+  for (const Kernel& k : kernels_) RETURN_IF_ERROR(EmitKernel(elements, *k.instruction, k.plan, k.name));
+  return LowerToText(module, target_, form);
 }
 
 }  // namespace backplane::hip

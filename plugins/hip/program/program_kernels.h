@@ -35,6 +35,8 @@ class ProgramKernels {
 
   const std::vector<Kernel>& kernels() const { return kernels_; }
   absl::StatusOr<Image> Compile() const;
+  // What Compile makes of them, as text for people: the IR that the code generator takes, or assembly.
+  absl::StatusOr<std::string> CompileToText(CodeForm form) const;
 
  private:
   const GpuTarget& target_;
@@ -47,6 +49,9 @@ class ProgramKernels {
 // Whether the instruction is one that a kernel may run: a fusion, a dot, a convolution, a scatter, a sort, a scan, a
 // select-and-scatter, a factorization.
 bool IsKernelInstruction(const Instruction& instruction);
+
+// Whether a program has no step for the instruction: it computes no element and has no effect.
+bool NeedsNoStep(const Instruction& instruction);
 
 }  // namespace backplane::hip
 

@@ -82,10 +82,10 @@ std::optional<Literal> NeutralOf(Opcode op, P type) {
   }
 }
 
-using Make = std::function<absl::StatusOr<Value>(Builder&, const std::vector<Value>&)>;
+using MakeResult = std::function<absl::StatusOr<Value>(Builder&, const std::vector<Value>&)>;
 
 // Computes the meaning of a computation for given values.
-absl::StatusOr<BoundedValue> BoundProgram(const std::vector<const BoundedValue*>& values, const Make& make) {
+absl::StatusOr<BoundedValue> BoundProgram(const std::vector<const BoundedValue*>& values, const MakeResult& make) {
   Module module("members");
   Builder b(&module, "main");
   std::vector<Value> parameters;

@@ -78,7 +78,10 @@ def register_handler(name, handler, plugin=None, platform=None):
 
 
 # Name and priority in JAX of these plugins; _register_installed chooses those of the others.
-_INSTALLED_AS = {"cpu": ("backplane", 400), "tpu_emulator": (platforms.TILED_TPU, -100)}
+_INSTALLED_AS = {"cpu": ("backplane", 400), "tpu_emulator": (platforms.TILED_TPU, -100), "hip": (platforms.HIP, -100)}
+
+# These plugins are registered only if the user names their platform, so that other users need not wait until they are loaded.
+_ON_REQUEST = ("tpu_emulator", "hip")
 
 
 def _named_by_the_user():
@@ -88,8 +91,9 @@ def _named_by_the_user():
 
 def _register_installed():
     """Registers the plugins of the same wheel. The CPU plugin becomes `backplane`, which JAX prefers to its own CPU client, and the
-    reference plugin becomes `backplane_reference`, which is never the default. The TPU emulator becomes `tiledtpu`; it is
-    registered only if the user names that platform, so that other users need not wait until it is loaded."""
+    reference plugin becomes `backplane_reference`, which is never the default. The TPU emulator becomes `tiledtpu` and the HIP
+    plugin `hip`. They are registered only if the user names these platforms in JAX_PLATFORMS; otherwise they are loaded when a
+    program asks for one of their topologies, to compile without hardware."""
     try:
         import backplane
     except ImportError:  # the package alone, from a source tree
@@ -100,8 +104,27 @@ def _register_installed():
     wanted = (jax.config.jax_platforms or "").split(",")
     for which, path in backplane.plugins().items():
         name, priority = _INSTALLED_AS.get(which, (f"backplane_{which}", -100))
-        if name not in taken and (which != "tpu_emulator" or name in wanted):
+        if name in taken:
+            continue
+        if which not in _ON_REQUEST or name in wanted:
             xla_bridge.register_plugin(name, priority=priority, library_path=path)
+        else:
+            _offer_topologies(name, path)
+
+
+def _offer_topologies(name, library_path):
+    """Makes `jax.experimental.topologies.get_topology_desc(..., platform=name)` load the plugin. Its devices stay unknown to JAX."""
+    from jax._src import xla_bridge
+    from jaxlib import xla_client
+
+    def make_topology(topology_name="", **options):
+        if not loaded:
+            loaded.append(xla_client.load_pjrt_plugin_dynamically(name, library_path))
+            equip(loaded[0])
+        return xla_client.make_c_api_device_topology(loaded[0], topology_name, **options)
+
+    loaded = []
+    xla_bridge._topology_factories[name] = make_topology
 
 
 def initialize():

@@ -1,4 +1,4 @@
-// The extension of Backplane: callbacks into Python, handlers with several stages, and the compile log.
+// The extension of Backplane: callbacks into Python, handlers with several stages, the compile log, and generated code.
 #include "api/backplane_c_api.h"
 #include "base/mutex.h"
 
@@ -25,6 +25,15 @@ absl::Status CompileLog(Backplane_LoadedExecutable_CompileLog_Args& a) {
   return absl::OkStatus();
 }
 
+absl::Status CodeText(Backplane_Executable_CodeText_Args& a) {
+  BP_REQUIRE(a.executable);
+  BP_REQUIRE(a.form);
+  ASSIGN_OR_RETURN(const std::string* text, a.executable->code_text(absl::string_view(a.form, a.form_size)));
+  a.text = text->data();
+  a.text_size = text->size();
+  return absl::OkStatus();
+}
+
 absl::Status RegisterHandlerBundle(Backplane_RegisterHandlerBundle_Args& a) {
   BP_REQUIRE(a.target_name);
   BP_REQUIRE(a.execute);
@@ -45,6 +54,7 @@ PJRT_Extension_Base* BackplaneExtension() {
     e.set_callback_trampoline = BP_ENTRY(Backplane_SetCallbackTrampoline, &SetTrampoline);
     e.loaded_executable_compile_log = BP_ENTRY(Backplane_LoadedExecutable_CompileLog, &CompileLog);
     e.register_handler_bundle = BP_ENTRY(Backplane_RegisterHandlerBundle, &RegisterHandlerBundle);
+    e.executable_code_text = BP_ENTRY(Backplane_Executable_CodeText, &CodeText);
     return e;
   }();
   return &extension.base;

@@ -4,13 +4,16 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 #include "core/import/import.h"
 #include "core/import/proto/sharding_proto.h"
 #include "core/passes/partition/custom_partitioning.h"
@@ -22,6 +25,18 @@ namespace {
 
 using Callbacks = JAX_CustomCallPartitioner_Callbacks;
 using Bytes = JAX_CustomCallPartitioner_string;
+
+constexpr char kInspectSharding[] = "InspectSharding";
+
+// The names that hosts have registered, now or earlier.
+struct RegisteredNames {
+  Mutex mu;
+  std::set<std::string> names ABSL_GUARDED_BY(mu);
+};
+RegisteredNames& AllNames() {
+  static auto* all = new RegisteredNames;
+  return *all;
+}
 
 // The strings still belong to the caller.
 Bytes Lend(absl::string_view s) { return {s.data(), s.size()}; }
@@ -114,7 +129,10 @@ absl::Status RegisterPartitioner(PJRT_Register_Custom_Partitioner_Args& a) {
                                      const CustomPartitioning::Value& result, absl::string_view config) {
     return Ask(callbacks.get(), operands, result, config);
   };
-  RegisterCustomPartitioning(absl::string_view(a.name, a.name_size), std::move(functions));
+  const absl::string_view name(a.name, a.name_size);
+  RegisterCustomPartitioning(name, std::move(functions));
+  MutexLock lock(AllNames().mu);
+  AllNames().names.emplace(name);
   return absl::OkStatus();
 }
 
@@ -163,11 +181,18 @@ absl::Status ReportSharding(const Sharding& sharding, absl::string_view config) 
 
 }  // namespace
 
+bool CallsHostWhenPartitioned(absl::string_view program) {
+  if (absl::StrContains(program, kInspectSharding)) return true;
+  MutexLock lock(AllNames().mu);
+  return std::any_of(AllNames().names.begin(), AllNames().names.end(),
+                     [&](const std::string& name) { return absl::StrContains(program, name); });
+}
+
 PJRT_Extension_Base* CustomPartitionerExtension() {
   static PJRT_Custom_Partitioner_Extension extension = [] {
     auto inspect = std::make_shared<CustomPartitioning>();
     inspect->inspect = ReportSharding;
-    RegisterCustomPartitioning("InspectSharding", std::move(inspect));
+    RegisterCustomPartitioning(kInspectSharding, std::move(inspect));
     PJRT_Custom_Partitioner_Extension e{};
     e.base = {PJRT_Custom_Partitioner_Extension_STRUCT_SIZE, PJRT_Extension_Type_Custom_Partitioner, nullptr};
     e.register_custom_partitioner = BP_ENTRY(PJRT_Register_Custom_Partitioner, &RegisterPartitioner);

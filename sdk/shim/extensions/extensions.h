@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "api/pjrt_c_api.h"
 #include "core/ir/module.h"
 
@@ -22,6 +23,12 @@ PJRT_Extension_Base* BackplaneExtension();
 // Applies the transformations that hosts have registered through XlaTransformExtension. They must not change the
 // parameters and results of the program.
 absl::Status TransformProgram(std::unique_ptr<Module>* module);
+// Whether hosts have registered any.
+bool HasTransformations();
+
+// Whether compiling the program may call functions that hosts have registered through CustomPartitionerExtension: its
+// bytes contain the name of one of them.
+bool CallsHostWhenPartitioned(absl::string_view program);
 
 }  // namespace backplane::shim
 

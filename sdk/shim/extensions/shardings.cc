@@ -14,13 +14,13 @@ void Put(const std::optional<StringViews>& views, size_t& count, const char* con
   sizes = views ? views->sizes.data() : nullptr;
 }
 
-absl::Status OfParameters(PJRT_Shardings_PJRT_Executable_ParameterShardings_Args& a) {
+absl::Status ShardingsOfParameters(PJRT_Shardings_PJRT_Executable_ParameterShardings_Args& a) {
   BP_REQUIRE(a.executable);
   Put(a.executable->views().parameter_shardings, a.num_parameters, a.shardings, a.sharding_sizes);
   return absl::OkStatus();
 }
 
-absl::Status OfOutputs(PJRT_Shardings_PJRT_Executable_OutputShardings_Args& a) {
+absl::Status ShardingsOfOutputs(PJRT_Shardings_PJRT_Executable_OutputShardings_Args& a) {
   BP_REQUIRE(a.executable);
   Put(a.executable->views().output_shardings, a.num_outputs, a.shardings, a.sharding_sizes);
   return absl::OkStatus();
@@ -33,9 +33,9 @@ PJRT_Extension_Base* ShardingsExtension() {
     PJRT_Shardings_Extension e{};
     e.base = {PJRT_Shardings_Extension_STRUCT_SIZE, PJRT_Extension_Type_Shardings, nullptr};
     e.PJRT_Shardings_PJRT_Executable_ParameterShardings =
-        BP_ENTRY(PJRT_Shardings_PJRT_Executable_ParameterShardings, &OfParameters);
+        BP_ENTRY(PJRT_Shardings_PJRT_Executable_ParameterShardings, &ShardingsOfParameters);
     e.PJRT_Shardings_PJRT_Executable_OutputShardings =
-        BP_ENTRY(PJRT_Shardings_PJRT_Executable_OutputShardings, &OfOutputs);
+        BP_ENTRY(PJRT_Shardings_PJRT_Executable_OutputShardings, &ShardingsOfOutputs);
     return e;
   }();
   return &extension.base;

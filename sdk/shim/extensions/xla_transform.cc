@@ -107,6 +107,11 @@ bool SameProgramShape(const Module& a, const Module& b) {
 
 }  // namespace
 
+bool HasTransformations() {
+  MutexLock lock(All().mu);
+  return !All().list.empty();
+}
+
 absl::Status TransformProgram(std::unique_ptr<Module>* module) {
   std::vector<Transformation> list;
   {
