@@ -10,7 +10,7 @@ import tempfile
 import unittest
 import xml.etree.ElementTree as ElementTree
 
-COMMAND, HIP, REFERENCE = sys.argv[1:4]
+COMMAND, HIP, REFERENCE = (os.path.abspath(path) for path in sys.argv[1:4])
 
 PROGRAM = """
 module @layer {

@@ -8,7 +8,7 @@ import tempfile
 import textwrap
 import unittest
 
-PLUGIN = sys.argv[1]
+PLUGIN = os.path.abspath(sys.argv[1])
 PYTHON_PATH = pathlib.Path(__file__).resolve().parents[3] / "sdk/python"
 
 COMMON = """

@@ -56,6 +56,8 @@ absl::StatusOr<std::string> MakeCodeText(const Module& module, const GpuTarget& 
   }
   ProgramKernels kernels(target);
   ASSIGN_OR_RETURN(const std::vector<Launch> launches, FindLaunches(module, kernels));
+  const bool is_code = form == "ir" || form == "isa";
+  if (is_code && kernels.kernels().empty()) return std::string();
   if (form == "ir") return kernels.CompileToText(CodeForm::kIr);
   if (form == "isa") return kernels.CompileToText(CodeForm::kAssembly);
   std::vector<std::string> names;
