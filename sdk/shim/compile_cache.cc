@@ -67,6 +67,7 @@ absl::StatusOr<std::shared_ptr<const CompileCache>> TakeCompileCache(NamedValues
 
 std::string CompileCacheKey(const ProgramBytes& program, absl::string_view options, const Topology& topology) {
   if (HasTransformations() || CallsHostWhenPartitioned(program.bytes)) return "";
+  if (BuildId() == "none") return "";  // another build's code could not be told from this one's
   return absl::StrCat("program ", program.format, " ", program.bytes.size(), " ", Digest::HexOf(program.bytes),
                       "\noptions ", options.size(), " ", Digest::HexOf(options), "\nplatform ",
                       topology.platform_version, "\ntopology ", Digest::HexOf(SerializeTopology(topology)), "\nbuild ",

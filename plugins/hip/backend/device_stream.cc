@@ -194,7 +194,7 @@ absl::Status DeviceStream::AwaitEnd(const Item& item) {
 }
 
 void DeviceStream::Complete(Item& item) {
-  absl::Status status = AwaitEnd(item);
+  absl::Status status = CatchExceptions([&] { return AwaitEnd(item); });
   if (!item.started.ok()) status = item.started;
   // The work ran even if an input failed, as the device does not know. The first failure is reported. Inputs with
   // signals were enqueued before this work, so their events are set without it.
@@ -210,7 +210,10 @@ void DeviceStream::Complete(Item& item) {
     // The device works on one after another.
     const int64_t start = std::max(item.enqueued_ns, last_end_ns_);
     last_end_ns_ = OperationTrace::NowNs();
-    trace.RecordOnLine(trace.GetLine(name_), device_, true, item.work.program, item.work.program, start, last_end_ns_);
+    (void)CatchExceptions([&] {
+      trace.RecordOnLine(trace.GetLine(name_), device_, true, item.work.program, item.work.program, start,
+                         last_end_ns_);
+    });
   }
   End(item, std::move(status));
 }

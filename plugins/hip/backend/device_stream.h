@@ -112,10 +112,10 @@ class DeviceStream {
  private:
   class StreamSignal;
   struct Item {
+    Promise done;  // first, so that a dropped item releases the rest before it tells anyone
     StreamWork work;
     absl::Status started;  // what enqueuing it gave
     std::shared_ptr<StreamSignal> signal;
-    Promise done;
     int64_t enqueued_ns = 0;
   };
   using Items = std::list<Item>;  // a list of one element can be moved to another without memory

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
 #include "plugins/hip/backend/exchange.h"
+#include "sdk/backend/exceptions.h"
 #include "sdk/backend/faults.h"
 #include "sdk/backend/operation_trace.h"
 
@@ -120,7 +121,8 @@ absl::Status Launch::RunOnOwnStream() {
   queue->set_kernels(&residence_->kernels());
   // Destroyed before the queue: it holds what the others lend until the stream has been waited for.
   DeviceExchange exchange(devices, device, queue->stream(), *member, HoldMemory());
-  const absl::Status status = Start(*queue, hooks, &exchange);
+  // An exception must not drop the exchange before the stream has been waited for.
+  const absl::Status status = CatchExceptions([&] { return Start(*queue, hooks, &exchange); });
   const absl::Status ended = queue->Synchronize();
   RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(ended);

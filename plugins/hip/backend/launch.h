@@ -14,15 +14,17 @@ namespace backplane::hip {
 
 // Used by one thread at a time. It is emptied before its events are set.
 struct Launch {
-  std::shared_ptr<const HipExecutable> executable;
-  std::shared_ptr<Residences> residences;
+  // The order counts where a launch is dropped without End: memory goes first, then the runtime, and the event is told
+  // last.
+  Promise done;  // for launches on a thread of the workers
   std::shared_ptr<Runtime> runtime;
+  std::shared_ptr<Residences> residences;
+  std::shared_ptr<const HipExecutable> executable;
   std::unique_ptr<LaunchMember> member;
   ExecuteRequest request;
   std::vector<DeviceArray> outputs;
 
   // For launches on a thread of the workers.
-  Promise done;
   std::atomic<bool> taken{false};  // set by the thread that runs it or gives it up
   bool Take() { return !taken.exchange(true); }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
+#include "sdk/backend/exceptions.h"
 
 namespace backplane::hip {
 namespace {
@@ -64,7 +65,14 @@ absl::StatusOr<std::shared_ptr<Storage>> PinnedMemory::TryStage(size_t bytes) {
     if (bytes > kMaxStaging - staged_bytes_) return std::shared_ptr<Storage>();
     staged_bytes_ += bytes;
   }
-  auto block = std::make_shared<Block>(shared_from_this(), &staging_, bytes);
+  absl::StatusOr<std::shared_ptr<Block>> made = CatchExceptions([&]() -> absl::StatusOr<std::shared_ptr<Block>> {
+    return std::make_shared<Block>(shared_from_this(), &staging_, bytes);
+  });
+  if (!made.ok()) {
+    ReleaseStaging(bytes);  // what a block does when it is dropped
+    return made.status();
+  }
+  std::shared_ptr<Block> block = *std::move(made);
   RETURN_IF_ERROR(block->Allocate());
   return block;
 }

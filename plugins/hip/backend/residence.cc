@@ -24,13 +24,17 @@ absl::StatusOr<std::unique_ptr<Residence>> Residence::Make(Runtime& runtime, int
 }
 
 absl::StatusOr<const Residence*> Residences::Find(Runtime& runtime, int32_t device, const HipExecutable& executable) {
-  MutexLock lock(mu_);
-  if (by_device_.size() <= static_cast<size_t>(device)) by_device_.resize(static_cast<size_t>(device) + 1);
-  std::unique_ptr<Residence>& found = by_device_[static_cast<size_t>(device)];
-  if (found == nullptr) {
-    ASSIGN_OR_RETURN(found, Residence::Make(runtime, device, executable));
+  const size_t index = static_cast<size_t>(device);
+  {
+    MutexLock lock(mu_);
+    if (index < by_device_.size() && by_device_[index] != nullptr) return by_device_[index].get();
   }
-  return found.get();
+  // Made without the lock, because an allocation may wait for the device's work. Of two threads, the first one's stays.
+  ASSIGN_OR_RETURN(std::unique_ptr<Residence> made, Residence::Make(runtime, device, executable));
+  MutexLock lock(mu_);
+  if (index >= by_device_.size()) by_device_.resize(index + 1);
+  if (by_device_[index] == nullptr) by_device_[index] = std::move(made);
+  return by_device_[index].get();
 }
 
 }  // namespace backplane::hip

@@ -246,25 +246,29 @@ void HipClient::CopyOutInPieces(const std::shared_ptr<LargeCopy>& copy) {
   DeviceStream& stream = devices.to_host(copy->device());
   void* to = copy->packed == nullptr ? copy->to : copy->packed->data();
   std::vector<Event> pieces;
-  for (size_t offset = 0; offset < copy->bytes; offset += kPieceBytes) {
-    const size_t n = std::min(kPieceBytes, copy->bytes - offset);
-    absl::StatusOr<std::shared_ptr<Storage>> staging = devices.pinned().Stage(n);
-    if (!staging.ok()) {
-      pieces.push_back(Event::Ready(staging.status()));
-      break;
+  pieces.reserve(copy->bytes / kPieceBytes + 1);
+  absl::Status status = CatchExceptions([&]() -> absl::Status {
+    for (size_t offset = 0; offset < copy->bytes; offset += kPieceBytes) {
+      const size_t n = std::min(kPieceBytes, copy->bytes - offset);
+      ASSIGN_OR_RETURN(std::shared_ptr<Storage> staging, devices.pinned().Stage(n));
+      StreamWork work = WorkToHost(devices.api(), staging->data(), At(copy->array.storage->data(), offset), n);
+      work.holds = {copy->array.storage};
+      work.finish = [piece = std::move(staging), to = At(to, offset), n] {
+        std::memcpy(to, piece->data(), n);
+        return absl::OkStatus();
+      };
+      pieces.push_back(stream.Submit(std::move(work)));
+      if (pieces.back().IsReady() && !pieces.back().status().ok()) break;
     }
-    StreamWork work = WorkToHost(devices.api(), (*staging)->data(), At(copy->array.storage->data(), offset), n);
-    work.holds = {copy->array.storage};
-    work.finish = [piece = *std::move(staging), to = At(to, offset), n] {
-      std::memcpy(to, piece->data(), n);
-      return absl::OkStatus();
-    };
-    pieces.push_back(stream.Submit(std::move(work)));
-    if (pieces.back().IsReady() && !pieces.back().status().ok()) break;
-  }
+    return absl::OkStatus();
+  });
   copy->array.storage.reset();
-  // This thread changes the layout: the thread of the stream has other copies to attend to.
-  absl::Status status = Event::All(pieces).Await();
+  // Waits for each piece that was submitted, because its end writes to the host's memory. This thread changes the
+  // layout: the thread of the stream has other copies to attend to.
+  for (const Event& piece : pieces) {
+    absl::Status ended = piece.Await();
+    if (status.ok()) status = std::move(ended);
+  }
   if (status.ok() && copy->packed != nullptr) {
     status =
         CopyArrayToHost({copy->array.shape, copy->array.memory, copy->packed, Event()}, copy->host_shape, copy->to);

@@ -48,16 +48,18 @@ class DotEmitter {
     LoopScopes::Values carried = codegen::PartsOf(sums);
     const int64_t steps = CeilDiv(p_.k, kTileK);
     llvm::IntegerType* type = f_.indices.CounterType(steps * kTileK);
-    f_.scopes.Loop(llvm::ConstantInt::get(type, 0), llvm::ConstantInt::get(type, static_cast<uint64_t>(steps * kTileK)),
-                   kTileK, carried, [&](Value* k, LoopScopes::Values& now) {
-                     CopyTile(lhs_tile_, kTileM, kTileK, {output_.lhs(), p_.lhs_type}, row, p_.m, p_.lhs_m_stride, k,
-                              p_.k, p_.lhs_k_stride, tiles_.BatchOffset(&DotProblem::BatchDim::lhs_stride));
-                     CopyTile(rhs_tile_, kTileK, kTileN, {output_.rhs(), p_.rhs_type}, k, p_.k, p_.rhs_k_stride, column,
-                              p_.n, p_.rhs_n_stride, tiles_.BatchOffset(&DotProblem::BatchDim::rhs_stride));
-                     f_.EmitBarrier();
-                     MultiplyTiles(sums, now);
-                     f_.EmitBarrier();
-                   });
+    if (steps > 0)  // a loop runs at least once
+      f_.scopes.Loop(llvm::ConstantInt::get(type, 0),
+                     llvm::ConstantInt::get(type, static_cast<uint64_t>(steps * kTileK)), kTileK, carried,
+                     [&](Value* k, LoopScopes::Values& now) {
+                       CopyTile(lhs_tile_, kTileM, kTileK, {output_.lhs(), p_.lhs_type}, row, p_.m, p_.lhs_m_stride, k,
+                                p_.k, p_.lhs_k_stride, tiles_.BatchOffset(&DotProblem::BatchDim::lhs_stride));
+                       CopyTile(rhs_tile_, kTileK, kTileN, {output_.rhs(), p_.rhs_type}, k, p_.k, p_.rhs_k_stride,
+                                column, p_.n, p_.rhs_n_stride, tiles_.BatchOffset(&DotProblem::BatchDim::rhs_stride));
+                       f_.EmitBarrier();
+                       MultiplyTiles(sums, now);
+                       f_.EmitBarrier();
+                     });
     sums = codegen::FromParts(sums, carried);
     for (int64_t i = 0; i < kRowsOfThread; ++i) {
       for (int64_t j = 0; j < kColumnsOfThread; ++j)

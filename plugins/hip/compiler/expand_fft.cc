@@ -59,7 +59,7 @@ class FftBuilder {
   // Transforms along one dimension. An inverse transform is divided by the length.
   absl::StatusOr<Value> Along(Value x, int64_t d, bool inverse) {
     const int64_t rank = x->shape().rank(), n = x->shape().dimensions(d), elements = x->shape().num_elements();
-    if (elements == 0) return x;
+    if (elements == 0 || n == 1) return x;
     Ints order;
     for (int64_t k = 0; k < rank; ++k) order.push_back(k);
     std::swap(order[static_cast<size_t>(d)], order.back());

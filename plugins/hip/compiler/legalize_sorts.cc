@@ -181,6 +181,7 @@ absl::StatusOr<Value> TopK(Builder& b, const Instruction& top_k, std::vector<Val
   ASSIGN_OR_RETURN(Computation * comparator, TopKComparator(b.module(), t, largest));
   Value values = x[0];
   const int64_t last = values->shape().rank() - 1;
+  if (values->shape().dimensions(last) > std::numeric_limits<int32_t>::max()) return nullptr;  // no position fits
   ASSIGN_OR_RETURN(Value positions, b.Iota(values->shape().WithElementType(PrimitiveType::kS32), last));
   for (int64_t n = values->shape().dimensions(last); n > kPart && k * kMaxPartOfK <= kPart;) {
     // Positions past the end lose against all elements.

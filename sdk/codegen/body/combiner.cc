@@ -248,14 +248,16 @@ Combiner AnalyzeCombiner(const Computation& c) {
 
 bool MayReorder(const Instruction& reduce, const Combiner& c) {
   if (!c.reorderable) return c.selects_by_index && IndexOperandIncreases(reduce);
+  // All parts begin with the same kind of value: with identities, or else with the initial values, which are then
+  // combined more than once.
+  bool all_idempotent = true, all_have_identities = true;
   for (size_t i = 0; i < c.ops.size(); ++i) {
     const Opcode op = c.ops[i];
-    const bool idempotent = op == Opcode::kMaximum || op == Opcode::kMinimum || op == Opcode::kAnd || op == Opcode::kOr;
-    if (!idempotent &&
-        !ElementEmitter::HasIdentity(op, reduce.operand(static_cast<int64_t>(i))->shape().element_type()))
-      return false;
+    all_idempotent &= op == Opcode::kMaximum || op == Opcode::kMinimum || op == Opcode::kAnd || op == Opcode::kOr;
+    all_have_identities &=
+        ElementEmitter::HasIdentity(op, reduce.operand(static_cast<int64_t>(i))->shape().element_type());
   }
-  return true;
+  return all_idempotent || all_have_identities;
 }
 
 }  // namespace backplane::codegen

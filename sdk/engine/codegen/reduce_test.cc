@@ -70,6 +70,32 @@ TEST(Reduce, ReducersWithConversions) {
   }
 }
 
+// The maximum of f8e4m3fn has no identity, so no part of a sum beside it may begin with one's initial value again.
+TEST(Reduce, ReducersOfWhichOnlySomeHaveIdentities) {
+  RunOptions o;
+  o.tolerance = 1e-5;
+  EXPECT_EQ(Difference(R"(HloModule m
+    both {
+      a = f8e4m3fn[] parameter(0)
+      b = f32[] parameter(1)
+      c = f8e4m3fn[] parameter(2)
+      d = f32[] parameter(3)
+      m = f8e4m3fn[] maximum(a, c)
+      s = f32[] add(b, d)
+      ROOT t = (f8e4m3fn[], f32[]) tuple(m, s)
+    }
+    ENTRY e {
+      x = f8e4m3fn[4,256] parameter(0)
+      y = f32[4,256] parameter(1)
+      zero = f8e4m3fn[] constant(0)
+      one = f32[] constant(1)
+      r = (f8e4m3fn[4], f32[4]) reduce(x, y, zero, one), dimensions={1}, to_apply=both
+      ROOT s = f32[4] get-tuple-element(r), index=1
+    })",
+                       o),
+            "");
+}
+
 TEST(Reduce, NoElementsByWayOfAReshape) {
   EXPECT_EQ(Difference(R"(HloModule m
     two {
