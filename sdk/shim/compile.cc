@@ -147,8 +147,7 @@ absl::StatusOr<std::shared_ptr<const Executable>> CompileProgram(const PJRT_Prog
   const absl::string_view format(in.format, in.format_size), code(in.code == nullptr ? "" : in.code, in.code_size);
   const CompileCache* cache = description.compile_cache.get();
   std::string key;
-  if (cache != nullptr)
-    key = CompileCacheKey({format, code}, {options == nullptr ? "" : options, options_size}, topology);
+  if (cache != nullptr) key = CompileCacheKey({format, code}, parsed, topology);
   if (key.empty()) cache = nullptr;
   std::shared_ptr<const Executable> executable;
   if (cache != nullptr) executable = FindStored(*cache, key, topology);

@@ -65,11 +65,15 @@ absl::StatusOr<std::shared_ptr<const CompileCache>> TakeCompileCache(NamedValues
   return std::shared_ptr<const CompileCache>(std::move(cache));
 }
 
-std::string CompileCacheKey(const ProgramBytes& program, absl::string_view options, const Topology& topology) {
+std::string CompileCacheKey(const ProgramBytes& program, const CompileOptions& options, const Topology& topology) {
+  CompileOptions known = options;
+  // A backend that takes the bytes of programs may know more of the options than we do.
+  const bool takes_bytes = Plugin().backend->AcceptsProgramBytes(program.format);
+  if (!takes_bytes) known.serialized.clear();  // so that the members are written
   if (HasTransformations() || CallsHostWhenPartitioned(program.bytes)) return "";
   if (BuildId() == "none") return "";  // another build's code could not be told from this one's
   return absl::StrCat("program ", program.format, " ", program.bytes.size(), " ", Digest::HexOf(program.bytes),
-                      "\noptions ", options.size(), " ", Digest::HexOf(options), "\nplatform ",
+                      "\noptions ", Digest::HexOf(SerializeCompileOptions(known)), "\nplatform ",
                       topology.platform_version, "\ntopology ", Digest::HexOf(SerializeTopology(topology)), "\nbuild ",
                       BuildId(), "\nenvironment ", RelevantEnvironment());
 }

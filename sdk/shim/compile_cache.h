@@ -6,10 +6,11 @@
 // For hosts that pass no options the environment variables BACKPLANE_COMPILE_CACHE_DIRECTORY and
 // BACKPLANE_COMPILE_CACHE_LIMIT_BYTES say the same. A backend does not see the options.
 //
-// The key of an entry is the program as the host passed it, the compile options, the topology with the platform's
-// version and attributes, the build of the plugin, and the environment variables BACKPLANE_*, which may influence a
-// compilation. A program is compiled as if there were no cache, and is not stored, if functions of the host take part
-// in its compilation: transformations of programs, custom partitioners.
+// The key of an entry is the program as the host passed it, the compile options (what we know of them: hosts write
+// equal options as different bytes, because they write maps in any order), the topology with the platform's version and
+// attributes, the build of the plugin, and the environment variables BACKPLANE_*, which may influence a compilation. A
+// program is compiled as if there were no cache, and is not stored, if functions of the host take part in its
+// compilation: transformations of programs, custom partitioners.
 #ifndef BACKPLANE_SDK_SHIM_COMPILE_CACHE_H_
 #define BACKPLANE_SDK_SHIM_COMPILE_CACHE_H_
 
@@ -25,7 +26,7 @@ namespace backplane::shim {
 absl::StatusOr<std::shared_ptr<const CompileCache>> TakeCompileCache(NamedValues* options);
 
 // Returns the key of a compilation; empty if its result must not be stored.
-std::string CompileCacheKey(const ProgramBytes& program, absl::string_view options, const Topology& topology);
+std::string CompileCacheKey(const ProgramBytes& program, const CompileOptions& options, const Topology& topology);
 
 }  // namespace backplane::shim
 

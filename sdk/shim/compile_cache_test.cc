@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "api/extensions/xla_transform.h"
+#include "core/import/compile_options.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/testing/api_calls.h"
@@ -128,6 +129,22 @@ TEST_F(CompileCacheTest, OptionsTopologiesAndTheEnvironmentMakeOtherEntries) {
   EXPECT_EQ(Compilations(*client, kAdd), 0);
   Destroy(*client);
   EXPECT_EQ(Compilations(Cached().Integer("devices", 3), kAdd), 1);
+}
+
+// Hosts write the map of option overrides in any order.
+TEST_F(CompileCacheTest, OptionsInAnotherOrderAreTheSame) {
+  const auto bytes_of = [](const char* name, const char* value) {
+    CompileOptions options;
+    options.env_option_overrides[name] = value;
+    return SerializeCompileOptions(options);
+  };
+  const std::string a = bytes_of("xla_dump_hlo_as_text", "true"), b = bytes_of("xla_dump_hlo_as_proto", "true");
+  absl::StatusOr<PJRT_Client*> client = Create(Cached());
+  ASSERT_TRUE(client.ok());
+  EXPECT_EQ(Compilations(*client, kAdd, a + b), 1);
+  EXPECT_EQ(Compilations(*client, kAdd, b + a), 0);
+  EXPECT_EQ(Compilations(*client, kAdd, a), 1);
+  Destroy(*client);
 }
 
 TEST_F(CompileCacheTest, DamagedEntriesAreCompiledAgain) {
