@@ -206,18 +206,18 @@ absl::StatusOr<void*> Devices::Allocate(int32_t device, size_t bytes) {
   absl::StatusOr<void*> address = d.memory->Allocate(bytes);
   if (address.ok() || !absl::IsResourceExhausted(address.status())) return address;
   const int64_t limit = d.memory->limit_bytes();
-  if (bytes > static_cast<size_t>(limit) || Event::InCallback()) return address;
-  AwaitWork(d);
-  // Also if nothing was in flight: the last work may have ended, and released its memory, since the first try.
+  if (bytes > static_cast<size_t>(limit) || Event::InCallback() || !AwaitWork(d)) return address;
   return d.memory->Allocate(bytes);
 }
 
-void Devices::AwaitWork(Device& device) {
+bool Devices::AwaitWork(Device& device) {
   // The limit is for hosts that block the callbacks which the threads of the streams run.
   constexpr std::chrono::seconds kLimit(10);
+  bool any = false;
   for (DeviceStream* stream :
        {device.compute.get(), device.from_host.get(), device.to_host.get(), device.between.get()})
-    (void)stream->AwaitEnqueued(kLimit);
+    any = stream->AwaitEnqueued(kLimit) || any;
+  return any;
 }
 
 absl::Status Devices::CopyIn(int32_t device, const void* host, void* address, size_t bytes) {

@@ -124,8 +124,8 @@ class Devices : public DeviceMemory, public std::enable_shared_from_this<Devices
   };
   explicit Devices(HipApi api) : api_(std::move(api)) {}
   Device& at(int device) const { return *devices_[static_cast<size_t>(device)]; }
-  // Waits for the work on the device's streams, up to a time limit.
-  void AwaitWork(Device& device);
+  // Returns false if none is in flight.
+  bool AwaitWork(Device& device);
 
   const HipApi api_;
   bool shares_scratch_ = true;
