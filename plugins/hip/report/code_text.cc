@@ -55,7 +55,7 @@ absl::StatusOr<std::string> MakeCodeText(const Module& module, const GpuTarget& 
         absl::StrCat("code text: no form \"", form, "\"; this plugin has ir, isa, resources, report"));
   }
   ProgramKernels kernels(target);
-  ASSIGN_OR_RETURN(const std::vector<Launch> launches, FindLaunches(module, kernels));
+  ASSIGN_OR_RETURN(const std::vector<ProgramLaunch> launches, FindLaunches(module, kernels));
   const bool is_code = form == "ir" || form == "isa";
   if (is_code && kernels.kernels().empty()) return std::string();
   if (form == "ir") return kernels.CompileToText(CodeForm::kIr);

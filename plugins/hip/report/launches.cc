@@ -38,7 +38,7 @@ int64_t BytesOfUpdates(const Instruction& i) {
   return bytes;
 }
 
-void AddArithmetic(const Instruction& i, Launch* launch) {
+void AddArithmetic(const Instruction& i, ProgramLaunch* launch) {
   if (i.Is(Opcode::kFusion)) {
     for (const auto& inner : i.called(0)->instructions()) AddArithmetic(*inner, launch);
     return;
@@ -53,7 +53,7 @@ void AddArithmetic(const Instruction& i, Launch* launch) {
     launch->type = PrimitiveType::kF64;
 }
 
-void AddBytesOfFusion(const Instruction& fusion, const KernelPlan& plan, Launch* launch) {
+void AddBytesOfFusion(const Instruction& fusion, const KernelPlan& plan, ProgramLaunch* launch) {
   const Computation& body = *fusion.called(0);
   const bool updates = plan.kind == KernelPlan::Kind::kUpdate;
   int64_t updated_bytes = 0;
@@ -98,12 +98,12 @@ class LaunchFinder {
     }
   }
 
-  std::vector<Launch> Take() && { return std::move(launches_); }
+  std::vector<ProgramLaunch> Take() && { return std::move(launches_); }
 
  private:
   void AddCopy(const Instruction* instruction, int64_t bytes, int64_t executions, bool known) {
-    Launch launch;
-    launch.kind = Launch::Kind::kCopy;
+    ProgramLaunch launch;
+    launch.kind = ProgramLaunch::Kind::kCopy;
     launch.instruction = instruction;
     launch.executions = executions;
     launch.executions_known = known;
@@ -113,14 +113,14 @@ class LaunchFinder {
 
   void AddWork(const Instruction& i, int64_t executions, bool known) {
     if (NeedsNoStep(i)) return;
-    Launch launch;
+    ProgramLaunch launch;
     launch.instruction = &i;
     launch.executions = executions;
     launch.executions_known = known;
     AddArithmetic(i, &launch);
     const auto refusal = refusals_.find(&i);
     if (refusal != refusals_.end() || !IsKernelInstruction(i)) {
-      launch.kind = refusal != refusals_.end() ? Launch::Kind::kHost : Launch::Kind::kExchange;
+      launch.kind = refusal != refusals_.end() ? ProgramLaunch::Kind::kHost : ProgramLaunch::Kind::kExchange;
       if (refusal != refusals_.end()) launch.note = refusal->second;
       for (const Instruction* o : i.operands()) launch.read_bytes += BytesOf(o->shape());
       launch.written_bytes = BytesOf(i.shape());
@@ -130,7 +130,7 @@ class LaunchFinder {
     AddKernels(i, *kernels_.Find(i), std::move(launch));
   }
 
-  void AddKernels(const Instruction& i, int number, Launch launch) {
+  void AddKernels(const Instruction& i, int number, ProgramLaunch launch) {
     const KernelPlan& plan = kernels_.kernels()[static_cast<size_t>(number)].plan;
     if (plan.matrix != nullptr) launch.type = plan.matrix->operand;
     for (size_t k = 0; k < plan.updated_operands.size(); ++k) {
@@ -173,12 +173,12 @@ class LaunchFinder {
   const compiler::BufferAssignment& assignment_;
   ProgramKernels& kernels_;
   const Refusals& refusals_;
-  std::vector<Launch> launches_;
+  std::vector<ProgramLaunch> launches_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::vector<Launch>> FindLaunches(const Module& module, ProgramKernels& kernels) {
+absl::StatusOr<std::vector<ProgramLaunch>> FindLaunches(const Module& module, ProgramKernels& kernels) {
   Refusals refusals;
   ASSIGN_OR_RETURN(const compiler::Schedule schedule, FindKernels(module, kernels, &refusals));
   LaunchFinder finder(schedule.assignment, kernels, refusals);

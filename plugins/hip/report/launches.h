@@ -11,7 +11,8 @@
 
 namespace backplane::hip {
 
-struct Launch {
+// Not called Launch, as the backend has a class of that name in the same namespace.
+struct ProgramLaunch {
   enum class Kind : uint8_t {
     kKernel,
     kCopy,
@@ -23,8 +24,8 @@ struct Launch {
   int kernel = -1;                           // a number of ProgramKernels
   std::string note;                          // kHost: why no kernel runs it
   // How often it is started in one run: the product of the trip counts of the loops around it, times the equal launches
-  // of an instruction that takes several (the merges of a sort). Loops of unknown trip
-  // count count once, and the number is then a lower bound. A branch counts as if it were taken.
+  // of an instruction that takes several (the merges of a sort). Loops of unknown trip count count once, and the number
+  // is then a lower bound. A branch counts as if it were taken.
   int64_t executions = 1;
   bool executions_known = true;
   // Of one execution. An array counts once, however often the threads read it; of an array that is only sliced or
@@ -36,7 +37,7 @@ struct Launch {
 };
 
 // The launches of a program that has been through RunGpuPipeline. `kernels` receives its kernels.
-absl::StatusOr<std::vector<Launch>> FindLaunches(const Module& module, ProgramKernels& kernels);
+absl::StatusOr<std::vector<ProgramLaunch>> FindLaunches(const Module& module, ProgramKernels& kernels);
 
 }  // namespace backplane::hip
 

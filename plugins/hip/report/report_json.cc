@@ -22,11 +22,11 @@ struct Estimate {
 };
 
 // Whether one device does it alone, so that its own peaks bound it.
-bool IsOfTheDevice(const Launch& launch) {
-  return launch.kind == Launch::Kind::kKernel || launch.kind == Launch::Kind::kCopy;
+bool IsOfTheDevice(const ProgramLaunch& launch) {
+  return launch.kind == ProgramLaunch::Kind::kKernel || launch.kind == ProgramLaunch::Kind::kCopy;
 }
 
-Estimate EstimateTime(const Launch& launch, const KernelPlan* plan, const GpuPeaks& peaks) {
+Estimate EstimateTime(const ProgramLaunch& launch, const KernelPlan* plan, const GpuPeaks& peaks) {
   Estimate e;
   e.memory_seconds = static_cast<double>(launch.read_bytes + launch.written_bytes) / peaks.memory_bytes;
   e.matrix = plan != nullptr && plan->matrix != nullptr && peaks.MatrixPeak(launch.type) > 0;
@@ -85,7 +85,7 @@ class Writer {
     });
   }
 
-  void WriteLaunch(const Launch& launch, const KernelPlan* plan, const GpuPeaks* peaks) {
+  void WriteLaunch(const ProgramLaunch& launch, const KernelPlan* plan, const GpuPeaks* peaks) {
     static constexpr const char* kKinds[] = {"kernel", "copy", "host", "exchange"};
     out_.object([&] {
       out_.attribute("kind", kKinds[static_cast<size_t>(launch.kind)]);
@@ -107,7 +107,8 @@ class Writer {
         out_.attribute("bound", e.bound());
       }
       out_.attributeArray("instructions", [&] {
-        if (launch.instruction != nullptr && launch.kind != Launch::Kind::kCopy) Instructions(*launch.instruction);
+        if (launch.instruction != nullptr && launch.kind != ProgramLaunch::Kind::kCopy)
+          Instructions(*launch.instruction);
       });
     });
   }
@@ -147,16 +148,16 @@ struct Totals {
 
 std::string WriteReportJson(const Module& module, const GpuTarget& target,
                             absl::Span<const ProgramKernels::Kernel> kernels,
-                            absl::Span<const KernelResources> resources, absl::Span<const Launch> launches) {
+                            absl::Span<const KernelResources> resources, absl::Span<const ProgramLaunch> launches) {
   const GpuPeaks* peaks = FindGpuPeaks(target.name);
-  auto plan_of = [&](const Launch& launch) {
+  auto plan_of = [&](const ProgramLaunch& launch) {
     return launch.kernel < 0 ? nullptr : &kernels[static_cast<size_t>(launch.kernel)].plan;
   };
   Totals totals;
-  for (const Launch& launch : launches) {
+  for (const ProgramLaunch& launch : launches) {
     totals.known = totals.known && launch.executions_known;
-    if (launch.kind == Launch::Kind::kHost) totals.host_steps += launch.executions;
-    if (launch.kind == Launch::Kind::kExchange) totals.exchanges += launch.executions;
+    if (launch.kind == ProgramLaunch::Kind::kHost) totals.host_steps += launch.executions;
+    if (launch.kind == ProgramLaunch::Kind::kExchange) totals.exchanges += launch.executions;
     if (!IsOfTheDevice(launch)) continue;
     const double n = static_cast<double>(launch.executions);
     totals.launches += launch.executions;
@@ -199,7 +200,7 @@ std::string WriteReportJson(const Module& module, const GpuTarget& target,
       for (size_t k = 0; k < kernels.size(); ++k) writer.Kernel(kernels[k], resources[k]);
     });
     out.attributeArray("launches", [&] {
-      for (const Launch& launch : launches) writer.WriteLaunch(launch, plan_of(launch), peaks);
+      for (const ProgramLaunch& launch : launches) writer.WriteLaunch(launch, plan_of(launch), peaks);
     });
   });
   return text;

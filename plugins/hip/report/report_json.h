@@ -14,7 +14,7 @@ namespace backplane::hip {
 // `resources`: of `kernels`, in their order. docs/hip.md describes the members.
 std::string WriteReportJson(const Module& module, const GpuTarget& target,
                             absl::Span<const ProgramKernels::Kernel> kernels,
-                            absl::Span<const KernelResources> resources, absl::Span<const Launch> launches);
+                            absl::Span<const KernelResources> resources, absl::Span<const ProgramLaunch> launches);
 
 }  // namespace backplane::hip
 

@@ -73,11 +73,11 @@ struct Built {
     EXPECT_TRUE(text.ok()) << text.status();
     return text.value_or("");
   }
-  std::vector<Launch> Launches() const {
+  std::vector<ProgramLaunch> Launches() const {
     ProgramKernels kernels(target);
-    absl::StatusOr<std::vector<Launch>> launches = FindLaunches(module(), kernels);
+    absl::StatusOr<std::vector<ProgramLaunch>> launches = FindLaunches(module(), kernels);
     EXPECT_TRUE(launches.ok()) << launches.status();
-    return launches.value_or(std::vector<Launch>());
+    return launches.value_or(std::vector<ProgramLaunch>());
   }
   llvm::json::Value Report() const {
     llvm::Expected<llvm::json::Value> parsed = llvm::json::parse(Text("report"));
@@ -115,19 +115,19 @@ std::string WithoutComments(absl::string_view ptx) {
   return out;
 }
 
-std::vector<Launch> KernelsOf(const std::vector<Launch>& launches) {
-  std::vector<Launch> kernels;
-  for (const Launch& l : launches) {
-    if (l.kind == Launch::Kind::kKernel) kernels.push_back(l);
+std::vector<ProgramLaunch> KernelsOf(const std::vector<ProgramLaunch>& launches) {
+  std::vector<ProgramLaunch> kernels;
+  for (const ProgramLaunch& l : launches) {
+    if (l.kind == ProgramLaunch::Kind::kKernel) kernels.push_back(l);
   }
   return kernels;
 }
 
 TEST(Launches, CountBytesAndArithmeticOfAFusion) {
-  const std::vector<Launch> launches = Build(kChain, "gfx942").Launches();
+  const std::vector<ProgramLaunch> launches = Build(kChain, "gfx942").Launches();
   ASSERT_EQ(launches.size(), 1u);
   constexpr int64_t kElements = 1024 * 256;
-  EXPECT_EQ(launches[0].kind, Launch::Kind::kKernel);
+  EXPECT_EQ(launches[0].kind, ProgramLaunch::Kind::kKernel);
   EXPECT_EQ(launches[0].read_bytes, 2 * 4 * kElements);
   EXPECT_EQ(launches[0].written_bytes, 4 * kElements);
   EXPECT_EQ(launches[0].flops, 2.0 * kElements);
@@ -136,7 +136,7 @@ TEST(Launches, CountBytesAndArithmeticOfAFusion) {
 }
 
 TEST(Launches, CountBytesAndArithmeticOfAProduct) {
-  const std::vector<Launch> launches = KernelsOf(Build(kProduct, "gfx942").Launches());
+  const std::vector<ProgramLaunch> launches = KernelsOf(Build(kProduct, "gfx942").Launches());
   ASSERT_EQ(launches.size(), 1u);
   EXPECT_EQ(launches[0].read_bytes, 2 * (64 * 128 + 128 * 32));
   EXPECT_EQ(launches[0].written_bytes, 4 * 64 * 32);
@@ -145,9 +145,9 @@ TEST(Launches, CountBytesAndArithmeticOfAProduct) {
 }
 
 TEST(Launches, CountTheIterationsOfLoops) {
-  const std::vector<Launch> launches = KernelsOf(Build(kLoop, "gfx942").Launches());
+  const std::vector<ProgramLaunch> launches = KernelsOf(Build(kLoop, "gfx942").Launches());
   int64_t products = 0;
-  for (const Launch& l : launches) {
+  for (const ProgramLaunch& l : launches) {
     EXPECT_TRUE(l.executions_known);
     if (l.flops >= 2.0 * 32 * 32 * 32) products += l.executions;
   }
@@ -159,7 +159,7 @@ TEST(Launches, ALoopOfUnknownTripCountCountsOnce) {
   const std::string bound = "n = s32[] constant(5)";
   hlo.replace(hlo.find(bound), bound.size(), "n = s32[] negate(i)");
   int64_t products = 0;
-  for (const Launch& l : KernelsOf(Build(hlo, "gfx942").Launches())) {
+  for (const ProgramLaunch& l : KernelsOf(Build(hlo, "gfx942").Launches())) {
     if (l.flops < 2.0 * 32 * 32 * 32) continue;
     EXPECT_FALSE(l.executions_known);
     products += l.executions;
@@ -169,7 +169,7 @@ TEST(Launches, ALoopOfUnknownTripCountCountsOnce) {
 
 // Of a large array, a kernel that slices it reads the slice alone.
 TEST(Launches, SlicesCountWhatTheyTake) {
-  const std::vector<Launch> launches = Build(R"(HloModule m
+  const std::vector<ProgramLaunch> launches = Build(R"(HloModule m
 ENTRY e {
   x = f32[1000,64] parameter(0)
   at = s32[] parameter(1)
@@ -177,8 +177,8 @@ ENTRY e {
   s = f32[10,64] dynamic-slice(x, at, zero), dynamic_slice_sizes={10,64}
   ROOT r = f32[10,64] negate(s)
 })",
-                                             "gfx942")
-                                           .Launches();
+                                                    "gfx942")
+                                                  .Launches();
   ASSERT_EQ(launches.size(), 1u);
   EXPECT_EQ(launches[0].read_bytes, 10 * 64 * 4 + 4) << "the slice and its start";
   EXPECT_EQ(launches[0].written_bytes, 10 * 64 * 4);
@@ -186,7 +186,7 @@ ENTRY e {
 
 // An update in place writes the update alone.
 TEST(Launches, UpdatesCountWhatTheyWrite) {
-  const std::vector<Launch> launches = Build(R"(HloModule m, input_output_alias={ {}: (0, {}) }
+  const std::vector<ProgramLaunch> launches = Build(R"(HloModule m, input_output_alias={ {}: (0, {}) }
 ENTRY e {
   x = f32[1000,64] parameter(0)
   u = f32[10,64] parameter(1)
@@ -195,23 +195,23 @@ ENTRY e {
   n = f32[10,64] negate(u)
   ROOT r = f32[1000,64] dynamic-update-slice(x, n, at, zero)
 })",
-                                             "gfx942")
-                                           .Launches();
+                                                    "gfx942")
+                                                  .Launches();
   ASSERT_EQ(launches.size(), 1u);
   EXPECT_EQ(launches[0].read_bytes, 10 * 64 * 4 + 4) << "the update and its start";
   EXPECT_EQ(launches[0].written_bytes, 10 * 64 * 4);
 }
 
 TEST(Launches, WorkOfTheHostIsNamed) {
-  const std::vector<Launch> launches = Build(R"(HloModule m
+  const std::vector<ProgramLaunch> launches = Build(R"(HloModule m
 ENTRY e {
   x = c64[16] parameter(0)
   ROOT r = c64[16] custom-call(x), custom_call_target="theirs"
 })",
-                                             "gfx942")
-                                           .Launches();
+                                                    "gfx942")
+                                                  .Launches();
   ASSERT_EQ(launches.size(), 1u);
-  EXPECT_EQ(launches[0].kind, Launch::Kind::kHost);
+  EXPECT_EQ(launches[0].kind, ProgramLaunch::Kind::kHost);
   EXPECT_EQ(launches[0].note, "no kernel");
   EXPECT_EQ(launches[0].read_bytes, 128);
 }
