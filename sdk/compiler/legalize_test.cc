@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "core/passes/golden.h"
+#include "sdk/compiler/expand_small_dots.h"
 #include "sdk/compiler/legalize.h"
 
 namespace backplane::compiler {
@@ -14,6 +15,13 @@ ContractionRules RulesOfTheTest() {
 TEST(Golden, LegalizeContractions) {
   RunGoldenFile("sdk/compiler/testdata/legalize-contractions.hlo",
                 [] { return std::make_unique<LegalizeContractions>(RulesOfTheTest()); });
+}
+
+TEST(Golden, ExpandSmallDots) {
+  GoldenOptions options;
+  options.tolerance = 1e-5;  // sums in another order
+  RunGoldenFile(
+      "sdk/compiler/testdata/expand-small-dots.hlo", [] { return std::make_unique<ExpandSmallDots>(); }, options);
 }
 
 TEST(Golden, LegalizeLayouts) {

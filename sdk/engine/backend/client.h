@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "base/subnormals.h"
 #include "sdk/backend/backend.h"
 #include "sdk/backend/collectives/rendezvous.h"
 #include "sdk/backend/workers.h"
@@ -44,8 +45,10 @@ struct Runtime {
 class EngineClient : public Client {
  public:
   // `collective_time_limit`: how long the devices of a launch wait for one another. `limit_bytes`: the limit for
-  // buffers, results, temporary memory and constants of this client together; 0: no limit.
-  EngineClient(Topology topology, std::chrono::milliseconds collective_time_limit, int64_t limit_bytes);
+  // buffers, results, temporary memory and constants of this client together; 0: no limit. `subnormals`: how its
+  // programs compute with subnormal numbers.
+  EngineClient(Topology topology, std::chrono::milliseconds collective_time_limit, int64_t limit_bytes,
+               Subnormals subnormals = Subnormals::kFlushResults);
 
   ~EngineClient() override;
 
@@ -61,12 +64,14 @@ class EngineClient : public Client {
   void Schedule(std::function<void()> task) override;
   std::chrono::milliseconds collective_time_limit() const { return collective_time_limit_; }
   const std::shared_ptr<MemoryBudget>& budget() const { return budget_; }
+  Subnormals subnormals() const { return subnormals_; }
 
  private:
   Topology topology_;
   const std::chrono::milliseconds collective_time_limit_;
   Runtime& runtime_;
   const std::shared_ptr<MemoryBudget> budget_;
+  const Subnormals subnormals_;
 };
 
 }  // namespace backplane::engine

@@ -80,8 +80,9 @@ class EngineLoadedExecutable : public LoadedExecutable {
   void Abandon(int64_t run_id, const absl::Status& why) override { Runtime::Get().launches.Abandon(run_id, why); }
 
   absl::StatusOr<ExecuteResult> Execute(ExecuteRequest request) override {
-    auto launch = std::make_shared<EngineLaunch>(std::move(request), executable_, executable_->program(),
-                                                 client_->collective_time_limit(), client_->budget());
+    auto launch =
+        std::make_shared<EngineLaunch>(std::move(request), executable_, executable_->program(),
+                                       client_->collective_time_limit(), client_->budget(), client_->subnormals());
     RETURN_IF_ERROR(Fault(FaultSite::kLaunch));
     std::vector<DeviceArray> outputs;
     RETURN_IF_ERROR(launch->Prepare(*client_, *executable_, &outputs));

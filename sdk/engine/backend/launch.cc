@@ -27,12 +27,13 @@ int64_t TemporaryBytesOfLaunch(const Program& program, const ExecutableSignature
 
 ProgramLaunch::ProgramLaunch(ExecuteRequest request, std::shared_ptr<const Executable> executable,
                              const Program& program, std::chrono::milliseconds time_limit,
-                             std::shared_ptr<MemoryBudget> budget)
+                             std::shared_ptr<MemoryBudget> budget, Subnormals subnormals)
     : request_(std::move(request)),
       executable_(std::move(executable)),
       program_(program),
       runtime_(Runtime::Get()),
       budget_(std::move(budget)),
+      subnormals_(subnormals),
       expected_(budget_, TemporaryBytesOfLaunch(program, executable_->signature())) {
   if (!program.traits().communicates) return;
   member_ = JoinLaunch(runtime_.launches, request_, executable_->signature(), time_limit);
@@ -48,6 +49,7 @@ absl::Status ProgramLaunch::RunProgram(absl::Span<void* const> arguments, absl::
   context.device_assignment.assign(request_.device_assignment.begin(), request_.device_assignment.end());
   context.member = member_.get();
   context.budget = budget_.get();
+  context.subnormals = subnormals_;
   if (program_.estimated_us() < kInlineMicroseconds)
     return program_.Run(arguments, outputs, &runtime_.pool, &runtime_.memory, context);
   ThreadPool::ActiveScope awake(&runtime_.pool);

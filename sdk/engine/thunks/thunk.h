@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "base/subnormals.h"
 #include "core/ir/module.h"
 #include "sdk/backend/backend.h"
 #include "sdk/compiler/buffer_assignment.h"
@@ -38,8 +39,9 @@ struct ExecutionContext {
   int64_t run_id = 0;
   int32_t device = 0, replica = 0, partition = 0;
   std::vector<int32_t> device_assignment;
-  LaunchMember* member = nullptr;  // this device in its launch; null if the program does not communicate
-  MemoryBudget* budget = nullptr;  // charged for temporary memory; null: no limit
+  LaunchMember* member = nullptr;             // this device in its launch; null if the program does not communicate
+  MemoryBudget* budget = nullptr;             // charged for temporary memory; null: no limit
+  Subnormals subnormals = Subnormals::kKeep;  // the mode of all threads that run the program's kernels
 };
 
 struct RunState {
