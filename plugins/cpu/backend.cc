@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/host_topology.h"
+#include "sdk/backend/processes/process_group.h"
 #include "sdk/engine/backend/client.h"
 #include "sdk/engine/backend/executable.h"
 #include "sdk/engine/backend/pipeline.h"
@@ -37,8 +38,11 @@ class CpuBackend : public Backend {
 
   std::string platform_name() const override { return "cpu"; }
 
-  absl::StatusOr<std::unique_ptr<Client>> CreateClient(const NamedValues& options, const HostServices&) override {
-    ASSIGN_OR_RETURN(int devices, HostDeviceCount(options, {kCollectiveTimeoutOption, kMemoryLimitOption}));
+  absl::StatusOr<std::unique_ptr<Client>> CreateClient(const NamedValues& given,
+                                                       const HostServices& services) override {
+    NamedValues options = given;
+    ASSIGN_OR_RETURN(ProcessOptions processes, TakeProcessOptions(&options));
+    ASSIGN_OR_RETURN(int devices, CountDevices(options));
     ASSIGN_OR_RETURN(std::chrono::milliseconds time_limit, CollectiveTimeLimit(options));
     ASSIGN_OR_RETURN(int64_t limit_bytes, MemoryLimit(options));
     // First uses of LLVM and oneDNN cost milliseconds each; the host's first program should not wait for them.
@@ -54,11 +58,14 @@ class CpuBackend : public Backend {
       return true;
     }();
     (void)warming;
-    return std::make_unique<EngineClient>(HostTopology(PlatformVersion(), devices), time_limit, limit_bytes);
+    ASSIGN_OR_RETURN(JoinedTopology joined,
+                     JoinProcesses(processes, services, HostTopology(PlatformVersion(), devices)));
+    return std::make_unique<EngineClient>(std::move(joined.topology), time_limit, limit_bytes,
+                                          std::move(joined.group));
   }
 
   absl::StatusOr<Topology> DescribeTopology(const std::string&, const NamedValues& options) override {
-    ASSIGN_OR_RETURN(int devices, HostDeviceCount(options, {kCollectiveTimeoutOption, kMemoryLimitOption}));
+    ASSIGN_OR_RETURN(int devices, CountDevices(options));
     return HostTopology(PlatformVersion(), devices);
   }
 
@@ -72,6 +79,10 @@ class CpuBackend : public Backend {
   }
 
  private:
+  static absl::StatusOr<int> CountDevices(const NamedValues& options) {
+    return HostDeviceCount(options, {kCollectiveTimeoutOption, kMemoryLimitOption, kProcessOptionNames});
+  }
+
   BackendServices services_;
 };
 
