@@ -7,6 +7,7 @@
 #include "base/subnormals.h"
 #include "sdk/backend/backend.h"
 #include "sdk/backend/collectives/rendezvous.h"
+#include "sdk/backend/processes/process_group.h"
 #include "sdk/backend/workers.h"
 #include "sdk/engine/runtime/memory_budget.h"
 #include "sdk/engine/runtime/memory_pool.h"
@@ -46,13 +47,18 @@ class EngineClient : public Client {
  public:
   // `collective_time_limit`: how long the devices of a launch wait for one another. `limit_bytes`: the limit for
   // buffers, results, temporary memory and constants of this client together; 0: no limit. `subnormals`: how its
-  // programs compute with subnormal numbers.
+  // programs compute with subnormal numbers. `group`: the processes of the program, whose topology this must be; null:
+  // there is only this one.
   EngineClient(Topology topology, std::chrono::milliseconds collective_time_limit, int64_t limit_bytes,
-               Subnormals subnormals = Subnormals::kFlushResults);
+               Subnormals subnormals = Subnormals::kFlushResults, std::shared_ptr<ProcessGroup> group = nullptr);
 
   ~EngineClient() override;
 
   const Topology& topology() const override { return topology_; }
+  void ReportProcessFailure(int32_t process, const std::string& why) override {
+    if (group_ != nullptr) group_->ReportFailure(process, why);
+  }
+  bool addressable(int32_t device) const override { return group_ == nullptr || group_->addressable(device); }
   absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t memory, size_t bytes) override;
   bool IsHostMemory(int32_t) const override { return true; }
   size_t ZeroCopyAlignment(int32_t) const override { return 64; }
@@ -65,6 +71,7 @@ class EngineClient : public Client {
   std::chrono::milliseconds collective_time_limit() const { return collective_time_limit_; }
   const std::shared_ptr<MemoryBudget>& budget() const { return budget_; }
   Subnormals subnormals() const { return subnormals_; }
+  const std::shared_ptr<ProcessGroup>& group() const { return group_; }
 
  private:
   Topology topology_;
@@ -72,6 +79,7 @@ class EngineClient : public Client {
   Runtime& runtime_;
   const std::shared_ptr<MemoryBudget> budget_;
   const Subnormals subnormals_;
+  const std::shared_ptr<ProcessGroup> group_;
 };
 
 }  // namespace backplane::engine

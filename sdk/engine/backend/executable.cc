@@ -64,7 +64,10 @@ class EngineLaunch : public ProgramLaunch {
 class EngineLoadedExecutable : public LoadedExecutable {
  public:
   EngineLoadedExecutable(EngineClient* client, std::shared_ptr<const EngineExecutable> executable)
-      : client_(client), executable_(std::move(executable)), budget_(client->budget()) {}
+      : client_(client),
+        executable_(std::move(executable)),
+        budget_(client->budget()),
+        nodes_(DescribeLaunch(client->group(), *executable_)) {}
   ~EngineLoadedExecutable() override {
     if (reserved_) budget_->Release(executable_->program().constant_bytes());
   }
@@ -80,9 +83,9 @@ class EngineLoadedExecutable : public LoadedExecutable {
   void Abandon(int64_t run_id, const absl::Status& why) override { Runtime::Get().launches.Abandon(run_id, why); }
 
   absl::StatusOr<ExecuteResult> Execute(ExecuteRequest request) override {
-    auto launch =
-        std::make_shared<EngineLaunch>(std::move(request), executable_, executable_->program(),
-                                       client_->collective_time_limit(), client_->budget(), client_->subnormals());
+    auto launch = std::make_shared<EngineLaunch>(std::move(request), executable_, executable_->program(),
+                                                 client_->collective_time_limit(), client_->budget(),
+                                                 client_->subnormals(), &nodes_);
     RETURN_IF_ERROR(Fault(FaultSite::kLaunch));
     std::vector<DeviceArray> outputs;
     RETURN_IF_ERROR(launch->Prepare(*client_, *executable_, &outputs));
@@ -96,6 +99,7 @@ class EngineLoadedExecutable : public LoadedExecutable {
   EngineClient* client_;
   std::shared_ptr<const EngineExecutable> executable_;
   const std::shared_ptr<MemoryBudget> budget_;
+  const NodeLaunch nodes_;
   bool reserved_ = false;
 };
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/types/status_macros.h"
-#include "sdk/backend/collectives/join_launch.h"
 #include "sdk/backend/exceptions.h"
 
 namespace backplane::engine {
@@ -27,7 +26,7 @@ int64_t TemporaryBytesOfLaunch(const Program& program, const ExecutableSignature
 
 ProgramLaunch::ProgramLaunch(ExecuteRequest request, std::shared_ptr<const Executable> executable,
                              const Program& program, std::chrono::milliseconds time_limit,
-                             std::shared_ptr<MemoryBudget> budget, Subnormals subnormals)
+                             std::shared_ptr<MemoryBudget> budget, Subnormals subnormals, const NodeLaunch* nodes)
     : request_(std::move(request)),
       executable_(std::move(executable)),
       program_(program),
@@ -36,7 +35,7 @@ ProgramLaunch::ProgramLaunch(ExecuteRequest request, std::shared_ptr<const Execu
       subnormals_(subnormals),
       expected_(budget_, TemporaryBytesOfLaunch(program, executable_->signature())) {
   if (!program.traits().communicates) return;
-  member_ = JoinLaunch(runtime_.launches, request_, executable_->signature(), time_limit);
+  member_ = JoinLaunch(runtime_.launches, request_, executable_->signature(), time_limit, nodes);
 }
 
 absl::Status ProgramLaunch::RunProgram(absl::Span<void* const> arguments, absl::Span<void* const> outputs) const {
@@ -80,7 +79,8 @@ void ProgramLaunch::Finish(absl::Status status) {
 absl::Status ProgramLaunch::Dispatch(const std::shared_ptr<ProgramLaunch>& launch) {
   const Program& program = launch->program_;
   Runtime& runtime = launch->runtime_;
-  const int64_t members = launch->executable_->signature().device_count(), run_id = launch->request_.run_id;
+  const int64_t run_id = launch->request_.run_id;
+  const int64_t members = launch->member_ == nullptr ? 1 : launch->member_->launch().local_process_count();
   const Workers::Kind kind = program.may_block() ? Workers::Kind::kHostCalls : Workers::Kind::kProgram;
   absl::Status s = CatchExceptions([&] {
     auto run = [launch] { launch->RunAndFinish(); };
