@@ -56,7 +56,6 @@ void Flush(BoundedValue& j) {
 
 // Which operands' subnormal numbers are read as zero: those of none, of all, or of one (a function of several operands
 // may compare one of them and compute with the other).
-// compare one where it computes with the other).
 enum class Reading { kNone, kAll, kFirst, kSecond };
 
 absl::StatusOr<BoundedValue> MeaningWith(const FuzzProgram& program, Reading reading, bool results) {
