@@ -9,6 +9,7 @@
 #include "sdk/backend/workers.h"
 #include "sdk/engine/runtime/memory_budget.h"
 #include "sdk/engine/runtime/memory_pool.h"
+#include "sdk/engine/runtime/packed_weights.h"
 #include "sdk/engine/runtime/thread_pool.h"
 
 namespace backplane::engine {
@@ -61,12 +62,14 @@ class EngineClient : public Client {
   void Schedule(std::function<void()> task) override;
   std::chrono::milliseconds collective_time_limit() const { return collective_time_limit_; }
   const std::shared_ptr<MemoryBudget>& budget() const { return budget_; }
+  const std::shared_ptr<PackedWeights>& packed_weights() const { return packed_weights_; }
 
  private:
   Topology topology_;
   const std::chrono::milliseconds collective_time_limit_;
   Runtime& runtime_;
   const std::shared_ptr<MemoryBudget> budget_;
+  const std::shared_ptr<PackedWeights> packed_weights_;
 };
 
 }  // namespace backplane::engine
