@@ -16,6 +16,13 @@ TEST(Golden, LegalizeContractions) {
                 [] { return std::make_unique<LegalizeContractions>(RulesOfTheTest()); });
 }
 
+TEST(Golden, LegalizeConvolutions) {
+  ContractionRules rules = RulesOfTheTest();
+  rules.convolves_in_f32 = [](const Instruction& i) { return i.shape().element_type() == PrimitiveType::kF16; };
+  RunGoldenFile("sdk/compiler/testdata/legalize-convolutions.hlo",
+                [&] { return std::make_unique<LegalizeContractions>(rules); });
+}
+
 TEST(Golden, LegalizeLayouts) {
   RunGoldenFile("sdk/compiler/testdata/legalize-layouts.hlo", [] { return std::make_unique<LegalizeLayouts>(); });
 }
