@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/host_topology.h"
+#include "sdk/backend/processes/process_group.h"
 #include "sdk/engine/backend/client.h"
 #include "sdk/engine/backend/executable.h"
 #include "sdk/engine/backend/pipeline.h"
@@ -15,6 +16,10 @@ namespace cpu {
 
 using namespace engine;  // this plugin only adds a name to the engine
 namespace {
+
+// Create options besides the number of devices.
+constexpr absl::string_view kOptions[] = {kCollectiveTimeoutOption, kMemoryLimitOption, kDenormalsOption,
+                                          kProcessOptionNames};
 
 // Part of JAX's compile-cache key: what is compiled for one host and build must not be loaded on another.
 std::string PlatformVersion() { return absl::StrCat("backplane cpu 0.1.0; ", jit::HostFingerprint()); }
@@ -37,10 +42,14 @@ class CpuBackend : public Backend {
 
   std::string platform_name() const override { return "cpu"; }
 
-  absl::StatusOr<std::unique_ptr<Client>> CreateClient(const NamedValues& options, const HostServices&) override {
-    ASSIGN_OR_RETURN(int devices, HostDeviceCount(options, {kCollectiveTimeoutOption, kMemoryLimitOption}));
+  absl::StatusOr<std::unique_ptr<Client>> CreateClient(const NamedValues& given,
+                                                       const HostServices& services) override {
+    NamedValues options = given;
+    ASSIGN_OR_RETURN(ProcessOptions processes, TakeProcessOptions(&options));
+    ASSIGN_OR_RETURN(int devices, HostDeviceCount(options, kOptions));
     ASSIGN_OR_RETURN(std::chrono::milliseconds time_limit, CollectiveTimeLimit(options));
     ASSIGN_OR_RETURN(int64_t limit_bytes, MemoryLimit(options));
+    ASSIGN_OR_RETURN(Subnormals subnormals, SubnormalsOfPrograms(options));
     // First uses of LLVM and oneDNN cost milliseconds each; the host's first program should not wait for them.
     static const bool warming = [] {
       Runtime::Get().Schedule([] {
@@ -54,11 +63,14 @@ class CpuBackend : public Backend {
       return true;
     }();
     (void)warming;
-    return std::make_unique<EngineClient>(HostTopology(PlatformVersion(), devices), time_limit, limit_bytes);
+    ASSIGN_OR_RETURN(JoinedTopology joined,
+                     JoinProcesses(processes, services, HostTopology(PlatformVersion(), devices)));
+    return std::make_unique<EngineClient>(std::move(joined.topology), time_limit, limit_bytes, subnormals,
+                                          std::move(joined.group));
   }
 
   absl::StatusOr<Topology> DescribeTopology(const std::string&, const NamedValues& options) override {
-    ASSIGN_OR_RETURN(int devices, HostDeviceCount(options, {kCollectiveTimeoutOption, kMemoryLimitOption}));
+    ASSIGN_OR_RETURN(int devices, HostDeviceCount(options, kOptions));
     return HostTopology(PlatformVersion(), devices);
   }
 

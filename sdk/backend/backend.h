@@ -238,6 +238,9 @@ class Client {
   virtual ~Client() = default;
   virtual const Topology& topology() const = 0;                    // constant while the client lives
   virtual bool addressable(int32_t device) const { return true; }  // whether this process can use the device
+  // The host has found that another process of the program has failed. Programs that wait for it should end with an
+  // error that names it. The default does nothing. Must not wait.
+  virtual void ReportProcessFailure(int32_t process, const std::string& why) {}
 
   // Allocates uninitialized memory. Returns ResourceExhausted, with the sizes, if there is not enough memory.
   virtual absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t memory, size_t bytes) = 0;

@@ -49,5 +49,14 @@ TEST(MemoryLimitTest, IsAPositiveNumberOfBytes) {
   }
 }
 
+TEST(SubnormalsOfProgramsTest, AreFlushedUnlessKept) {
+  EXPECT_EQ(*SubnormalsOfPrograms({}), Subnormals::kFlushResults);
+  EXPECT_EQ(*SubnormalsOfPrograms({{kDenormalsOption, std::string("flush")}}), Subnormals::kFlushResults);
+  EXPECT_EQ(*SubnormalsOfPrograms({{kDenormalsOption, std::string("keep")}}), Subnormals::kKeep);
+  for (const NamedValue& bad : {NamedValue(std::string("zero")), NamedValue(int64_t{1}), NamedValue(true)}) {
+    EXPECT_EQ(SubnormalsOfPrograms({{kDenormalsOption, bad}}).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
 }  // namespace
 }  // namespace backplane

@@ -76,4 +76,14 @@ absl::StatusOr<int64_t> MemoryLimit(const NamedValues& options) {
   return *n;
 }
 
+absl::StatusOr<Subnormals> SubnormalsOfPrograms(const NamedValues& options) {
+  auto at = options.find(kDenormalsOption);
+  if (at == options.end()) return Subnormals::kFlushResults;
+  const std::string* mode = std::get_if<std::string>(&at->second);
+  if (mode != nullptr && *mode == "flush") return Subnormals::kFlushResults;
+  if (mode != nullptr && *mode == "keep") return Subnormals::kKeep;
+  return absl::InvalidArgumentError(
+      absl::StrCat("create option ", kDenormalsOption, ": must be \"flush\" or \"keep\""));
+}
+
 }  // namespace backplane

@@ -5,6 +5,7 @@
 
 #include <chrono>
 
+#include "base/subnormals.h"
 #include "sdk/backend/backend.h"
 
 namespace backplane {
@@ -26,6 +27,10 @@ absl::StatusOr<std::chrono::milliseconds> CollectiveTimeLimit(const NamedValues&
 // and temporary memory of a client together. Returns 0 if the option is not given and the host's memory is unknown.
 inline constexpr char kMemoryLimitOption[] = "memory_limit_bytes";
 absl::StatusOr<int64_t> MemoryLimit(const NamedValues& options);
+
+// Reads `denormals`, "flush" (the default) or "keep": whether compiled programs may write subnormal results as zero.
+inline constexpr char kDenormalsOption[] = "denormals";
+absl::StatusOr<Subnormals> SubnormalsOfPrograms(const NamedValues& options);
 
 }  // namespace backplane
 

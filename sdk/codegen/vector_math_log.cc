@@ -235,9 +235,10 @@ V EmitCbrt(MathEmitter& e, V x) {
     MathEmitter d = f.As(f.b.getDoubleTy());
     V a = f.Abs(x);
     if (!f.f64) a = f.b.CreateFPExt(a, d.type);
-    // Subnormal f64 first becomes normal, and the largest numbers smaller; the root of 2^54 is 2^18.
-    V tiny = d.Lt(a, d.C(0x1p-1022)), huge = d.Gt(a, d.C(0x1p1000));
-    V scaled = d.Mul(a, d.Select(tiny, d.C(0x1p54), d.Select(huge, d.C(0x1p-54), d.C(1.0))));
+    // The smallest f64 first become larger, so that no part of their cubes is subnormal, and the largest numbers
+    // smaller; the roots of 2^162 and 2^54 are 2^54 and 2^18.
+    V tiny = d.Lt(a, d.C(0x1p-900)), huge = d.Gt(a, d.C(0x1p1000));
+    V scaled = d.Mul(a, d.Select(tiny, d.C(0x1p162), d.Select(huge, d.C(0x1p-54), d.C(1.0))));
     // A third of the exponent, by a third of the bits as an integer: within 5 %. The division by three is a
     // multiplication in floating point, exact enough, because integer division is slow.
     V high = d.b.CreateLShr(d.Bits(scaled), d.I(32));
@@ -258,7 +259,7 @@ V EmitCbrt(MathEmitter& e, V x) {
       DoubleValue cube = TwoProduct(d, square.hi, guess);
       V residual = d.Sub(d.Sub(scaled, cube.hi), d.Fma(square.lo, guess, cube.lo));
       guess = d.Add(guess, d.Div(residual, d.Mul(d.C(3.0), square.hi)));
-      guess = d.Mul(guess, d.Select(tiny, d.C(0x1p-18), d.Select(huge, d.C(0x1p18), d.C(1.0))));
+      guess = d.Mul(guess, d.Select(tiny, d.C(0x1p-54), d.Select(huge, d.C(0x1p18), d.C(1.0))));
     } else {
       guess = f.b.CreateFPTrunc(guess, f.type);
     }

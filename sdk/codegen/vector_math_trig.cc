@@ -168,8 +168,9 @@ V EmitAtan2(MathEmitter& e, V y, V x) {
     num = f.Select(both_infinite, f.C(1.0), num);
     den = f.Select(both_infinite, f.C(1.0), den);
     den = f.Select(f.Eq(den, f.C(0.0)), f.C(1.0), den);
-    // Out of the subnormal and the overflowing range.
-    V big = f.Gt(den, f.C(f.f64 ? 0x1p900 : 0x1p90)), small = f.Lt(den, f.C(f.f64 ? 0x1p-900 : 0x1p-90));
+    // Out of the subnormal and the overflowing range. A subnormal numerator over a denominator of at least one is a
+    // subnormal angle.
+    V big = f.Gt(den, f.C(f.f64 ? 0x1p900 : 0x1p90)), small = f.Lt(den, f.C(1.0));
     V scale = f.Select(big, f.C(f.f64 ? 0x1p-200 : 0x1p-40), f.Select(small, f.C(f.f64 ? 0x1p150 : 0x1p60), f.C(1.0)));
     V den_infinite = f.Eq(den, f.Inf());
     num = f.Select(den_infinite, f.C(0.0), f.Mul(num, scale));

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "core/passes/golden.h"
+#include "sdk/compiler/expand_small_dots.h"
 #include "sdk/compiler/legalize.h"
 
 namespace backplane::compiler {
@@ -21,6 +22,13 @@ TEST(Golden, LegalizeConvolutions) {
   rules.convolves_in_f32 = [](const Instruction& i) { return i.shape().element_type() == PrimitiveType::kF16; };
   RunGoldenFile("sdk/compiler/testdata/legalize-convolutions.hlo",
                 [&] { return std::make_unique<LegalizeContractions>(rules); });
+}
+
+TEST(Golden, ExpandSmallDots) {
+  GoldenOptions options;
+  options.tolerance = 1e-5;  // sums in another order
+  RunGoldenFile(
+      "sdk/compiler/testdata/expand-small-dots.hlo", [] { return std::make_unique<ExpandSmallDots>(); }, options);
 }
 
 TEST(Golden, LegalizeLayouts) {

@@ -2,42 +2,12 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/backend/topology_bytes.h"
 #include "sdk/shim/compile_cache.h"
 #include "sdk/shim/entries.h"
 #include "sdk/shim/objects.h"
 
 namespace backplane::shim {
-
-absl::Status CheckTopology(const Topology& topology) {
-  for (size_t i = 0; i < topology.devices.size(); ++i) {
-    const DeviceInfo& device = topology.devices[i];
-    if (device.id != static_cast<int32_t>(i)) {
-      return absl::InternalError(absl::StrCat("topology: device ", i, " has id ", device.id));
-    }
-    for (int32_t m : device.memories) {
-      if (m < 0 || m >= static_cast<int32_t>(topology.memories.size())) {
-        return absl::InternalError(
-            absl::StrCat("topology: device ", i, " names memory ", m, " of ", topology.memories.size()));
-      }
-    }
-  }
-  for (size_t i = 0; i < topology.memories.size(); ++i) {
-    const MemoryInfo& memory = topology.memories[i];
-    if (memory.id != static_cast<int32_t>(i)) {
-      return absl::InternalError(absl::StrCat("topology: memory ", i, " has id ", memory.id));
-    }
-    if (memory.devices.empty())
-      return absl::InternalError(absl::StrCat("topology: memory ", i, " belongs to no device"));
-    for (int32_t d : memory.devices) {
-      if (d < 0 || d >= static_cast<int32_t>(topology.devices.size())) {
-        return absl::InternalError(
-            absl::StrCat("topology: memory ", i, " names device ", d, " of ", topology.devices.size()));
-      }
-    }
-  }
-  if (topology.devices.empty()) return absl::InternalError("topology: no devices");
-  return absl::OkStatus();
-}
 
 ClientState::ClientState(std::unique_ptr<Client> c, std::shared_ptr<HostKeyValues> kv)
     : key_values(std::move(kv)), client(std::move(c)), topology(client->topology()) {
@@ -247,6 +217,24 @@ absl::Status Client_DmaMap(PJRT_Client_DmaMap_Args& a) {
   BP_REQUIRE(a.client);
   if (a.size > 0) BP_REQUIRE(a.data);
   return a.client->state->client->RegisterHostMemory(a.data, a.size);
+}
+
+absl::Status Client_UpdateGlobalProcessInfo(PJRT_Client_UpdateGlobalProcessInfo_Args& a) {
+  BP_REQUIRE(a.client);
+  if (a.num_process_infos > 0) BP_REQUIRE(a.process_infos);
+  const auto* at = reinterpret_cast<const char*>(a.process_infos);
+  for (size_t i = 0; i < a.num_process_infos; ++i) {
+    const auto* given = reinterpret_cast<const PJRT_ProcessInfo*>(at);
+    ASSIGN_OR_RETURN(const PJRT_ProcessInfo info,
+                     ReadStruct<PJRT_ProcessInfo>("PJRT_ProcessInfo", given, PJRT_ProcessInfo_STRUCT_SIZE));
+    at += given->struct_size;  // the size of the elements in the host's header
+    if (info.state != PJRT_ProcessState_kError) continue;
+    if (info.error_message_size > 0) BP_REQUIRE(info.error_message);
+    a.client->state->client->ReportProcessFailure(info.task_id,
+                                                  std::string(info.error_message_size > 0 ? info.error_message : "",
+                                                              info.error_message_size));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Client_DmaUnmap(PJRT_Client_DmaUnmap_Args& a) {

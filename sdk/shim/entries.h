@@ -19,7 +19,7 @@
       X(Client_Create) X(Client_Destroy) X(Client_PlatformName) X(Client_ProcessIndex) X(Client_PlatformVersion)       \
           X(Client_TopologyDescription) X(Client_Devices) X(Client_AddressableDevices) X(Client_LookupDevice)          \
               X(Client_LookupAddressableDevice) X(Client_AddressableMemories) X(Client_DefaultDeviceAssignment)        \
-                  X(Client_DmaMap) X(Client_DmaUnmap) /* device.cc */                                                  \
+                  X(Client_DmaMap) X(Client_DmaUnmap) X(Client_UpdateGlobalProcessInfo) /* device.cc */                \
       X(DeviceDescription_Id) X(DeviceDescription_ProcessIndex) X(DeviceDescription_Attributes)                        \
           X(DeviceDescription_Kind) X(DeviceDescription_DebugString) X(DeviceDescription_ToString)                     \
               X(Device_GetDescription) X(Device_IsAddressable) X(Device_LocalHardwareId) X(Device_AddressableMemories) \
@@ -63,8 +63,8 @@
                   X(TopologyDescription_Fingerprint) X(TopologyDescription_MakeCanonicalShapeForMemorySpace)           \
                       X(TopologyDescription_GetMemorySpaceKindIds)
 
-// Functions that need features which no backend has: several processes, and executions that the host makes fail.
-#define BACKPLANE_UNSUPPORTED_SLOTS(X) X(Client_UpdateGlobalProcessInfo) X(Device_PoisonExecution)
+// Functions that need a feature which no backend has: executions that the host makes fail.
+#define BACKPLANE_UNSUPPORTED_SLOTS(X) X(Device_PoisonExecution)
 
 namespace backplane::shim {
 

@@ -403,9 +403,10 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
         options, ReadStruct<PJRT_ExecuteOptions>("PJRT_ExecuteOptions", a.options, PJRT_ExecuteOptions_STRUCT_SIZE));
     RETURN_IF_ERROR(CheckOptions(options));
   }
-  if (a.num_args > 0) BP_REQUIRE(a.argument_lists);
+  // A process without devices of the program passes no lists.
+  if (a.num_args > 0 && a.num_devices > 0) BP_REQUIRE(a.argument_lists);
   const size_t num_outputs = e.executable->signature().outputs.size();
-  if (num_outputs > 0) BP_REQUIRE(a.output_lists);
+  if (num_outputs > 0 && a.num_devices > 0) BP_REQUIRE(a.output_lists);
   std::shared_ptr<LoadedExecutable> loaded;
   {
     MutexLock lock(e.mu);

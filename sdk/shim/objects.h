@@ -127,9 +127,6 @@ struct ClientState : std::enable_shared_from_this<ClientState> {
 // may belong to the backend, and the client may wait for it. In this case a new thread destroys the state.
 std::shared_ptr<ClientState> NewClientState(std::unique_ptr<Client> client, std::shared_ptr<HostKeyValues> key_values);
 
-// Checks a description that a backend returned: ids are indices, and memories and devices refer to each other.
-absl::Status CheckTopology(const Topology& topology);
-
 }  // namespace backplane::shim
 
 struct PJRT_Client {
@@ -307,9 +304,6 @@ CopyFromHostEvents CopyIn(const std::shared_ptr<ClientState>& client, const Host
 std::shared_ptr<Storage> SliceStorage(std::shared_ptr<Storage> whole, size_t offset, size_t size);
 // Returns a storage for memory of the caller. `release` runs when the last reference is dropped.
 std::shared_ptr<Storage> BorrowStorage(void* data, size_t size, bool writable, std::function<void()> release);
-
-// The bytes of PJRT_TopologyDescription_Serialize.
-std::string SerializeTopology(const Topology& topology);
 
 // Compilation and loading, for PJRT_Client_Compile, PJRT_Compile and the loading functions.
 absl::StatusOr<std::shared_ptr<const Executable>> CompileProgram(const PJRT_Program* program, const char* options,

@@ -21,12 +21,19 @@ class EmulatorBackend : public Backend {
 
   std::string platform_name() const override { return kPlatformName; }
 
-  absl::StatusOr<std::unique_ptr<Client>> CreateClient(const NamedValues& options, const HostServices&) override {
+  absl::StatusOr<std::unique_ptr<Client>> CreateClient(const NamedValues& given,
+                                                       const HostServices& services) override {
+    NamedValues options = given;
+    ASSIGN_OR_RETURN(ProcessOptions processes, TakeProcessOptions(&options));
     ASSIGN_OR_RETURN(EmulatorOptions chosen, ReadOptions("", options));
     if (!chosen.report.empty()) RETURN_IF_ERROR(CheckReportFolder(chosen.report));
-    auto memory = std::make_shared<Hbm>(chosen.device_count(), chosen.machine.hbm_bytes, chosen.poison);
+    ASSIGN_OR_RETURN(JoinedTopology joined,
+                     JoinProcesses(processes, services, MakeTopology(chosen, processes.process)));
+    const auto all_devices = static_cast<int64_t>(joined.topology.devices.size());
+    auto memory = std::make_shared<Hbm>(all_devices, chosen.machine.hbm_bytes, chosen.poison);
     const TileShape tile{chosen.machine.tile_rows, chosen.machine.tile_lanes};
-    return std::make_unique<EmulatorClient>(MakeTopology(chosen), std::move(memory), tile, chosen.collective_timeout);
+    return std::make_unique<EmulatorClient>(std::move(joined.topology), std::move(memory), tile,
+                                            chosen.collective_timeout, std::move(joined.group));
   }
 
   absl::StatusOr<Topology> DescribeTopology(const std::string& name, const NamedValues& options) override {

@@ -28,7 +28,10 @@ bool HasStorage(const DeviceArray& array) {
 }  // namespace
 
 // Programs may still be running. They own what they need, but per-process state ends with the process.
-EmulatorClient::~EmulatorClient() { engine::Runtime::Get().WaitUntilIdle(kExitMilliseconds); }
+EmulatorClient::~EmulatorClient() {
+  if (group_ != nullptr) group_->Leave();
+  engine::Runtime::Get().WaitUntilIdle(kExitMilliseconds);
+}
 
 // Handles the common case of a dense host array and a tiled device array. MemorySpaces handles all others and errors.
 absl::Status EmulatorClient::CopyFromHost(const HostArray& src, const DeviceArray& dst) {

@@ -9,18 +9,25 @@
 #include "plugins/tpu_emulator/machine/default_layout.h"
 #include "plugins/tpu_emulator/plugin/hbm.h"
 #include "sdk/backend/memory_spaces.h"
+#include "sdk/backend/processes/process_group.h"
 
 namespace backplane::tpu {
 
 class EmulatorClient : public Client {
  public:
-  EmulatorClient(Topology topology, std::shared_ptr<Hbm> memory, TileShape tile, std::chrono::milliseconds time_limit)
+  EmulatorClient(Topology topology, std::shared_ptr<Hbm> memory, TileShape tile, std::chrono::milliseconds time_limit,
+                 std::shared_ptr<ProcessGroup> group)
       : memories_(std::make_shared<MemorySpaces>(std::move(topology), std::move(memory))),
         tile_(tile),
-        collective_time_limit_(time_limit) {}
+        collective_time_limit_(time_limit),
+        group_(std::move(group)) {}
   ~EmulatorClient() override;
 
   const Topology& topology() const override { return memories_->topology(); }
+  void ReportProcessFailure(int32_t process, const std::string& why) override {
+    if (group_ != nullptr) group_->ReportFailure(process, why);
+  }
+  bool addressable(int32_t device) const override { return group_ == nullptr || group_->addressable(device); }
   absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t memory, size_t bytes) override {
     return memories_->Allocate(memory, bytes);
   }
@@ -44,11 +51,13 @@ class EmulatorClient : public Client {
   void Schedule(std::function<void()> task) override;
 
   std::chrono::milliseconds collective_time_limit() const { return collective_time_limit_; }
+  const std::shared_ptr<ProcessGroup>& group() const { return group_; }  // null: there is only this process
 
  private:
   const std::shared_ptr<MemorySpaces> memories_;
   const TileShape tile_;
   const std::chrono::milliseconds collective_time_limit_;
+  const std::shared_ptr<ProcessGroup> group_;
 };
 
 }  // namespace backplane::tpu

@@ -23,8 +23,10 @@ constexpr int64_t kSpinBytes =
 class EmulatorLaunch : public engine::ProgramLaunch {
  public:
   EmulatorLaunch(ExecuteRequest request, std::shared_ptr<const EmulatorExecutable> executable,
-                 std::chrono::milliseconds time_limit)
-      : ProgramLaunch(std::move(request), executable, executable->program(), time_limit), executable_(*executable) {}
+                 std::chrono::milliseconds time_limit, const NodeLaunch* nodes)
+      : ProgramLaunch(std::move(request), executable, executable->program(), time_limit, nullptr, Subnormals::kKeep,
+                      nodes),
+        executable_(*executable) {}
 
   // `memories`: the memory of each output.
   absl::Status Prepare(EmulatorClient& client, absl::Span<const int32_t> memories, std::vector<DeviceArray>* results) {
@@ -131,7 +133,8 @@ class EmulatorLoadedExecutable : public LoadedExecutable {
   EmulatorLoadedExecutable(EmulatorClient* client, std::shared_ptr<const EmulatorExecutable> executable)
       : client_(client),
         executable_(std::move(executable)),
-        output_memories_(ChooseOutputMemories(client->topology(), executable_->signature())) {}
+        output_memories_(ChooseOutputMemories(client->topology(), executable_->signature())),
+        nodes_(DescribeLaunch(client->group(), *executable_)) {}
 
   void Abandon(int64_t run_id, const absl::Status& why) override {
     engine::Runtime::Get().launches.Abandon(run_id, why);
@@ -139,7 +142,8 @@ class EmulatorLoadedExecutable : public LoadedExecutable {
 
   absl::StatusOr<ExecuteResult> Execute(ExecuteRequest request) override {
     const size_t device = static_cast<size_t>(request.device);
-    auto launch = std::make_shared<EmulatorLaunch>(std::move(request), executable_, client_->collective_time_limit());
+    auto launch =
+        std::make_shared<EmulatorLaunch>(std::move(request), executable_, client_->collective_time_limit(), &nodes_);
     std::vector<DeviceArray> outputs;
     RETURN_IF_ERROR(launch->Prepare(*client_, output_memories_[device], &outputs));
     if (RunCounter* runs = executable_->runs()) runs->Add();
@@ -151,6 +155,7 @@ class EmulatorLoadedExecutable : public LoadedExecutable {
   EmulatorClient* const client_;
   const std::shared_ptr<const EmulatorExecutable> executable_;
   const std::vector<std::vector<int32_t>> output_memories_;  // by device and output
+  const NodeLaunch nodes_;
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "base/fnv.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/host_topology.h"
+#include "sdk/backend/processes/process_group.h"
 
 namespace backplane::tpu {
 namespace {
@@ -115,7 +116,7 @@ absl::StatusOr<EmulatorOptions> ReadOptions(absl::string_view topology_name, con
         name != "report" && name != kCollectiveTimeoutOption) {
       return absl::InvalidArgumentError(absl::StrCat("create option ", name,
                                                      ": unknown; known: chip, topology, poison, round, f64, report, ",
-                                                     kCollectiveTimeoutOption));
+                                                     kCollectiveTimeoutOption, ", ", kProcessOptionNames));
     }
   }
   ASSIGN_OR_RETURN(Setting chip, FindSetting(options, "chip", "TILEDTPU_CHIP", "v5e"));
@@ -140,7 +141,7 @@ absl::StatusOr<EmulatorOptions> ReadOptions(absl::string_view topology_name, con
   return out;
 }
 
-Topology MakeTopology(const EmulatorOptions& options) {
+Topology MakeTopology(const EmulatorOptions& options, int64_t process) {
   Topology topology = HostTopology(ComputeVersion(options), static_cast<int>(options.device_count()));
   topology.platform_name = kPlatformName;
   topology.attributes["machine"] = WriteMachine(options.machine);
@@ -151,7 +152,7 @@ Topology MakeTopology(const EmulatorOptions& options) {
   const std::string kind = DeviceKind(options.machine);
   for (DeviceInfo& device : topology.devices) {
     const int64_t x = device.id % options.torus[0], y = device.id / options.torus[0] % options.torus[1],
-                  z = device.id / (options.torus[0] * options.torus[1]);
+                  z = device.id / (options.torus[0] * options.torus[1]) + process * options.torus[2];
     device.kind = kind;
     device.debug_string = absl::StrCat(kPlatformName, ":", device.id, " ", kind, " at (", x, ",", y, ",", z, ")");
     device.to_string = absl::StrCat("TiledTpuDevice(id=", device.id, ", coords=(", x, ",", y, ",", z, "))");

@@ -54,8 +54,9 @@ absl::StatusOr<EmulatorOptions> ReadOptions(absl::string_view topology_name, con
 // Devices are in x-fastest order. Each has JAX's attributes "coords" (x, y, z) and "core_on_chip" (0), the memories of
 // HostTopology, and a kind that JAX's libraries know for the built-in chips ("TPU v5 lite"). The topology's attribute
 // "machine" is the machine as JSON; "torus", "round", "f64" and "report" are the options. Its version is
-// ComputeVersion.
-Topology MakeTopology(const EmulatorOptions& options);
+// ComputeVersion. In a program of several processes each has such a torus; they are stacked along z in the order of the
+// processes, and `process` is the index of this one.
+Topology MakeTopology(const EmulatorOptions& options, int64_t process = 0);
 
 // Returns the options of a topology made by MakeTopology, as far as a compiler needs them: machine, torus, round, f64,
 // report.

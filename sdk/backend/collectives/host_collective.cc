@@ -203,22 +203,25 @@ absl::Status HostCollective::Run(LaunchMember& member, absl::Span<const void* co
   }
   const std::vector<int64_t>& members = groups_[static_cast<size_t>(group)];
   MemberBuffers buffers{operands, results};
+  if (members.size() == 1) return ExecuteForGroup({&buffers, 1}, members, parallel);
+  const int64_t iteration = member.NextIteration(id_);
   auto operation = [&](absl::Span<void* const> contributions) {
-    return ExecuteForGroup(contributions, members, parallel);
+    std::vector<MemberBuffers> all(contributions.size());
+    bool local = true;
+    for (size_t i = 0; i < all.size(); ++i) {
+      local &= contributions[i] != nullptr;
+      if (contributions[i] != nullptr) all[i] = *static_cast<const MemberBuffers*>(contributions[i]);
+    }
+    if (local) return ExecuteForGroup(all, members, parallel);
+    return ExecuteAcrossNodes(member.launch(), {id_, iteration, members.front(), 0}, absl::MakeSpan(all), members,
+                              parallel);
   };
-  if (members.size() == 1) {
-    void* contributions[] = {&buffers};
-    return operation(contributions);
-  }
-  return member.launch().EnterRendezvous({id_, member.NextIteration(id_), members.front()}, name_, members,
+  return member.launch().EnterRendezvous({id_, iteration, members.front()}, name_, members,
                                          static_cast<size_t>(position), &buffers, operation);
 }
 
-absl::Status HostCollective::ExecuteForGroup(absl::Span<void* const> contributions, absl::Span<const int64_t> group,
+absl::Status HostCollective::ExecuteForGroup(absl::Span<const MemberBuffers> members, absl::Span<const int64_t> group,
                                              ParallelFor parallel) const {
-  std::vector<MemberBuffers> members;
-  members.reserve(contributions.size());
-  for (void* c : contributions) members.push_back(*static_cast<const MemberBuffers*>(c));
   switch (opcode_) {
     case Opcode::kAllReduce:
       for (size_t i = 0; i < operands_.size(); ++i) RETURN_IF_ERROR(AllReduce(members, i, parallel));
@@ -239,7 +242,7 @@ absl::Status HostCollective::ExecuteForGroup(absl::Span<void* const> contributio
       return absl::OkStatus();
     default:  // collective-broadcast
       parallel(static_cast<int64_t>(members.size()), [&](int64_t m) {
-        for (size_t i = 0; i < operands_.size(); ++i) {
+        for (size_t i = 0; i < members[m].results.size(); ++i) {
           Copy(members[m].results[i], members[0].operands[i], operands_[i].elements * operands_[i].width);
         }
       });
@@ -259,7 +262,9 @@ absl::Status HostCollective::AllReduce(absl::Span<const MemberBuffers> members, 
     for (const MemberBuffers& m : members) from.push_back(Offset(m.operands[leaf], at));
     absl::Status s = reducers_[leaf].Reduce(sum, from, n);
     if (!s.ok()) return error.Add(std::move(s));
-    for (const MemberBuffers& m : members) Copy(Offset(m.results[leaf], at), sum, bytes);
+    for (const MemberBuffers& m : members) {
+      if (!m.results.empty()) Copy(Offset(m.results[leaf], at), sum, bytes);
+    }
   });
   return error.Take();
 }
@@ -307,6 +312,7 @@ void HostCollective::AllGather(absl::Span<const MemberBuffers> members, size_t l
   const BlockLayout layout = GetBlockLayout(operands_[leaf]);
   const int64_t n = static_cast<int64_t>(members.size()), row = n * layout.bytes;
   parallel(n, [&](int64_t m) {
+    if (members[m].results.empty()) return;
     for (int64_t from = 0; from < n; ++from) {
       CopyRows(Offset(members[m].results[leaf], from * layout.bytes), row, Offset(members[from].operands[leaf], 0),
                layout.bytes, layout.count, layout.bytes);
@@ -339,6 +345,7 @@ void HostCollective::CollectivePermute(absl::Span<const MemberBuffers> members, 
                                        ParallelFor parallel) const {
   parallel(static_cast<int64_t>(members.size()), [&](int64_t m) {
     const int64_t source = source_of_[group[m]];
+    if (members[m].results.empty()) return;
     if (source < 0) return FillZeros(members[m].results);
     const MemberBuffers& from = members[membership_of_[source].second];
     for (size_t i = 0; i < operands_.size(); ++i) {
@@ -357,6 +364,7 @@ absl::Status HostCollective::RaggedAllToAll(absl::Span<const MemberBuffers> memb
   for (int64_t d = 1; d < output.shape.rank(); ++d) row *= output.shape.dimensions(d);
   FirstError error;
   parallel(n, [&](int64_t m) {
+    if (members[m].results.empty()) return;
     Copy(members[m].results[0], members[m].operands[1], output.elements * output.width);
     for (int64_t from = 0; from < n; ++from) {
       for (int64_t u = 0; u < updates; ++u) {

@@ -1,4 +1,4 @@
-// Collectives between devices of one process whose memory the host can access: all-gather, all-reduce, reduce-scatter,
+// Collectives between devices whose memory the host can access: all-gather, all-reduce, reduce-scatter,
 // all-to-all (array and tuple form), ragged-all-to-all, collective-broadcast and collective-permute. Supports every
 // group mode (core/analysis/process_groups.h) and several operands where the operation allows them.
 //
@@ -6,6 +6,9 @@
 // last device of a group to arrive performs the operation for all (rendezvous.h). It reduces block by block so that the
 // accumulator stays in the L1 cache, and may distribute the blocks over threads. Reductions combine the operands in the
 // order of the group on all devices, so all results have the same bits.
+//
+// If members of the group are in other nodes (rendezvous.h), the last device to arrive exchanges data with them. Every
+// node gets the operands of all members that its results depend on, so results have the same bits as in a single node.
 #ifndef BACKPLANE_SDK_BACKEND_COLLECTIVES_HOST_COLLECTIVE_H_
 #define BACKPLANE_SDK_BACKEND_COLLECTIVES_HOST_COLLECTIVE_H_
 
@@ -44,7 +47,8 @@ class HostCollective {
     Shape shape;
     int64_t width = 0, elements = 0;  // bytes per element, number of elements
   };
-  // What one member contributes to the rendezvous.
+  // What one member contributes to the rendezvous. A member in another node has no results, and operands only as far as
+  // they were received.
   struct MemberBuffers {
     absl::Span<const void* const> operands;
     absl::Span<void* const> results;
@@ -57,8 +61,29 @@ class HostCollective {
 
   HostCollective() = default;
   absl::Status Initialize(const Instruction& op, int64_t replicas, int64_t partitions);
-  absl::Status ExecuteForGroup(absl::Span<void* const> contributions, absl::Span<const int64_t> group,
+  absl::Status ExecuteForGroup(absl::Span<const MemberBuffers> members, absl::Span<const int64_t> group,
                                ParallelFor parallel) const;
+
+  // The operation with members in other nodes; host_collective_nodes.cc.
+  struct NodeGroup {
+    Launch& launch;
+    LaunchExchange& exchange;
+    ExchangeKey key;
+    absl::Span<const int64_t> group;
+    std::vector<int32_t> nodes;  // sorted, each once
+    absl::Span<MemberBuffers> members;
+    bool IsLocal(size_t member) const { return launch.IsLocal(group[member]); }
+    int32_t NodeOf(size_t member) const { return launch.NodeOf(group[member]); }
+  };
+  absl::Status ExecuteAcrossNodes(Launch& launch, const ExchangeKey& key, absl::Span<MemberBuffers> members,
+                                  absl::Span<const int64_t> group, ParallelFor parallel) const;
+  absl::Status GatherOperands(const NodeGroup& g, absl::Span<const size_t> leaves, int64_t phase,
+                              ParallelFor parallel) const;
+  bool NodeNeeds(const NodeGroup& g, int32_t node, size_t source) const;
+  absl::Status AllReduceByRanges(const NodeGroup& g, size_t leaf, int64_t* phase, ParallelFor parallel) const;
+  absl::Status ReduceScatterAcrossNodes(const NodeGroup& g, ParallelFor parallel) const;
+  absl::Status AllGatherAcrossNodes(const NodeGroup& g, ParallelFor parallel) const;
+  absl::Status AllToAllAcrossNodes(const NodeGroup& g, ParallelFor parallel) const;
   absl::Status AllReduce(absl::Span<const MemberBuffers> members, size_t leaf, ParallelFor parallel) const;
   absl::Status ReduceScatter(absl::Span<const MemberBuffers> members, size_t leaf, ParallelFor parallel) const;
   absl::Status RaggedAllToAll(absl::Span<const MemberBuffers> members, ParallelFor parallel) const;

@@ -1,10 +1,12 @@
 #include "sdk/backend/collectives/rendezvous.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "core/analysis/process_groups.h"
+#include "core/types/status_macros.h"
 #include "sdk/backend/exceptions.h"
 #include "sdk/backend/workers.h"
 
@@ -26,9 +28,27 @@ std::string Launch::FormatMissing(const Rendezvous& rendezvous) const {
   return text;
 }
 
+int64_t Launch::local_process_count() const {
+  int64_t count = 0;
+  for (int64_t p = 0; p < process_count(); ++p) count += IsLocal(p) ? 1 : 0;
+  return count;
+}
+
+void Launch::Connect(std::shared_ptr<LaunchExchange> exchange) {
+  MutexLock lock(mu_);
+  exchange_ = std::move(exchange);
+  if (!failure_.ok()) exchange_->Fail(failure_);
+}
+
+std::shared_ptr<LaunchExchange> Launch::exchange() const {
+  MutexLock lock(mu_);
+  return exchange_;
+}
+
 void Launch::FailLocked(const absl::Status& status) {
   if (status.ok() || !failure_.ok()) return;
   failure_ = status;
+  if (exchange_ != nullptr) exchange_->Fail(status);  // has no effect if another node has failed first
   for (auto& [key, rendezvous] : rendezvous_) rendezvous->cv.NotifyAll();
   message_posted_.NotifyAll();
 }
@@ -59,6 +79,13 @@ absl::Status Launch::EnterRendezvous(const Key& key, absl::string_view what, abs
     created->group.assign(group.begin(), group.end());
     created->contributions.resize(group.size());
     created->has_arrived.resize(group.size());
+    // The members in other nodes do not come here. The operation exchanges data with them.
+    for (size_t i = 0; i < group.size(); ++i) {
+      if (IsLocal(group[i])) continue;
+      created->has_arrived[i] = true;
+      ++created->arrived;
+      ++created->left;
+    }
     at = rendezvous_.emplace(key, std::move(created)).first;
   }
   const std::shared_ptr<Rendezvous> rendezvous = at->second;
@@ -105,7 +132,32 @@ absl::Status Launch::EnterRendezvous(const Key& key, absl::string_view what, abs
   return rendezvous->result;
 }
 
-absl::Status Launch::PostMessage(int64_t channel, int64_t iteration, int64_t from, int64_t to, std::string bytes) {
+namespace {
+
+// Divides a message into parts that can be sent without waiting for the receiver. Messages are named by the channel,
+// whose number is negative here to tell them from collectives.
+ExchangeKey MessageExchangeKey(int64_t channel, int64_t iteration, int64_t from, int64_t to) {
+  return {-1 - channel, iteration, from, to};
+}
+
+template <typename Part, typename Data>
+std::vector<Part> DivideMessage(int32_t node, Data* data, int64_t bytes) {
+  std::vector<Part> parts;
+  for (int64_t at = 0; at < bytes; at += LaunchExchange::kMaxPostedBytes) {
+    const int64_t part = std::min(bytes - at, LaunchExchange::kMaxPostedBytes);
+    parts.push_back({node, at / LaunchExchange::kMaxPostedBytes, data + at, part});
+  }
+  return parts;
+}
+
+}  // namespace
+
+absl::Status Launch::PostMessage(int64_t channel, int64_t iteration, int64_t from, int64_t to, std::string bytes,
+                                 absl::string_view what) {
+  if (!IsLocal(to)) {
+    const auto parts = DivideMessage<OutgoingPart>(NodeOf(to), bytes.data(), static_cast<int64_t>(bytes.size()));
+    return exchange()->Exchange(MessageExchangeKey(channel, iteration, from, to), what, parts, {});
+  }
   MutexLock lock(mu_);
   if (!failure_.ok()) return failure_;
   messages_[MessageKey(channel, iteration, from, to)] = std::move(bytes);
@@ -114,7 +166,14 @@ absl::Status Launch::PostMessage(int64_t channel, int64_t iteration, int64_t fro
 }
 
 absl::StatusOr<std::string> Launch::FetchMessage(int64_t channel, int64_t iteration, int64_t from, int64_t to,
-                                                 absl::string_view what) {
+                                                 int64_t expected_bytes, absl::string_view what) {
+  if (!IsLocal(from)) {
+    std::string bytes(static_cast<size_t>(expected_bytes), '\0');
+    const auto parts = DivideMessage<IncomingPart>(NodeOf(from), bytes.data(), expected_bytes);
+    const Workers::Waiting waiting(Workers::Waiting::For::kDevices);
+    RETURN_IF_ERROR(exchange()->Exchange(MessageExchangeKey(channel, iteration, from, to), what, {}, parts));
+    return bytes;
+  }
   MutexLock lock(mu_);
   const MessageKey key(channel, iteration, from, to);
   const auto limit = std::chrono::steady_clock::now() + options_.time_limit;
@@ -179,7 +238,8 @@ void LaunchMember::End(const absl::Status& status) {
   ended_ = true;
 }
 
-std::shared_ptr<Launch> LaunchRegistry::Join(int64_t run_id, const LaunchOptions& options) {
+std::shared_ptr<Launch> LaunchRegistry::Join(int64_t run_id, const LaunchOptions& options,
+                                             const ConnectNodes* connect) {
   if (options.replicas * options.partitions == 1) return std::make_shared<Launch>(options);
   std::vector<std::shared_ptr<Launch>> expired;  // destroyed after the lock is released
   const auto now = std::chrono::steady_clock::now();
@@ -195,8 +255,10 @@ std::shared_ptr<Launch> LaunchRegistry::Join(int64_t run_id, const LaunchOptions
   Entry& entry = entries_[run_id];
   if (entry.launch == nullptr) {
     entry.launch = std::make_shared<Launch>(options);
-    entry.missing = entry.launch->process_count();
+    entry.missing = entry.launch->local_process_count();
     entry.limit = now + options.time_limit;
+    if (connect != nullptr && entry.missing < entry.launch->process_count())
+      entry.launch->Connect((*connect)(entry.launch));
   }
   std::shared_ptr<Launch> launch = entry.launch;
   if (--entry.missing == 0) entries_.erase(run_id);

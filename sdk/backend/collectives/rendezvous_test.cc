@@ -143,9 +143,9 @@ TEST(Launch, DeliversMessagesAndDetectsMissingOnes) {
   auto launch = std::make_shared<Launch>(MakeOptions(2));
   const auto statuses = RunMembers(launch, [](LaunchMember& m) -> absl::Status {
     if (m.process() == 0) return m.launch().PostMessage(5, 0, 0, 1, "hello");
-    absl::StatusOr<std::string> first = m.launch().FetchMessage(5, 0, 0, 1, "recv");
+    absl::StatusOr<std::string> first = m.launch().FetchMessage(5, 0, 0, 1, 0, "recv");
     if (!first.ok() || *first != "hello") return absl::InternalError("no message");
-    return m.launch().FetchMessage(5, 1, 0, 1, "recv").status();
+    return m.launch().FetchMessage(5, 1, 0, 1, 0, "recv").status();
   });
   EXPECT_TRUE(statuses[0].ok());
   EXPECT_THAT(std::string(statuses[1].message()), HasSubstr("recv: replica 0 (device 10) has ended without sending"));
@@ -174,8 +174,8 @@ TEST(LaunchRegistry, KeepsStateForLateMembers) {
     first.End(absl::OkStatus());
   }
   LaunchMember second(registry.Join(1, MakeOptions(2)), 1, 0);
-  EXPECT_EQ(second.launch().FetchMessage(5, 0, 0, 1, "recv").value_or(""), "message");
-  EXPECT_EQ(second.launch().FetchMessage(5, 1, 0, 1, "recv").status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(second.launch().FetchMessage(5, 0, 0, 1, 0, "recv").value_or(""), "message");
+  EXPECT_EQ(second.launch().FetchMessage(5, 1, 0, 1, 0, "recv").status().code(), absl::StatusCode::kInternal);
   second.End(absl::OkStatus());
   EXPECT_EQ(registry.size(), 0u);
 }

@@ -91,7 +91,7 @@ absl::Status Transfer::Send(LaunchMember* member, const ExecuteContext* context,
     if (leaves_[i].byte_size() > 0)
       bytes.append(static_cast<const char*>(leaves[i]), static_cast<size_t>(leaves_[i].byte_size()));
   }
-  return member->launch().PostMessage(channel_, iteration, member->process(), to, std::move(bytes));
+  return member->launch().PostMessage(channel_, iteration, member->process(), to, std::move(bytes), name_);
 }
 
 absl::Status Transfer::Receive(LaunchMember* member, const ExecuteContext* context,
@@ -111,7 +111,7 @@ absl::Status Transfer::Receive(LaunchMember* member, const ExecuteContext* conte
   const int64_t iteration = member->NextIteration(GetIterationKey(channel_, false));
   std::string bytes(static_cast<size_t>(bytes_), '\0');
   if (from >= 0) {
-    ASSIGN_OR_RETURN(bytes, member->launch().FetchMessage(channel_, iteration, from, member->process(), name_));
+    ASSIGN_OR_RETURN(bytes, member->launch().FetchMessage(channel_, iteration, from, member->process(), bytes_, name_));
   }
   if (static_cast<int64_t>(bytes.size()) != bytes_) {
     return absl::InvalidArgumentError(

@@ -8,6 +8,7 @@
 #include "sdk/backend/backend.h"
 #include "sdk/backend/collectives/rendezvous.h"
 #include "sdk/backend/memory_spaces.h"
+#include "sdk/backend/processes/process_group.h"
 #include "sdk/backend/workers.h"
 
 namespace backplane::mixed {
@@ -16,19 +17,27 @@ namespace backplane::mixed {
 struct Runtime {
   // `memory` null: the devices use host memory, at most `limit_bytes` together (0: no limit).
   Runtime(Topology topology, std::shared_ptr<DeviceMemory> memory, std::chrono::milliseconds collective_time_limit,
-          int64_t limit_bytes = 0);
+          int64_t limit_bytes = 0, std::shared_ptr<ProcessGroup> group = nullptr);
 
   const std::shared_ptr<MemorySpaces> memories;
   Workers workers;
   LaunchRegistry launches;
   const std::chrono::milliseconds collective_time_limit;  // how long devices wait for one another
+  const std::shared_ptr<ProcessGroup> group;              // null: the program has only this process
 };
 
 class MixedClient : public Client {
  public:
   explicit MixedClient(std::shared_ptr<Runtime> runtime) : runtime_(std::move(runtime)) {}
+  ~MixedClient() override;
 
   const Topology& topology() const override { return memories().topology(); }
+  void ReportProcessFailure(int32_t process, const std::string& why) override {
+    if (runtime_->group != nullptr) runtime_->group->ReportFailure(process, why);
+  }
+  bool addressable(int32_t device) const override {
+    return runtime_->group == nullptr || runtime_->group->addressable(device);
+  }
   absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t memory, size_t bytes) override {
     return memories().Allocate(memory, bytes);
   }

@@ -155,6 +155,7 @@ class MixedLoaded : public LoadedExecutable {
   MixedLoaded(std::shared_ptr<const MixedExecutable> executable, std::shared_ptr<Runtime> runtime)
       : executable_(std::move(executable)),
         output_memories_(ChooseOutputMemories(runtime->memories->topology(), executable_->signature())),
+        nodes_(DescribeLaunch(runtime->group, *executable_)),
         runtime_(std::move(runtime)) {}
 
   absl::StatusOr<ExecuteResult> Execute(ExecuteRequest request) override {
@@ -166,7 +167,7 @@ class MixedLoaded : public LoadedExecutable {
     auto work = std::make_shared<Work>();
     work->executable = executable_;
     work->runtime = runtime_;
-    work->member = JoinLaunch(runtime_->launches, request, signature, runtime_->collective_time_limit);
+    work->member = JoinLaunch(runtime_->launches, request, signature, runtime_->collective_time_limit, &nodes_);
     absl::Status made = MakeOutputs(request, *work);
     if (!made.ok()) {
       work->member->End(made);
@@ -189,7 +190,7 @@ class MixedLoaded : public LoadedExecutable {
         return End(std::move(own), status);
       }
       const absl::Status scheduled = CatchExceptions([&] {
-        const int64_t run_id = own->request.run_id, members = own->member->launch().process_count();
+        const int64_t run_id = own->request.run_id, members = own->member->launch().local_process_count();
         runtime->workers.ScheduleMember(run_id, members, [own]() mutable {
           if (!own->Take()) return;
           absl::Status end = CatchExceptions([&] { return own->Run(); });
@@ -239,6 +240,7 @@ class MixedLoaded : public LoadedExecutable {
 
   const std::shared_ptr<const MixedExecutable> executable_;
   const std::vector<std::vector<int32_t>> output_memories_;  // by device and output
+  const NodeLaunch nodes_;
   const std::shared_ptr<Runtime> runtime_;
 };
 

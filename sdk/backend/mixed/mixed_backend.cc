@@ -12,6 +12,31 @@
 namespace backplane::mixed {
 namespace {
 
+// The author's memory, whose devices are numbered from 0 in each process.
+class MemoryOfProcess : public DeviceMemory {
+ public:
+  MemoryOfProcess(std::shared_ptr<DeviceMemory> memory, int32_t first_device)
+      : memory_(std::move(memory)), first_(first_device) {}
+  absl::StatusOr<void*> Allocate(int32_t device, size_t bytes) override {
+    return memory_->Allocate(device - first_, bytes);
+  }
+  void Free(int32_t device, void* address, size_t bytes) override { memory_->Free(device - first_, address, bytes); }
+  absl::Status CopyIn(int32_t device, const void* host, void* address, size_t bytes) override {
+    return memory_->CopyIn(device - first_, host, address, bytes);
+  }
+  absl::Status CopyOut(int32_t device, const void* address, void* host, size_t bytes) override {
+    return memory_->CopyOut(device - first_, address, host, bytes);
+  }
+  absl::Status CopyWithin(int32_t device, const void* from, void* to, size_t bytes) override {
+    return memory_->CopyWithin(device - first_, from, to, bytes);
+  }
+  std::optional<int64_t> Capacity(int32_t device) const override { return memory_->Capacity(device - first_); }
+
+ private:
+  const std::shared_ptr<DeviceMemory> memory_;
+  const int32_t first_;
+};
+
 class MixedBackend : public Backend {
  public:
   MixedBackend(Options options, BackendServices services)
@@ -20,12 +45,19 @@ class MixedBackend : public Backend {
   std::string platform_name() const override { return options_.platform_name; }
   NamedValues plugin_attributes() const override { return options_.plugin_attributes; }
 
-  absl::StatusOr<std::unique_ptr<Client>> CreateClient(const NamedValues& options, const HostServices&) override {
+  absl::StatusOr<std::unique_ptr<Client>> CreateClient(const NamedValues& given,
+                                                       const HostServices& services) override {
+    NamedValues options = given;
+    ASSIGN_OR_RETURN(ProcessOptions processes, TakeProcessOptions(&options));
     ASSIGN_OR_RETURN(Topology topology, DescribeTopology("", options));
     ASSIGN_OR_RETURN(std::chrono::milliseconds time_limit, CollectiveTimeLimit(options));
     ASSIGN_OR_RETURN(int64_t limit, MemoryLimit(options));
-    return std::make_unique<MixedClient>(
-        std::make_shared<Runtime>(std::move(topology), options_.memory, time_limit, limit));
+    ASSIGN_OR_RETURN(JoinedTopology joined, JoinProcesses(processes, services, std::move(topology)));
+    std::shared_ptr<DeviceMemory> memory = options_.memory;
+    if (memory != nullptr && joined.group != nullptr)
+      memory = std::make_shared<MemoryOfProcess>(std::move(memory), joined.group->first_device());
+    return std::make_unique<MixedClient>(std::make_shared<Runtime>(std::move(joined.topology), std::move(memory),
+                                                                   time_limit, limit, std::move(joined.group)));
   }
 
   absl::StatusOr<Topology> DescribeTopology(const std::string&, const NamedValues& options) override {
@@ -41,7 +73,8 @@ class MixedBackend : public Backend {
       } else if (name != kCollectiveTimeoutOption && (name != kMemoryLimitOption || options_.memory != nullptr)) {
         return absl::InvalidArgumentError(absl::StrCat(
             "create option ", name, ": unknown; known: ", options_.device_count_option, ", ", kCollectiveTimeoutOption,
-            options_.memory != nullptr ? "" : ", ", options_.memory != nullptr ? "" : kMemoryLimitOption));
+            options_.memory != nullptr ? "" : ", ", options_.memory != nullptr ? "" : kMemoryLimitOption, ", ",
+            kProcessOptionNames));
       }
     }
     return MakeTopology(options_, count);

@@ -35,7 +35,13 @@ void Flush(BoundedValue& j) {
   for (int64_t i = 0; i < j.value.num_elements(); ++i) {
     if (!IsComplex(shape.element_type())) {
       const double v = j.value.GetAsDouble(i);
-      if (v != 0 && std::abs(v) < least) j.value.SetFromDouble(i, part(v));
+      if (v == 0 || !(std::abs(v) < least)) continue;
+      j.value.SetFromDouble(i, part(v));
+      // Whatever the number is within its bound, it becomes zero.
+      for (Literal* bound : {&j.seen, &j.used}) {
+        if (bound->valid() && std::abs(v) + BoundAt(*bound, i) < least)
+          bound->mutable_data<double>()[static_cast<size_t>(i)] = 0;
+      }
       continue;
     }
     const std::complex<double> v = j.value.GetAsComplex(i);

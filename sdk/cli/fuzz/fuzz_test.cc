@@ -313,6 +313,16 @@ TEST(Explain, Flushing) {
   EXPECT_FALSE(IsFlushing(program, {Literal::FromValues<float>({2}, other)}));
 }
 
+// A subnormal number that is flushed is exactly zero, whatever its error was, and so is its root.
+TEST(Explain, FlushingBeforeAFunction) {
+  const float x[] = {0x1p-133f}, flushed[] = {0.0f}, other[] = {0x1p-60f};
+  const FuzzProgram program = ProgramOf(
+      "HloModule m\nENTRY e { x = f32[1] parameter(0) s = f32[1] sine(x) a = f32[1] abs(s) ROOT r = f32[1] sqrt(a) }",
+      {Literal::FromValues<float>({1}, x)});
+  EXPECT_TRUE(IsFlushing(program, {Literal::FromValues<float>({1}, flushed)}));
+  EXPECT_FALSE(IsFlushing(program, {Literal::FromValues<float>({1}, other)}));
+}
+
 // A function may treat one operand as zero in a comparison and compute with the other.
 TEST(Explain, FlushingOneOperand) {
   const double x[] = {-1.5e-323};

@@ -112,13 +112,16 @@ void Runtime::ScheduleMember(int64_t launch, int64_t members, absl::AnyInvocable
 
 void Runtime::WaitUntilIdle(int64_t milliseconds) { workers.WaitUntilIdle(std::chrono::milliseconds(milliseconds)); }
 
-EngineClient::EngineClient(Topology topology, std::chrono::milliseconds collective_time_limit, int64_t limit_bytes)
+EngineClient::EngineClient(Topology topology, std::chrono::milliseconds collective_time_limit, int64_t limit_bytes,
+                           Subnormals subnormals, std::shared_ptr<ProcessGroup> group)
     : topology_(std::move(topology)),
       collective_time_limit_(collective_time_limit),
       runtime_(Runtime::Get()),
       budget_(std::make_shared<MemoryBudget>(limit_bytes, &runtime_.memory, &runtime_.workers)),
       packed_weights_(std::make_shared<PackedWeights>(
-          budget_, limit_bytes > 0 ? limit_bytes / kPackedWeightsDivisor : kMostPackedWeights)) {
+          budget_, limit_bytes > 0 ? limit_bytes / kPackedWeightsDivisor : kMostPackedWeights)),
+      subnormals_(subnormals),
+      group_(std::move(group)) {
   budget_->SetReclaimer([weights = std::weak_ptr<PackedWeights>(packed_weights_)](int64_t bytes) -> int64_t {
     const std::shared_ptr<PackedWeights> held = weights.lock();
     return held == nullptr ? 0 : held->Reclaim(bytes);
@@ -127,7 +130,11 @@ EngineClient::EngineClient(Topology topology, std::chrono::milliseconds collecti
 
 // Not from a closure of its own: a host that destroys its client in a callback of a running program waits in vain, so
 // the time is bounded here too.
-EngineClient::~EngineClient() { runtime_.WaitUntilIdle(kExitMilliseconds); }
+// First the other processes learn that this one leaves: programs that wait for them end then.
+EngineClient::~EngineClient() {
+  if (group_ != nullptr) group_->Leave();
+  runtime_.WaitUntilIdle(kExitMilliseconds);
+}
 
 absl::StatusOr<std::shared_ptr<Storage>> EngineClient::Allocate(int32_t, size_t bytes) {
   RETURN_IF_ERROR(Fault(FaultSite::kStorage));

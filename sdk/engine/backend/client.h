@@ -4,8 +4,10 @@
 
 #include <memory>
 
+#include "base/subnormals.h"
 #include "sdk/backend/backend.h"
 #include "sdk/backend/collectives/rendezvous.h"
+#include "sdk/backend/processes/process_group.h"
 #include "sdk/backend/workers.h"
 #include "sdk/engine/runtime/memory_budget.h"
 #include "sdk/engine/runtime/memory_pool.h"
@@ -45,12 +47,19 @@ struct Runtime {
 class EngineClient : public Client {
  public:
   // `collective_time_limit`: how long the devices of a launch wait for one another. `limit_bytes`: the limit for
-  // buffers, results, temporary memory and constants of this client together; 0: no limit.
-  EngineClient(Topology topology, std::chrono::milliseconds collective_time_limit, int64_t limit_bytes);
+  // buffers, results, temporary memory and constants of this client together; 0: no limit. `subnormals`: how its
+  // programs compute with subnormal numbers. `group`: the processes of the program, whose topology this must be; null:
+  // there is only this one.
+  EngineClient(Topology topology, std::chrono::milliseconds collective_time_limit, int64_t limit_bytes,
+               Subnormals subnormals = Subnormals::kFlushResults, std::shared_ptr<ProcessGroup> group = nullptr);
 
   ~EngineClient() override;
 
   const Topology& topology() const override { return topology_; }
+  void ReportProcessFailure(int32_t process, const std::string& why) override {
+    if (group_ != nullptr) group_->ReportFailure(process, why);
+  }
+  bool addressable(int32_t device) const override { return group_ == nullptr || group_->addressable(device); }
   absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t memory, size_t bytes) override;
   bool IsHostMemory(int32_t) const override { return true; }
   size_t ZeroCopyAlignment(int32_t) const override { return 64; }
@@ -63,6 +72,8 @@ class EngineClient : public Client {
   std::chrono::milliseconds collective_time_limit() const { return collective_time_limit_; }
   const std::shared_ptr<MemoryBudget>& budget() const { return budget_; }
   const std::shared_ptr<PackedWeights>& packed_weights() const { return packed_weights_; }
+  Subnormals subnormals() const { return subnormals_; }
+  const std::shared_ptr<ProcessGroup>& group() const { return group_; }
 
  private:
   Topology topology_;
@@ -70,6 +81,8 @@ class EngineClient : public Client {
   Runtime& runtime_;
   const std::shared_ptr<MemoryBudget> budget_;
   const std::shared_ptr<PackedWeights> packed_weights_;
+  const Subnormals subnormals_;
+  const std::shared_ptr<ProcessGroup> group_;
 };
 
 }  // namespace backplane::engine

@@ -15,11 +15,10 @@ namespace {
 
 class EngineLaunch : public ProgramLaunch {
  public:
-  EngineLaunch(std::shared_ptr<PackedWeights> packed_weights, ExecuteRequest request,
-               std::shared_ptr<const Executable> executable, const Program& program,
-               std::chrono::milliseconds time_limit, std::shared_ptr<MemoryBudget> budget)
-      : ProgramLaunch(std::move(request), std::move(executable), program, time_limit, std::move(budget)),
-        packed_weights_(std::move(packed_weights)) {}
+  // `arguments` are those of ProgramLaunch.
+  template <typename... Arguments>
+  explicit EngineLaunch(std::shared_ptr<PackedWeights> packed_weights, Arguments&&... arguments)
+      : ProgramLaunch(std::forward<Arguments>(arguments)...), packed_weights_(std::move(packed_weights)) {}
 
   // The arguments stay in the request.
   absl::Status Prepare(EngineClient& client, const EngineExecutable& executable, std::vector<DeviceArray>* results) {
@@ -92,7 +91,10 @@ class EngineLaunch : public ProgramLaunch {
 class EngineLoadedExecutable : public LoadedExecutable {
  public:
   EngineLoadedExecutable(EngineClient* client, std::shared_ptr<const EngineExecutable> executable)
-      : client_(client), executable_(std::move(executable)), budget_(client->budget()) {}
+      : client_(client),
+        executable_(std::move(executable)),
+        budget_(client->budget()),
+        nodes_(DescribeLaunch(client->group(), *executable_)) {}
   ~EngineLoadedExecutable() override {
     if (reserved_) budget_->Release(executable_->program().constant_bytes());
   }
@@ -108,9 +110,9 @@ class EngineLoadedExecutable : public LoadedExecutable {
   void Abandon(int64_t run_id, const absl::Status& why) override { Runtime::Get().launches.Abandon(run_id, why); }
 
   absl::StatusOr<ExecuteResult> Execute(ExecuteRequest request) override {
-    auto launch =
-        std::make_shared<EngineLaunch>(client_->packed_weights(), std::move(request), executable_,
-                                       executable_->program(), client_->collective_time_limit(), client_->budget());
+    auto launch = std::make_shared<EngineLaunch>(client_->packed_weights(), std::move(request), executable_,
+                                                 executable_->program(), client_->collective_time_limit(),
+                                                 client_->budget(), client_->subnormals(), &nodes_);
     RETURN_IF_ERROR(Fault(FaultSite::kLaunch));
     std::vector<DeviceArray> outputs;
     RETURN_IF_ERROR(launch->Prepare(*client_, *executable_, &outputs));
@@ -124,6 +126,7 @@ class EngineLoadedExecutable : public LoadedExecutable {
   EngineClient* client_;
   std::shared_ptr<const EngineExecutable> executable_;
   const std::shared_ptr<MemoryBudget> budget_;
+  const NodeLaunch nodes_;
   bool reserved_ = false;
 };
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <new>
 
 #include "absl/strings/match.h"
@@ -125,6 +126,46 @@ TEST(EngineExecutableTest, OutputsHaveRoomWhateverElementSizeTheLayoutStates) {
     ASSERT_TRUE(result->done.Await().ok());
     ASSERT_GE(result->outputs[0].storage->size(), size_t{64 * 32}) << size;
     EXPECT_EQ(static_cast<const int8_t*>(result->outputs[0].storage->data())[64 * 32 - 1], 2);
+  }
+}
+
+// Half of the smallest normal number is zero in a program's kernels, on all threads that run them, unless subnormal
+// numbers are kept. Operands are read as they are, and the calling thread computes as before.
+TEST(EngineExecutableTest, SubnormalResultsAreZeroUnlessKept) {
+  constexpr int64_t kCount = 1 << 21;  // several threads work on it
+  const float least = std::numeric_limits<float>::min(), tiny = std::numeric_limits<float>::denorm_min();
+  auto executable =
+      CompileText(absl::StrCat("HloModule m\n\nENTRY e {\n  x = f32[", kCount,
+                               "] parameter(0)\n  h = f32[] constant(0.5)\n  b = f32[", kCount,
+                               "] broadcast(h), dimensions={}\n  p = f32[", kCount, "] multiply(x, b)\n  c = f32[",
+                               kCount, "] ceil(x)\n  ROOT r = (f32[", kCount, "], f32[", kCount, "]) tuple(p, c)\n}\n")
+                      .c_str());
+  ASSERT_NE(executable, nullptr);
+  for (Subnormals mode : {Subnormals::kFlushResults, Subnormals::kKeep}) {
+    EngineClient client(HostTopology("test", 1), std::chrono::seconds(10), 0, mode);
+    auto loaded = client.Load(executable, {});
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    auto storage = client.Allocate(0, kCount * sizeof(float));
+    ASSERT_TRUE(storage.ok());
+    float* x = static_cast<float*>((*storage)->data());
+    for (int64_t i = 0; i < kCount; ++i) x[i] = i % 2 == 0 ? least : tiny;
+    ExecuteRequest request;
+    const int32_t device = 0;
+    request.device_assignment = absl::MakeConstSpan(&device, 1);
+    request.arguments.push_back({executable->signature().parameters[0].shape, 0, *storage, Event()});
+    request.donated.push_back(false);
+    auto result = (*loaded)->Execute(std::move(request));
+    ASSERT_TRUE(result.ok()) << result.status();
+    ASSERT_TRUE(result->done.Await().ok());
+    const float* half = static_cast<const float*>(result->outputs[0].storage->data());
+    const float* up = static_cast<const float*>(result->outputs[1].storage->data());
+    int64_t zeros = 0, ones = 0;
+    for (int64_t i = 0; i < kCount; i += 2) zeros += half[i] == 0;
+    for (int64_t i = 0; i < kCount; ++i) ones += up[i] == 1;
+    EXPECT_EQ(zeros, mode == Subnormals::kKeep ? 0 : kCount / 2);
+    EXPECT_EQ(ones, kCount);
+    volatile float here = least;
+    EXPECT_GT(here * 0.5f, 0);
   }
 }
 

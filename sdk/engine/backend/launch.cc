@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/types/status_macros.h"
-#include "sdk/backend/collectives/join_launch.h"
 #include "sdk/backend/exceptions.h"
 
 namespace backplane::engine {
@@ -27,15 +26,16 @@ int64_t TemporaryBytesOfLaunch(const Program& program, const ExecutableSignature
 
 ProgramLaunch::ProgramLaunch(ExecuteRequest request, std::shared_ptr<const Executable> executable,
                              const Program& program, std::chrono::milliseconds time_limit,
-                             std::shared_ptr<MemoryBudget> budget)
+                             std::shared_ptr<MemoryBudget> budget, Subnormals subnormals, const NodeLaunch* nodes)
     : request_(std::move(request)),
       executable_(std::move(executable)),
       program_(program),
       runtime_(Runtime::Get()),
       budget_(std::move(budget)),
+      subnormals_(subnormals),
       expected_(budget_, TemporaryBytesOfLaunch(program, executable_->signature())) {
   if (!program.traits().communicates) return;
-  member_ = JoinLaunch(runtime_.launches, request_, executable_->signature(), time_limit);
+  member_ = JoinLaunch(runtime_.launches, request_, executable_->signature(), time_limit, nodes);
 }
 
 absl::Status ProgramLaunch::RunProgram(absl::Span<void* const> arguments, absl::Span<void* const> outputs,
@@ -50,6 +50,7 @@ absl::Status ProgramLaunch::RunProgram(absl::Span<void* const> arguments, absl::
   context.packed_weights = packed_weights;
   context.member = member_.get();
   context.budget = budget_.get();
+  context.subnormals = subnormals_;
   if (program_.estimated_us() < kInlineMicroseconds)
     return program_.Run(arguments, outputs, &runtime_.pool, &runtime_.memory, context);
   ThreadPool::ActiveScope awake(&runtime_.pool);
@@ -80,7 +81,8 @@ void ProgramLaunch::Finish(absl::Status status) {
 absl::Status ProgramLaunch::Dispatch(const std::shared_ptr<ProgramLaunch>& launch) {
   const Program& program = launch->program_;
   Runtime& runtime = launch->runtime_;
-  const int64_t members = launch->executable_->signature().device_count(), run_id = launch->request_.run_id;
+  const int64_t run_id = launch->request_.run_id;
+  const int64_t members = launch->member_ == nullptr ? 1 : launch->member_->launch().local_process_count();
   const Workers::Kind kind = program.may_block() ? Workers::Kind::kHostCalls : Workers::Kind::kProgram;
   absl::Status s = CatchExceptions([&] {
     auto run = [launch] { launch->RunAndFinish(); };

@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "sdk/backend/backend.h"
+#include "sdk/backend/collectives/join_launch.h"
 #include "sdk/engine/backend/client.h"
 #include "sdk/engine/compiler/program.h"
 
@@ -23,9 +24,11 @@ class ProgramLaunch {
  public:
   // `executable` owns `program`. A program that communicates joins its launch here, so that the other devices learn of
   // it whatever fails later. `time_limit`: how long the devices wait for one another. `budget`, which may be null, is
-  // charged for the temporary memory of the program.
+  // charged for the temporary memory of the program. `subnormals`: how the program computes with subnormal numbers.
+  // `nodes` is needed if the program runs in several processes.
   ProgramLaunch(ExecuteRequest request, std::shared_ptr<const Executable> executable, const Program& program,
-                std::chrono::milliseconds time_limit, std::shared_ptr<MemoryBudget> budget = nullptr);
+                std::chrono::milliseconds time_limit, std::shared_ptr<MemoryBudget> budget = nullptr,
+                Subnormals subnormals = Subnormals::kKeep, const NodeLaunch* nodes = nullptr);
   virtual ~ProgramLaunch() = default;
   ProgramLaunch(const ProgramLaunch&) = delete;
   ProgramLaunch& operator=(const ProgramLaunch&) = delete;
@@ -63,6 +66,7 @@ class ProgramLaunch {
   const Program& program_;
   Runtime& runtime_;
   const std::shared_ptr<MemoryBudget> budget_;
+  const Subnormals subnormals_;
   const MemoryBudget::Expected expected_;  // the temporary memory, until the run has ended
   std::unique_ptr<LaunchMember> member_;   // null if the program does not communicate
   std::vector<DeviceArray> results_;       // their storage outlives the run even if the caller drops it

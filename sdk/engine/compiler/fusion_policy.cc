@@ -183,8 +183,12 @@ MergeVerdict EngineFusionPolicy::JudgeJoin(const FusionGraph& graph, int n, int 
 MergeVerdict EngineFusionPolicy::JudgeReduction(const FusionGraph& graph, int n, int target) const {
   const FusionGraph::Node& p = graph.node(n);
   const Facts& facts = facts_[target];
+  // A reduction that reads this one is computed with it only if both walk along the same rows. Otherwise each of its
+  // elements would compute this one again, as in a chain of products of a matrix and a vector.
+  const Downstream downstream = FindDownstream(graph, n, target);
+  if (downstream.has_reduction && !downstream.by_rows) return MergeVerdict::kRefuse;
   // Users at the reduced shape: the epilogue of the reduction.
-  bool at_reduced = true;
+  bool at_reduced = !downstream.has_reduction;
   for (const FusionGraph::Use& use : p.uses) {
     if (graph.group_of(use.node) != target) continue;
     const FusionGraph::Node& c = graph.node(use.node);
@@ -206,6 +210,31 @@ MergeVerdict EngineFusionPolicy::JudgeReduction(const FusionGraph& graph, int n,
   const Shape& input = reduce->operand(0)->shape();
   return HasDims(input, facts.space) || HasDims(input, RowSpace(graph, target)) ? MergeVerdict::kIfPlannable
                                                                                 : MergeVerdict::kRefuse;
+}
+
+// What the members of the target do with n.
+EngineFusionPolicy::Downstream EngineFusionPolicy::FindDownstream(const FusionGraph& graph, int n, int target) const {
+  Downstream found;
+  absl::flat_hash_set<int> seen;
+  std::vector<int> stack = {n};
+  while (!stack.empty()) {
+    const int at = stack.back();
+    stack.pop_back();
+    for (const FusionGraph::Use& use : graph.node(at).uses) {
+      if (graph.group_of(use.node) != target || !seen.insert(use.node).second) continue;
+      const FusionGraph::Node& user = graph.node(use.node);
+      found.has_reduction |= user.role == FusionRole::kReduction;
+      if (user.role == FusionRole::kIndexing) {
+        // A value of each row, repeated along the row.
+        const bool along_rows =
+            user.instruction->Is(Opcode::kBroadcast) && !user.instruction->dimensions().empty() &&
+            user.instruction->dimensions().back() + 1 == static_cast<int64_t>(user.instruction->dimensions().size());
+        found.by_rows &= along_rows;
+      }
+      stack.push_back(use.node);
+    }
+  }
+  return found;
 }
 
 const Instruction* EngineFusionPolicy::ReductionOf(const FusionGraph& graph, int n) const {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "sdk/compiler/fusion/fusion_graph.h"
 #include "sdk/engine/codegen/kernel.h"
 #include "sdk/engine/compiler/custom_lowering.h"
@@ -48,6 +49,11 @@ class EngineFusionPolicy : public compiler::FusionPolicy {
 
   compiler::MergeVerdict JudgeJoin(const compiler::FusionGraph& graph, int n, int target) const;
   compiler::MergeVerdict JudgeReduction(const compiler::FusionGraph& graph, int n, int target) const;
+  struct Downstream {
+    bool has_reduction = false;  // a reduction depends on it
+    bool by_rows = true;         // dimensions are added at the end only
+  };
+  Downstream FindDownstream(const compiler::FusionGraph& graph, int n, int target) const;
   bool FeedsRowsOf(const compiler::FusionGraph& graph, int n, int target) const;
   bool LeadsToRowReduction(const compiler::FusionGraph& graph, int n, absl::Span<const int64_t> space, int depth) const;
   bool AreAllUsersElementwise(const compiler::FusionGraph& graph, int n, int group) const;

@@ -154,6 +154,7 @@ absl::Status Program::RunThunks(absl::Span<void* const> arguments, absl::Span<vo
         break;
     }
   }
+  const ScopedSubnormals mode(context.subnormals);
   RunState state;
   state.slots = slots.data();
   state.workspace = block + (assignment_.temporary_bytes + 63) / 64 * 64;

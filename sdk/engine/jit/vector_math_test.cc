@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/subnormals.h"
 #include "gtest/gtest.h"
 #include "sdk/codegen/llvm_includes.h"
 #include "sdk/engine/jit/jit.h"
@@ -314,6 +315,46 @@ TEST(VectorMath, F32AgainstExact) {
 }
 TEST(VectorMath, F64AgainstExact) {
   CheckAllFunctions<double>(Host(), 2 * Host().target.F64Lanes(), 600000, "f64", true);
+}
+
+// Programs run with subnormal results flushed to zero. No function may need them on its way to a normal result.
+template <typename T>
+void CheckFlushed(int lanes, int64_t count) {
+  Library library(sizeof(T) == 8, lanes, Host());
+  std::mt19937_64 rng(5);
+  std::uniform_real_distribution<double> middle(-30, 30), wide(-750, 750);
+  for (const Function& f : kFunctions) {
+    std::vector<T> x, y;
+    for (T a : Specials<T>()) {
+      for (T c : Specials<T>()) x.push_back(a), y.push_back(c);
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      x.push_back(i % 2 == 0 ? FromBits<T>(static_cast<typename Bits<T>::Type>(rng())) : static_cast<T>(wide(rng)));
+      y.push_back(i % 3 == 0 ? FromBits<T>(static_cast<typename Bits<T>::Type>(rng())) : static_cast<T>(middle(rng)));
+    }
+    while (x.size() % lanes != 0) x.push_back(1), y.push_back(1);
+    std::vector<T> kept(x.size()), flushed(x.size());
+    library[f](x.data(), y.data(), kept.data(), static_cast<int64_t>(x.size()));
+    {
+      const ScopedSubnormals mode(Subnormals::kFlushResults);
+      library[f](x.data(), y.data(), flushed.data(), static_cast<int64_t>(x.size()));
+    }
+    // The last place of a result may depend on the lowest of its parts.
+    const double allowed = 2 * std::numeric_limits<T>::epsilon();
+    for (size_t i = 0; i < x.size(); ++i) {
+      if (kept[i] == flushed[i] || (std::isnan(kept[i]) && std::isnan(flushed[i]))) continue;
+      const bool subnormal = std::fabs(kept[i]) < 2 * std::numeric_limits<T>::min();
+      ASSERT_TRUE(subnormal ? std::fabs(flushed[i]) <= 2 * std::numeric_limits<T>::min()
+                            : std::fabs(flushed[i] - kept[i]) <= allowed * std::fabs(kept[i]))
+          << f.name
+          << absl::StrFormat("(%.17g, %.17g): %.17g, with subnormal numbers %.17g", x[i], y[i], flushed[i], kept[i]);
+    }
+  }
+}
+
+TEST(VectorMath, FlushingChangesOnlySubnormalResults) {
+  CheckFlushed<float>(2 * Host().target.F32Lanes(), 200000);
+  CheckFlushed<double>(2 * Host().target.F64Lanes(), 200000);
 }
 
 TEST(VectorMath, ScalarsAndOddLengths) {

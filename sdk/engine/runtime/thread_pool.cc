@@ -20,6 +20,7 @@
 #include <immintrin.h>
 #endif
 
+#include "base/subnormals.h"
 #include "sdk/backend/host_limits.h"
 
 namespace backplane::engine {
@@ -67,6 +68,7 @@ struct alignas(64) Job {
   std::atomic<uint32_t> word{0};
   const absl::FunctionRef<void(int64_t, int)>* fn = nullptr;
   int64_t num_chunks = 0;
+  Subnormals subnormals = Subnormals::kKeep;  // of the caller
   // The first exception of a chunk: written by whoever sets `failed`, read by the caller after all have left.
   std::atomic<bool> failed{false};
   std::exception_ptr error;
@@ -131,6 +133,7 @@ struct ThreadPool::Impl {
       }
       if (!joined) continue;
       if (job.next.load(std::memory_order_relaxed) < job.num_chunks) {
+        const ScopedSubnormals mode(job.subnormals);
         RunChunks(job, slot);
         helped = true;
       }
@@ -213,6 +216,7 @@ struct ThreadPool::Impl {
     Job& job = jobs[index];
     job.fn = &fn;
     job.num_chunks = num_chunks;
+    job.subnormals = CurrentSubnormals();
     job.next.store(0, std::memory_order_relaxed);
     job.word.store(kActive, std::memory_order_release);
     active_jobs.fetch_or(uint64_t{1} << index, std::memory_order_seq_cst);

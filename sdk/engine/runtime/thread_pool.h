@@ -60,7 +60,8 @@ class ThreadPool {
   // is in [0, num_threads()), and no two threads have the same slot at the same time within one call, so it can index
   // scratch memory per thread. The slot of the caller is 0. May be called from any thread, from inside another
   // ParallelFor (idle threads help with the inner one) and while other calls are running. If fn throws, the exception
-  // is rethrown here after all running chunks have ended; chunks that have not started are skipped.
+  // is rethrown here after all running chunks have ended; chunks that have not started are skipped. All threads compute
+  // with subnormal numbers as the caller does (base/subnormals.h).
   void ParallelFor(int64_t num_chunks, absl::FunctionRef<void(int64_t chunk, int slot)> fn);
 
   // Like ParallelFor, over [0, total) in contiguous ranges of at least `grain` items, a few per thread.

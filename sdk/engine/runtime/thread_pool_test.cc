@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/subnormals.h"
 #include "gtest/gtest.h"
 
 namespace backplane::engine {
@@ -36,6 +37,23 @@ TEST(ThreadPool, EveryChunkRunsOnce) {
         hits[c].fetch_add(1);
       });
       for (auto& h : hits) EXPECT_EQ(h.load(), 1);
+    }
+  }
+}
+
+// A worker computes as the caller does, for callers of different modes in turn.
+TEST(ThreadPool, WorkersHaveTheCallersModeForSubnormalNumbers) {
+  ThreadPool pool(WithThreads(4));
+  for (int round = 0; round < 100; ++round) {
+    for (Subnormals mode : {Subnormals::kFlushResults, Subnormals::kKeep}) {
+      const ScopedSubnormals caller(mode);
+      const Subnormals expected = CurrentSubnormals();
+      std::atomic<int> others{0};
+      pool.ParallelFor(64, [&](int64_t, int) {
+        if (CurrentSubnormals() != expected) others.fetch_add(1);
+        std::this_thread::yield();
+      });
+      ASSERT_EQ(others.load(), 0);
     }
   }
 }

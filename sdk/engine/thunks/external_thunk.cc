@@ -55,6 +55,7 @@ absl::Status CustomCallThunk::Run(const RunState& state) const {
     frame.device_ordinal = state.context->device;
   }
   const Workers::Waiting in_host(Workers::Waiting::For::kHost);
+  const ScopedSubnormals as_host_code_expects(Subnormals::kKeep);
   absl::StatusOr<Event> done = site_->Call(frame);
   if (!done.ok()) return AddName(done.status(), name_);
   absl::Status s = done->Await();
@@ -76,6 +77,7 @@ absl::Status EvaluatorThunk::Run(const RunState& state) const {
     hooks.replica_id = state.context->replica;
     hooks.partition_id = state.context->partition;
   }
+  const ScopedSubnormals exact(Subnormals::kKeep);  // the evaluator's arithmetic has steps that need them
   absl::StatusOr<Literal> value = EvaluateInstruction(*instruction_, pointers, hooks);
   if (!value.ok()) return value.status();
   size_t next = 0;

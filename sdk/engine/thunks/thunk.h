@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "base/subnormals.h"
 #include "core/ir/module.h"
 #include "sdk/backend/backend.h"
 #include "sdk/compiler/buffer_assignment.h"
@@ -40,8 +41,9 @@ struct ExecutionContext {
   std::vector<int32_t> device_assignment;
   // By the number of a packable weight of the program: its packed form, or null. May be shorter.
   absl::Span<const std::shared_ptr<const std::byte>> packed_weights;
-  LaunchMember* member = nullptr;  // this device in its launch; null if the program does not communicate
-  MemoryBudget* budget = nullptr;  // charged for temporary memory; null: no limit
+  LaunchMember* member = nullptr;             // this device in its launch; null if the program does not communicate
+  MemoryBudget* budget = nullptr;             // charged for temporary memory; null: no limit
+  Subnormals subnormals = Subnormals::kKeep;  // the mode of all threads that run the program's kernels
 };
 
 struct RunState {

@@ -1,12 +1,10 @@
 // A call site of a registered handler: its attributes, its state, and the frames of its calls.
 #include <cstring>
 #include <utility>
-#if defined(__SSE2__)
-#include <xmmintrin.h>
-#endif
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "base/subnormals.h"
 #include "sdk/shim/ffi/frame.h"
 
 namespace backplane::shim::ffi {
@@ -57,24 +55,6 @@ XLA_FFI_Attrs AttributeTable::Encode(const FfiDictionary& dictionary) {
 }
 
 namespace {
-
-// XLA's CPU client runs handlers with denormals treated as zero, and some results of JAX depend on it: a matrix with a
-// row of denormals counts as singular. So handlers run in this mode here as well, but nothing else does.
-class DenormalsAreZeros {
- public:
-#if defined(__SSE2__)
-  DenormalsAreZeros() : before_(_mm_getcsr()) { _mm_setcsr(before_ | kFlushResults | kFlushOperands); }
-  ~DenormalsAreZeros() { _mm_setcsr(before_); }
-#else
-  DenormalsAreZeros() : before_(0) {}
-#endif
-  DenormalsAreZeros(const DenormalsAreZeros&) = delete;
-  DenormalsAreZeros& operator=(const DenormalsAreZeros&) = delete;
-
- private:
-  static constexpr unsigned kFlushResults = 0x8000, kFlushOperands = 0x0040;  // bits of the register MXCSR
-  [[maybe_unused]] const unsigned before_;
-};
 
 // All objects of one call to which a handler may refer until its future is set.
 struct Call {
@@ -171,7 +151,9 @@ class TypedSite : public CustomCallSite {
       RETURN_IF_ERROR(Named(call->TakeFuture().Await()));
     }
     {
-      DenormalsAreZeros like_xla;
+      // XLA's CPU client runs handlers in this mode, and some results of JAX depend on it: a matrix with a row of
+      // subnormal numbers counts as singular.
+      const ScopedSubnormals like_xla(Subnormals::kFlushAll);
       RETURN_IF_ERROR(Named(call->Run(bundle_.execute, XLA_FFI_ExecutionStage_EXECUTE)));
     }
     Event future = call->TakeFuture();

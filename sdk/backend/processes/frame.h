@@ -1,0 +1,60 @@
+// The messages between the processes of a job, as they are on the connection. Used by message_mesh.cc only.
+#ifndef BACKPLANE_SDK_BACKEND_PROCESSES_FRAME_H_
+#define BACKPLANE_SDK_BACKEND_PROCESSES_FRAME_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "absl/strings/string_view.h"
+#include "sdk/backend/processes/launch_exchange.h"
+
+namespace backplane {
+
+// All frames have slot 0. Larger blocks have a slot of their own, which the receiver chooses.
+inline constexpr uint64_t kFrameSlot = 0;
+inline constexpr uint32_t kFrameMagic = 0x42504d31;  // "BPM1"; other bytes: another version or order of bytes
+inline constexpr int64_t kMaxPayloadBytes = LaunchExchange::kMaxPostedBytes;
+inline constexpr int64_t kMaxTextBytes = 4096;
+
+enum class FrameKind : uint8_t {
+  kHello,    // the first frame of a connection; the payload is the token of the job
+  kData,     // the payload is a part
+  kOffer,    // a part of `total_bytes` can be sent
+  kReady,    // the receiver of an offered part expects it in `slot`
+  kAbort,    // the launch has failed; the payload is a text
+  kGoodbye,  // the process closes its client
+};
+inline constexpr uint8_t kFrameKinds = 6;
+
+struct FrameHeader {
+  uint32_t magic = kFrameMagic;
+  FrameKind kind = FrameKind::kHello;
+  uint8_t status_code = 0;  // of an abort
+  uint16_t process = 0;     // the sender's index
+  uint64_t set = 0, sequence = 0;  // the launch
+  ExchangeKey key;
+  int64_t part = 0;
+  uint64_t digest = 0;
+  uint64_t payload_bytes = 0, total_bytes = 0, slot = 0;
+  char program[72] = {};  // the name, cut off, ends with a null byte
+
+  void SetProgram(absl::string_view name) {
+    const size_t n = name.size() < sizeof program - 1 ? name.size() : sizeof program - 1;
+    std::memcpy(program, name.data(), n);
+    std::memset(program + n, 0, sizeof program - n);
+  }
+  // Checks everything that is the same for all kinds.
+  bool IsValid() const {
+    return magic == kFrameMagic && static_cast<uint8_t>(kind) < kFrameKinds && program[sizeof program - 1] == '\0' &&
+           payload_bytes <= static_cast<uint64_t>(kMaxPayloadBytes) && total_bytes <= uint64_t{INT64_MAX};
+  }
+};
+static_assert(std::is_trivially_copyable_v<FrameHeader> && sizeof(FrameHeader) == 168);
+
+inline constexpr size_t kFrameBytes = sizeof(FrameHeader) + static_cast<size_t>(kMaxPayloadBytes);
+
+}  // namespace backplane
+
+#endif  // BACKPLANE_SDK_BACKEND_PROCESSES_FRAME_H_

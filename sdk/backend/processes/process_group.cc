@@ -1,0 +1,228 @@
+#include "sdk/backend/processes/process_group.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "base/wire.h"
+#include "core/types/status_macros.h"
+#include "sdk/backend/build_id.h"
+#include "sdk/backend/processes/load_transport.h"
+#include "sdk/backend/processes/network_address.h"
+#include "sdk/backend/topology_bytes.h"
+
+namespace backplane {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr int64_t kMaxMergedDevices = 65536;
+constexpr int kMaxMeetings = 10000;  // of clients one after another over one store
+
+// What a process tells the others.
+struct MeetingRecord {
+  std::string build, transport, network, token, topology;
+  int64_t num_processes = 0;
+
+  std::string Serialize() const {
+    WireWriter out;
+    out.Bytes(1, build);
+    out.Varint(2, static_cast<uint64_t>(num_processes));
+    out.Bytes(3, transport);
+    out.Bytes(4, network);
+    out.Bytes(5, token);
+    out.Bytes(6, topology);
+    return out.Take();
+  }
+  static absl::StatusOr<MeetingRecord> Parse(absl::string_view bytes) {
+    MeetingRecord r;
+    WireReader in(bytes);
+    while (in.Next()) {
+      if (in.field == 1) r.build = std::string(in.bytes);
+      if (in.field == 2) r.num_processes = static_cast<int64_t>(in.value);
+      if (in.field == 3) r.transport = std::string(in.bytes);
+      if (in.field == 4) r.network = std::string(in.bytes);
+      if (in.field == 5) r.token = std::string(in.bytes);
+      if (in.field == 6) r.topology = std::string(in.bytes);
+    }
+    if (!in.ok()) return absl::InvalidArgumentError("its record in the key-value store is invalid");
+    return r;
+  }
+};
+
+std::string MakeToken() {
+  std::random_device random;
+  std::string bytes;
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t word = random();
+    bytes.append(reinterpret_cast<const char*>(&word), sizeof word);
+  }
+  return absl::BytesToHexString(bytes);
+}
+
+// Puts the record of this process and returns the prefix of the keys of this meeting. The first number under which this
+// process has not met before is the one that the others use, too.
+absl::StatusOr<std::string> PutRecord(KeyValueStore& store, const std::string& platform, int32_t process,
+                                      const std::string& record) {
+  absl::Status last;
+  for (int meeting = 0; meeting < kMaxMeetings; ++meeting) {
+    const std::string prefix = absl::StrCat("backplane/", platform, "/", meeting, "/");
+    const std::string key = absl::StrCat(prefix, "process/", process);
+    if (store.TryGet(key).ok()) continue;
+    last = store.Put(key, record);
+    if (last.ok()) return prefix;
+    if (last.code() != absl::StatusCode::kAlreadyExists) break;
+  }
+  return last;
+}
+
+absl::Status NameProcess(int32_t process, int32_t count, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat("process ", process, " of ", count, ": ", status.message()));
+}
+
+absl::Status CheckFits(const MeetingRecord& mine, const MeetingRecord& other) {
+  if (other.num_processes != mine.num_processes) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("it was told that there are ", other.num_processes, " processes"));
+  }
+  if (other.build != mine.build) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("it has another build of the plugin, ", other.build, "; this one is ", mine.build));
+  }
+  if (other.transport != mine.transport) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("it uses the transport ", other.transport, ", this process ", mine.transport));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Topology> MergeTopologies(const std::vector<Topology>& processes) {
+  Topology merged;
+  for (size_t p = 0; p < processes.size(); ++p) {
+    const Topology& local = processes[p];
+    if (p == 0) {
+      merged.platform_name = local.platform_name;
+      merged.platform_version = local.platform_version;
+      merged.attributes = local.attributes;
+    } else if (local.platform_name != merged.platform_name) {
+      return absl::FailedPreconditionError(absl::StrCat("process ", p, " has devices of the platform ",
+                                                        local.platform_name, ", process 0 of ",
+                                                        merged.platform_name));
+    }
+    const auto first_device = static_cast<int32_t>(merged.devices.size());
+    const auto first_memory = static_cast<int32_t>(merged.memories.size());
+    if (static_cast<int64_t>(merged.devices.size() + local.devices.size()) > kMaxMergedDevices)
+      return absl::ResourceExhaustedError(absl::StrCat("the processes have more than ", kMaxMergedDevices, " devices"));
+    for (DeviceInfo device : local.devices) {
+      const std::string was = absl::StrCat("id=", device.id, ","), is_last = absl::StrCat("id=", device.id, ")");
+      device.id += first_device;
+      device.process_index = static_cast<int32_t>(p);
+      for (int32_t& m : device.memories) m += first_memory;
+      // The names of devices show the id as "id=N".
+      device.to_string = absl::StrReplaceAll(device.to_string, {{was, absl::StrCat("id=", device.id, ",")},
+                                                                {is_last, absl::StrCat("id=", device.id, ")")}});
+      absl::StrAppend(&device.debug_string, " of process ", p);
+      merged.devices.push_back(std::move(device));
+    }
+    for (MemoryInfo memory : local.memories) {
+      memory.id += first_memory;
+      for (int32_t& d : memory.devices) d += first_device;
+      merged.memories.push_back(std::move(memory));
+    }
+  }
+  return merged;
+}
+
+absl::StatusOr<std::shared_ptr<ProcessGroup>> ProcessGroup::Join(const ProcessOptions& options, KeyValueStore* store,
+                                                                 const Topology& local) {
+  const int32_t self = options.process, count = options.num_processes;
+  if (store == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("process ", self, " of ", count,
+                                                   ": the host has given no key-value store, over which the processes meet"));
+  }
+  const auto deadline = Clock::now() + options.connect_limit;
+  ASSIGN_OR_RETURN(const BackplaneTransport* transport, LoadTransport(options.transport));
+  // A wrong name of an interface is an error at once, not after the others have come.
+  std::string address;
+  if (!options.network_interface.empty()) {
+    ASSIGN_OR_RETURN(address, FindListenAddress(options.network_interface));
+  }
+  MeetingRecord mine;
+  mine.build = BuildId();
+  mine.num_processes = count;
+  mine.transport = transport->name;
+  mine.network = NetworkId();
+  mine.topology = SerializeTopology(local);
+  if (self == 0) mine.token = MakeToken();
+  absl::StatusOr<std::string> prefix = PutRecord(*store, local.platform_name, self, mine.Serialize());
+  if (!prefix.ok()) return NameProcess(self, count, prefix.status());
+  std::vector<Topology> topologies;
+  std::string token;
+  bool one_machine = true;
+  for (int32_t p = 0; p < count; ++p) {
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
+    absl::StatusOr<std::string> bytes =
+        store->Get(absl::StrCat(*prefix, "process/", p), std::max(left, milliseconds(1)));
+    if (!bytes.ok()) {
+      return NameProcess(p, count,
+                         absl::Status(bytes.status().code(),
+                                      absl::StrCat("it has not created its client within ",
+                                                   static_cast<double>(options.connect_limit.count()) / 1000, " s: ",
+                                                   bytes.status().message())));
+    }
+    absl::StatusOr<MeetingRecord> record = MeetingRecord::Parse(*bytes);
+    if (!record.ok()) return NameProcess(p, count, record.status());
+    if (absl::Status fits = CheckFits(mine, *record); !fits.ok()) return NameProcess(p, count, fits);
+    if (p == 0) token = record->token;
+    one_machine &= record->network == mine.network;
+    absl::StatusOr<Topology> topology = ParseTopology(record->topology);
+    if (!topology.ok()) return NameProcess(p, count, topology.status());
+    topologies.push_back(*std::move(topology));
+  }
+  if (address.empty() && one_machine) address = kLoopbackAddress;
+  if (address.empty()) {
+    ASSIGN_OR_RETURN(address, FindListenAddress(""));
+  }
+  std::shared_ptr<ProcessGroup> group(new ProcessGroup);
+  group->options_ = options;
+  ASSIGN_OR_RETURN(group->topology_, MergeTopologies(topologies));
+  for (int32_t p = 0; p < self; ++p)
+    group->first_device_ += static_cast<int32_t>(topologies[static_cast<size_t>(p)].devices.size());
+  MessageMesh::Options mesh;
+  mesh.transport = transport;
+  mesh.process = self;
+  mesh.num_processes = count;
+  mesh.address = address;
+  mesh.token = token;
+  mesh.connect_limit = std::max(std::chrono::duration_cast<milliseconds>(deadline - Clock::now()), milliseconds(1));
+  mesh.store = store;
+  mesh.key_prefix = *prefix;
+  ASSIGN_OR_RETURN(group->mesh_, MessageMesh::Connect(mesh));
+  return group;
+}
+
+absl::StatusOr<JoinedTopology> JoinProcesses(const ProcessOptions& options, const HostServices& services,
+                                             Topology local) {
+  JoinedTopology out;
+  if (options.num_processes == 1) {
+    out.topology = std::move(local);
+    return out;
+  }
+  ASSIGN_OR_RETURN(out.group, ProcessGroup::Join(options, services.key_values.get(), local));
+  out.topology = out.group->topology();
+  return out;
+}
+
+std::shared_ptr<LaunchExchange> ProcessGroup::JoinLaunch(std::vector<int32_t> processes, const LaunchProgram& program,
+                                                         milliseconds time_limit,
+                                                         std::function<void(const absl::Status&)> on_failure) {
+  return mesh_->JoinLaunch(std::move(processes), program, time_limit, std::move(on_failure));
+}
+
+}  // namespace backplane
