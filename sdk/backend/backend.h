@@ -100,6 +100,8 @@ struct MemoryStats {
 // A block of memory in one memory space. The destructor frees it. A backend receives storages that are slices of those
 // it allocated, and views of memory that it does not own. It must therefore use only the address and the size of a
 // storage and never cast it to a class of its own.
+struct KeptForms;
+
 class Storage {
  public:
   virtual ~Storage() = default;
@@ -108,6 +110,14 @@ class Storage {
   virtual void* data() const = 0;
   virtual size_t size() const = 0;                // bytes
   virtual bool writable() const { return true; }  // false: a read-only view; it is never donated
+
+  // A backend that keeps data derived from the contents of a storage, such as weights in another layout, defines
+  // KeptForms for itself. Null: nothing is kept.
+  virtual KeptForms* kept_forms() { return nullptr; }
+  // A host gets the address of the memory, by which it may change the contents, and gives it back. Nothing derived from
+  // the contents may be used in between.
+  virtual void BeginHostAccess() {}
+  virtual void EndHostAccess() {}
 };
 
 // One array on a device. The array may be read once `ready` is set; if its status is an error, the array has no value.
@@ -159,7 +169,7 @@ class Executable {
   virtual int64_t code_size() const { return 0; }  // bytes of generated code
   virtual NamedValues cost() const = 0;            // "flops", "bytes accessed", "transcendentals", ...
   virtual CompiledMemoryStats memory_stats() const = 0;
-  virtual std::string compile_log() const { return ""; }      // one line per kernel that was chosen or refused
+  virtual std::string compile_log() const { return ""; }  // one line per kernel that was chosen or refused
   // A form of the generated code as text, for people and tools; the backend names its forms, such as "isa".
   // Unimplemented, naming the forms there are, for any other.
   virtual absl::StatusOr<std::string> CodeText(absl::string_view form) const;

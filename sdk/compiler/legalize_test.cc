@@ -17,6 +17,13 @@ TEST(Golden, LegalizeContractions) {
                 [] { return std::make_unique<LegalizeContractions>(RulesOfTheTest()); });
 }
 
+TEST(Golden, LegalizeConvolutions) {
+  ContractionRules rules = RulesOfTheTest();
+  rules.convolves_in_f32 = [](const Instruction& i) { return i.shape().element_type() == PrimitiveType::kF16; };
+  RunGoldenFile("sdk/compiler/testdata/legalize-convolutions.hlo",
+                [&] { return std::make_unique<LegalizeContractions>(rules); });
+}
+
 TEST(Golden, ExpandSmallDots) {
   GoldenOptions options;
   options.tolerance = 1e-5;  // sums in another order

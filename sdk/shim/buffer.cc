@@ -202,6 +202,7 @@ absl::Status Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args& a) {
 absl::Status Buffer_UnsafePointer(PJRT_Buffer_UnsafePointer_Args& a) {
   BP_REQUIRE(a.buffer);
   ASSIGN_OR_RETURN(HeldArray array, AwaitArray(a.buffer, "unsafe pointer"));
+  array.storage->BeginHostAccess();  // without an end
   a.buffer_pointer = reinterpret_cast<uintptr_t>(array.storage->data());
   return absl::OkStatus();
 }
@@ -210,7 +211,10 @@ absl::Status Buffer_IncreaseExternalReferenceCount(PJRT_Buffer_IncreaseExternalR
   BP_REQUIRE(a.buffer);
   ASSIGN_OR_RETURN(HeldArray array, AwaitArray(a.buffer, "external reference"));
   MutexLock lock(a.buffer->mu);
-  if (a.buffer->external_references++ == 0) a.buffer->external_hold = std::move(array);
+  if (a.buffer->external_references++ == 0) {
+    if (array.storage != nullptr) array.storage->BeginHostAccess();
+    a.buffer->external_hold = std::move(array);
+  }
   return absl::OkStatus();
 }
 
@@ -221,7 +225,10 @@ absl::Status Buffer_DecreaseExternalReferenceCount(PJRT_Buffer_DecreaseExternalR
   if (a.buffer->external_references == 0) {
     return absl::InvalidArgumentError("external reference: decreased more often than increased");
   }
-  if (--a.buffer->external_references == 0) hold = std::exchange(a.buffer->external_hold, HeldArray());
+  if (--a.buffer->external_references == 0) {
+    hold = std::exchange(a.buffer->external_hold, HeldArray());
+    if (hold.storage != nullptr) hold.storage->EndHostAccess();
+  }
   return absl::OkStatus();
 }
 
@@ -236,6 +243,7 @@ absl::Status Buffer_OpaqueDeviceMemoryDataPointer(PJRT_Buffer_OpaqueDeviceMemory
     }
   }
   ASSIGN_OR_RETURN(HeldArray array, AwaitArray(a.buffer, "device memory pointer"));
+  array.storage->BeginHostAccess();  // without an end
   a.device_memory_ptr = array.storage->data();
   return absl::OkStatus();
 }

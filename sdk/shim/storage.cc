@@ -16,6 +16,8 @@ class Slice : public Storage {
   void* data() const override { return static_cast<char*>(whole_->data()) + offset_; }
   size_t size() const override { return size_; }
   bool writable() const override { return whole_->writable(); }
+  void BeginHostAccess() override { whole_->BeginHostAccess(); }
+  void EndHostAccess() override { whole_->EndHostAccess(); }
 
  private:
   std::shared_ptr<Storage> whole_;

@@ -19,8 +19,10 @@ constexpr int64_t kExitMilliseconds = 3000;
 
 class PoolStorage : public Storage {
  public:
-  PoolStorage(std::shared_ptr<MemoryBudget> budget, size_t size) : budget_(std::move(budget)), size_(size) {}
+  PoolStorage(std::shared_ptr<MemoryBudget> budget, std::shared_ptr<PackedWeights> packed_weights, size_t size)
+      : budget_(std::move(budget)), packed_weights_(std::move(packed_weights)), size_(size) {}
   ~PoolStorage() override {
+    packed_weights_->Drop(forms_);
     if (block_ != nullptr) budget_->Free(block_);
   }
   absl::Status Allocate() {
@@ -29,15 +31,22 @@ class PoolStorage : public Storage {
   }
   void* data() const override { return block_; }
   size_t size() const override { return size_; }
+  KeptForms* kept_forms() override { return &forms_; }
+  void BeginHostAccess() override { packed_weights_->BeginHostAccess(forms_); }
+  void EndHostAccess() override { packed_weights_->EndHostAccess(forms_); }
 
  private:
   const std::shared_ptr<MemoryBudget> budget_;
+  const std::shared_ptr<PackedWeights> packed_weights_;
+  KeptForms forms_;
   void* block_ = nullptr;
   const size_t size_;
 };
 
 // Free memory is kept up to this part of what the host has.
 constexpr int64_t kKeptMemoryDivisor = 4;
+// Packed weights are kept up to this part of the client's memory limit, or up to so many bytes if it has none.
+constexpr int64_t kPackedWeightsDivisor = 8, kMostPackedWeights = int64_t{1} << 30;
 
 Runtime* MakeRuntime() {
   ThreadPool::Options threads;
@@ -109,8 +118,15 @@ EngineClient::EngineClient(Topology topology, std::chrono::milliseconds collecti
       collective_time_limit_(collective_time_limit),
       runtime_(Runtime::Get()),
       budget_(std::make_shared<MemoryBudget>(limit_bytes, &runtime_.memory, &runtime_.workers)),
+      packed_weights_(std::make_shared<PackedWeights>(
+          budget_, limit_bytes > 0 ? limit_bytes / kPackedWeightsDivisor : kMostPackedWeights)),
       subnormals_(subnormals),
-      group_(std::move(group)) {}
+      group_(std::move(group)) {
+  budget_->SetReclaimer([weights = std::weak_ptr<PackedWeights>(packed_weights_)](int64_t bytes) -> int64_t {
+    const std::shared_ptr<PackedWeights> held = weights.lock();
+    return held == nullptr ? 0 : held->Reclaim(bytes);
+  });
+}
 
 // Not from a closure of its own: a host that destroys its client in a callback of a running program waits in vain, so
 // the time is bounded here too.
@@ -122,7 +138,8 @@ EngineClient::~EngineClient() {
 
 absl::StatusOr<std::shared_ptr<Storage>> EngineClient::Allocate(int32_t, size_t bytes) {
   RETURN_IF_ERROR(Fault(FaultSite::kStorage));
-  auto storage = std::make_shared<PoolStorage>(budget_, bytes);  // first, so that a block always has an owner
+  auto storage =
+      std::make_shared<PoolStorage>(budget_, packed_weights_, bytes);  // first, so that a block always has an owner
   RETURN_IF_ERROR(storage->Allocate());
   return storage;
 }

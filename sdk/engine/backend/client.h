@@ -11,6 +11,7 @@
 #include "sdk/backend/workers.h"
 #include "sdk/engine/runtime/memory_budget.h"
 #include "sdk/engine/runtime/memory_pool.h"
+#include "sdk/engine/runtime/packed_weights.h"
 #include "sdk/engine/runtime/thread_pool.h"
 
 namespace backplane::engine {
@@ -70,6 +71,7 @@ class EngineClient : public Client {
   void Schedule(std::function<void()> task) override;
   std::chrono::milliseconds collective_time_limit() const { return collective_time_limit_; }
   const std::shared_ptr<MemoryBudget>& budget() const { return budget_; }
+  const std::shared_ptr<PackedWeights>& packed_weights() const { return packed_weights_; }
   Subnormals subnormals() const { return subnormals_; }
   const std::shared_ptr<ProcessGroup>& group() const { return group_; }
 
@@ -78,6 +80,7 @@ class EngineClient : public Client {
   const std::chrono::milliseconds collective_time_limit_;
   Runtime& runtime_;
   const std::shared_ptr<MemoryBudget> budget_;
+  const std::shared_ptr<PackedWeights> packed_weights_;
   const Subnormals subnormals_;
   const std::shared_ptr<ProcessGroup> group_;
 };

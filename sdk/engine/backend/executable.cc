@@ -15,7 +15,10 @@ namespace {
 
 class EngineLaunch : public ProgramLaunch {
  public:
-  using ProgramLaunch::ProgramLaunch;
+  // `arguments` are those of ProgramLaunch.
+  template <typename... Arguments>
+  explicit EngineLaunch(std::shared_ptr<PackedWeights> packed_weights, Arguments&&... arguments)
+      : ProgramLaunch(std::forward<Arguments>(arguments)...), packed_weights_(std::move(packed_weights)) {}
 
   // The arguments stay in the request.
   absl::Status Prepare(EngineClient& client, const EngineExecutable& executable, std::vector<DeviceArray>* results) {
@@ -49,7 +52,30 @@ class EngineLaunch : public ProgramLaunch {
  private:
   absl::Status Run() override {
     for (const Preserve& p : preserve_) std::memcpy(p.to, p.from, p.bytes);
-    return RunProgram(arguments_, outputs_);
+    // Now that all who read a donated array have ended, and before this program writes to it.
+    for (size_t k = 0; k < request().arguments.size(); ++k) {
+      if (request().donated[k]) DropForms(request().arguments[k].storage.get());
+    }
+    return RunProgram(arguments_, outputs_, FindPackedWeights());
+  }
+
+  void DropForms(Storage* storage) {
+    if (KeptForms* forms = storage == nullptr ? nullptr : storage->kept_forms(); forms != nullptr)
+      packed_weights_->Drop(*forms);
+  }
+
+  std::vector<PackedWeights::Block> FindPackedWeights() {
+    const std::vector<PackableWeight>& weights = program().packable_weights();
+    std::vector<PackedWeights::Block> blocks(weights.size());
+    for (size_t k = 0; k < weights.size(); ++k) {
+      const auto argument = static_cast<size_t>(weights[k].argument);
+      Storage* storage = request().arguments[argument].storage.get();
+      KeptForms* forms = storage == nullptr || request().donated[argument] ? nullptr : storage->kept_forms();
+      if (forms == nullptr) continue;
+      blocks[k] = packed_weights_->Find(*forms, program().id() << 20 | k, weights[k].bytes,
+                                        [&](void* packed) { return weights[k].pack(arguments_[argument], packed); });
+    }
+    return blocks;
   }
 
   struct Preserve {
@@ -57,6 +83,7 @@ class EngineLaunch : public ProgramLaunch {
     void* to;
     size_t bytes;
   };
+  const std::shared_ptr<PackedWeights> packed_weights_;
   std::vector<void*> arguments_, outputs_;
   std::vector<Preserve> preserve_;  // arguments whose memory the program overwrites though the caller keeps them
 };
@@ -83,9 +110,9 @@ class EngineLoadedExecutable : public LoadedExecutable {
   void Abandon(int64_t run_id, const absl::Status& why) override { Runtime::Get().launches.Abandon(run_id, why); }
 
   absl::StatusOr<ExecuteResult> Execute(ExecuteRequest request) override {
-    auto launch = std::make_shared<EngineLaunch>(std::move(request), executable_, executable_->program(),
-                                                 client_->collective_time_limit(), client_->budget(),
-                                                 client_->subnormals(), &nodes_);
+    auto launch = std::make_shared<EngineLaunch>(client_->packed_weights(), std::move(request), executable_,
+                                                 executable_->program(), client_->collective_time_limit(),
+                                                 client_->budget(), client_->subnormals(), &nodes_);
     RETURN_IF_ERROR(Fault(FaultSite::kLaunch));
     std::vector<DeviceArray> outputs;
     RETURN_IF_ERROR(launch->Prepare(*client_, *executable_, &outputs));

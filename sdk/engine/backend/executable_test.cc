@@ -7,6 +7,7 @@
 #include <limits>
 #include <new>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/text/hlo_parser.h"
 #include "gmock/gmock.h"
@@ -260,6 +261,80 @@ TEST(ThreadPoolTest, WhatAChunkThrowsReachesTheCaller) {
     pool.ParallelFor(64, [&](int64_t chunk, int) { sum += chunk; });
     EXPECT_EQ(sum, 64 * 63 / 2);
   }
+}
+
+// Weights that are an argument are packed once, and packed again after a program has overwritten them.
+TEST(EngineExecutableTest, PackedWeightsFollowTheirContents) {
+  auto convolution = CompileText(R"(
+HloModule m
+
+ENTRY e {
+  x = f32[1,16,16,32] parameter(0)
+  w = f32[3,3,32,32] parameter(1)
+  ROOT y = f32[1,16,16,32] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f
+}
+)");
+  auto increment = CompileText(R"(
+HloModule m, input_output_alias={ {}: (0, {}, may-alias) }
+
+ENTRY e {
+  w = f32[3,3,32,32] parameter(0)
+  ROOT y = f32[3,3,32,32] add(w, w)
+}
+)");
+  ASSERT_NE(convolution, nullptr);
+  ASSERT_NE(increment, nullptr);
+  EngineClient client(HostTopology("test", 1), std::chrono::seconds(10), 0);
+  auto convolve = client.Load(convolution, {});
+  auto twice = client.Load(increment, {});
+  ASSERT_TRUE(convolve.ok());
+  ASSERT_TRUE(twice.ok());
+  const int32_t device = 0;
+  auto put = [&](std::vector<int64_t> dims, float value) {
+    DeviceArray array;
+    array.shape = Shape(PrimitiveType::kF32, dims);
+    array.shape.set_row_major();
+    array.storage = *client.Allocate(0, static_cast<size_t>(array.shape.byte_size()));
+    for (int64_t i = 0; i < array.shape.num_elements(); ++i) static_cast<float*>(array.storage->data())[i] = value;
+    return array;
+  };
+  auto run = [&](LoadedExecutable& program, std::vector<DeviceArray> arguments, bool donate) {
+    ExecuteRequest request;
+    request.device_assignment = absl::MakeConstSpan(&device, 1);
+    request.donated.assign(arguments.size(), donate);
+    request.arguments = std::move(arguments);
+    auto result = program.Execute(std::move(request));
+    EXPECT_TRUE(result.ok()) << result.status();
+    EXPECT_TRUE(result->done.Await().ok());
+    return result->outputs[0];
+  };
+  const DeviceArray x = put({1, 16, 16, 32}, 1);
+  DeviceArray w = put({3, 3, 32, 32}, 0.5f);
+  // In the middle of the image all nine positions count.
+  auto middle = [&] {
+    return static_cast<const float*>(run(**convolve, {x, w}, false).storage->data())[(8 * 16 + 8) * 32];
+  };
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(middle(), 9 * 32 * 0.5f);
+  const int64_t kept = client.packed_weights()->bytes();
+  // Every machine for which oneDNN has a kernel.
+  if (absl::StrContains(convolution->compile_log(), "onednn_forward: f32")) EXPECT_GE(kept, 3 * 3 * 32 * 32 * 4);
+  void* const memory = w.storage->data();
+  w = run(**twice, {w}, true);
+  EXPECT_EQ(w.storage->data(), memory);
+  EXPECT_EQ(client.packed_weights()->bytes(), 0);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(middle(), 9 * 32 * 1.0f);
+  EXPECT_EQ(client.packed_weights()->bytes(), kept);
+  // A host that has the address may write at any time.
+  w.storage->BeginHostAccess();
+  EXPECT_EQ(client.packed_weights()->bytes(), 0);
+  for (int i = 0; i < 3; ++i) {
+    static_cast<float*>(memory)[4 * 32 * 32] += 1;  // for the first output of the middle position
+    EXPECT_EQ(middle(), 9 * 32 * 1.0f + static_cast<float>(i + 1));
+  }
+  w.storage->EndHostAccess();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(middle(), 9 * 32 * 1.0f + 3);
+  w = DeviceArray();
+  EXPECT_EQ(client.packed_weights()->bytes(), 0);
 }
 
 }  // namespace

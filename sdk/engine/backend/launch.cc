@@ -38,7 +38,8 @@ ProgramLaunch::ProgramLaunch(ExecuteRequest request, std::shared_ptr<const Execu
   member_ = JoinLaunch(runtime_.launches, request_, executable_->signature(), time_limit, nodes);
 }
 
-absl::Status ProgramLaunch::RunProgram(absl::Span<void* const> arguments, absl::Span<void* const> outputs) const {
+absl::Status ProgramLaunch::RunProgram(absl::Span<void* const> arguments, absl::Span<void* const> outputs,
+                                       absl::Span<const std::shared_ptr<const std::byte>> packed_weights) const {
   ExecutionContext context;
   context.user = request_.context;
   context.run_id = request_.run_id;
@@ -46,6 +47,7 @@ absl::Status ProgramLaunch::RunProgram(absl::Span<void* const> arguments, absl::
   context.replica = request_.replica;
   context.partition = request_.partition;
   context.device_assignment.assign(request_.device_assignment.begin(), request_.device_assignment.end());
+  context.packed_weights = packed_weights;
   context.member = member_.get();
   context.budget = budget_.get();
   context.subnormals = subnormals_;

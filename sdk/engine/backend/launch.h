@@ -45,7 +45,9 @@ class ProgramLaunch {
   // Computes the outputs from ready arguments. Called at most once, on any thread.
   virtual absl::Status Run() = 0;
   // Runs the program on the addresses of its arguments and outputs.
-  absl::Status RunProgram(absl::Span<void* const> arguments, absl::Span<void* const> outputs) const;
+  // `packed_weights`: see ExecutionContext.
+  absl::Status RunProgram(absl::Span<void* const> arguments, absl::Span<void* const> outputs,
+                          absl::Span<const std::shared_ptr<const std::byte>> packed_weights = {}) const;
 
   const ExecuteRequest& request() const { return request_; }
   const Program& program() const { return program_; }

@@ -1,6 +1,7 @@
 #include "sdk/engine/compiler/program.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <utility>
@@ -65,6 +66,9 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Build(std::unique_ptr<Module> 
   RETURN_IF_ERROR(program->CopyConstants());
   program->constant_bytes_ += factory.packed_weight_bytes();
   program->traits_ = factory.traits();
+  program->packable_weights_ = factory.TakePackableWeights();
+  static std::atomic<uint64_t> programs{0};
+  program->id_ = ++programs;
   program->objects_ = kernels.TakeObjects();
   program->library_ = kernels.TakeLibrary();
   program->workspace_bytes_ = SequenceWorkspace(program->thunks_, std::max(1, options.num_threads));

@@ -5,6 +5,7 @@
 #ifndef BACKPLANE_SDK_ENGINE_COMPILER_PROGRAM_H_
 #define BACKPLANE_SDK_ENGINE_COMPILER_PROGRAM_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,6 +37,14 @@ struct ProgramTraits {
   bool has_unbounded_loop = false;  // a kernel has a loop of unknown trip count
 };
 
+// Weights that a kernel of the program can read in a packed form. Executions may provide it
+// (ExecutionContext::packed_weights).
+struct PackableWeight {
+  int32_t argument = 0;  // the leaf
+  int64_t bytes = 0;     // of the packed form
+  std::function<absl::Status(const void* weights, void* packed)> pack;
+};
+
 class Program {
  public:
   // Builds a program. `log`, which may be null, receives one line for each thunk that is not generated code, and for
@@ -53,6 +62,8 @@ class Program {
   double estimated_us() const { return estimated_us_; }
   bool may_block() const { return may_block_; }
   const ProgramTraits& traits() const { return traits_; }
+  const std::vector<PackableWeight>& packable_weights() const { return packable_weights_; }
+  uint64_t id() const { return id_; }  // of this program in the process
 
   // Runs the program and blocks until it has ended. `arguments` and `outputs` hold the addresses of the leaves, in
   // order (null for tokens).
@@ -88,6 +99,8 @@ class Program {
   double estimated_us_ = 0;
   bool may_block_ = false;
   ProgramTraits traits_;
+  std::vector<PackableWeight> packable_weights_;
+  uint64_t id_ = 0;
 };
 
 }  // namespace backplane::engine

@@ -151,6 +151,30 @@ absl::StatusOr<std::unique_ptr<Thunk>> ThunkFactory::MakeDot(const Instruction& 
                                     assignment_.slot(&i), 0.3 + flops / 1e5, std::move(packed));
 }
 
+// Weights that are an argument, which the program does not overwrite, may be packed once for many executions.
+PackableOperand<ConvolutionPlan> ThunkFactory::MakePackable(const Instruction& convolution, ConvolutionProblem problem,
+                                                            const ConvolutionOptions& options,
+                                                            absl::string_view kernel) {
+  PackableOperand<ConvolutionPlan> packable;
+  const SlotId id = assignment_.slot(convolution.operand(1));
+  if (problem.rhs_is_constant || id == kNoSlot || assignment_.slots[id].kind != Slot::Kind::kArgument) return packable;
+  const int32_t argument = assignment_.slots[id].index;
+  const std::vector<int32_t>& aliases = assignment_.output_alias;
+  if (std::find(aliases.begin(), aliases.end(), argument) != aliases.end()) return packable;
+  problem.rhs_is_constant = true;
+  absl::StatusOr<std::unique_ptr<ConvolutionPlan>> plan = PlanConvolution(problem, options);
+  // The same kernel, so that the bits of the result do not depend on the form.
+  if (!plan.ok() || (*plan)->name() != kernel || (*plan)->packed_rhs_bytes() == 0) return packable;
+  packable.plan = *std::move(plan);
+  packable.number = packable_.size();
+  PackableWeight weight;
+  weight.argument = argument;
+  weight.bytes = static_cast<int64_t>(packable.plan->packed_rhs_bytes());
+  weight.pack = [plan = packable.plan](const void* from, void* to) { return plan->PrepareRhs(from, to); };
+  packable_.push_back(std::move(weight));
+  return packable;
+}
+
 absl::StatusOr<std::unique_ptr<Thunk>> ThunkFactory::MakeConvolution(const Instruction& i) {
   ASSIGN_OR_RETURN(ConvolutionProblem problem, ConvProblem(i));
   ConvolutionOptions options;
@@ -162,9 +186,10 @@ absl::StatusOr<std::unique_ptr<Thunk>> ThunkFactory::MakeConvolution(const Instr
   double flops = 2.0 * static_cast<double>(i.shape().num_elements()) * static_cast<double>(problem.kernel_in_features);
   for (const ConvolutionDim& d : problem.dims) flops *= static_cast<double>(d.kernel);
   ASSIGN_OR_RETURN(std::shared_ptr<const std::byte> packed, PackWeights(*plan, problem, *i.operand(1)));
+  PackableOperand<ConvolutionPlan> packable = MakePackable(i, problem, options, plan->name());
   return std::make_unique<ConvolutionThunk>(std::move(plan), assignment_.slot(i.operand(0)),
                                             assignment_.slot(i.operand(1)), assignment_.slot(&i), 0.5 + flops / 1e5,
-                                            std::move(packed));
+                                            std::move(packed), std::move(packable));
 }
 
 absl::StatusOr<std::unique_ptr<Thunk>> ThunkFactory::MakeCollective(const Instruction& i) {

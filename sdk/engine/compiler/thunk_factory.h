@@ -9,6 +9,7 @@
 #include "sdk/compiler/step_factory.h"
 #include "sdk/engine/compiler/program.h"
 #include "sdk/engine/compiler/program_kernels.h"
+#include "sdk/engine/thunks/library_thunk.h"
 
 namespace backplane::engine {
 
@@ -29,7 +30,8 @@ class ThunkFactory : public compiler::StepFactory<std::unique_ptr<Thunk>> {
   std::unique_ptr<Thunk> MakeConditional(const compiler::ScheduledStep& step,
                                          std::vector<ThunkSequence> branches) override;
 
-  const ProgramTraits& traits() const { return traits_; }        // of the thunks created so far
+  const ProgramTraits& traits() const { return traits_; }  // of the thunks created so far
+  std::vector<PackableWeight> TakePackableWeights() { return std::move(packable_); }
   int64_t packed_weight_bytes() const { return packed_bytes_; }  // bytes of packed weights that the thunks own
 
  private:
@@ -47,6 +49,9 @@ class ThunkFactory : public compiler::StepFactory<std::unique_ptr<Thunk>> {
   absl::StatusOr<std::shared_ptr<const std::byte>> PackWeights(const Plan& plan, const Problem& problem,
                                                                const Instruction& weights);
 
+  PackableOperand<ConvolutionPlan> MakePackable(const Instruction& convolution, ConvolutionProblem problem,
+                                                const ConvolutionOptions& options, absl::string_view kernel);
+
   const Module& module_;
   const BufferAssignment& assignment_;
   const ProgramKernels& kernels_;
@@ -54,6 +59,7 @@ class ThunkFactory : public compiler::StepFactory<std::unique_ptr<Thunk>> {
   std::vector<std::string>* const log_;
   ProgramTraits traits_;
   int64_t packed_bytes_ = 0;
+  std::vector<PackableWeight> packable_;
 };
 
 // Allocates memory for a constant or for packed weights, with padding at its end that vector code may read. Returns

@@ -90,6 +90,7 @@ absl::Status MemoryBudget::ReserveOrWait(int64_t bytes, absl::string_view what, 
       Unreserve(bytes, use);
       system_refuses = true;
     }
+    if (reclaimer_ && reclaimer_(bytes) > 0) continue;
     if (!last && workers_ != nullptr && std::chrono::steady_clock::now() < limit &&
         workers_->WaitForChange(changes, kStallTimeout))
       continue;
@@ -116,6 +117,14 @@ absl::StatusOr<void*> MemoryBudget::Allocate(size_t bytes, absl::string_view wha
   void* block = nullptr;
   absl::Status status = ReserveOrWait(static_cast<int64_t>(bytes), what, use, &block);
   if (!status.ok()) return status;
+  return block;
+}
+
+void* MemoryBudget::TryAllocate(size_t bytes) {
+  const auto wanted = static_cast<int64_t>(bytes);
+  if (!TryReserve(wanted, Use::kPersistent, LargestExpected())) return nullptr;
+  void* block = pool_->Allocate(bytes);
+  if (block == nullptr) Unreserve(wanted, Use::kPersistent);
   return block;
 }
 

@@ -16,8 +16,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -42,6 +44,11 @@ class MemoryBudget {
   // use and allowed, if there is not enough memory; a request larger than the limit fails without waiting.
   absl::StatusOr<void*> Allocate(size_t bytes, absl::string_view what, Use use = Use::kPersistent);
   void Free(void* block, Use use = Use::kPersistent);
+  // Like Allocate for memory that stays, but returns null instead of waiting.
+  void* TryAllocate(size_t bytes);
+  // Sets a function that frees memory which is kept only for speed, about as many bytes as it is asked for, and returns
+  // how many. An allocation calls it before it waits. Call this before the first allocation.
+  void SetReclaimer(std::function<int64_t(int64_t)> reclaimer) { reclaimer_ = std::move(reclaimer); }
 
   // Like Allocate and Free, but only count the bytes.
   absl::Status Reserve(int64_t bytes, absl::string_view what);
@@ -78,6 +85,7 @@ class MemoryBudget {
   const int64_t limit_;
   MemoryPool* const pool_;
   Workers* const workers_;
+  std::function<int64_t(int64_t)> reclaimer_;
   Mutex mutex_;
   std::map<int64_t, int64_t> expected_ ABSL_GUARDED_BY(mutex_);  // bytes to programs
   std::atomic<int64_t> temporary_{0};                            // of in_use_

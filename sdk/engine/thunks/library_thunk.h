@@ -2,30 +2,51 @@
 #ifndef BACKPLANE_SDK_ENGINE_THUNKS_LIBRARY_THUNK_H_
 #define BACKPLANE_SDK_ENGINE_THUNKS_LIBRARY_THUNK_H_
 
+#include <algorithm>
+#include <memory>
+
 #include "sdk/engine/kernels/convolution.h"
 #include "sdk/engine/kernels/matmul.h"
 #include "sdk/engine/thunks/thunk.h"
 
 namespace backplane::engine {
 
+// A plan for the same problem with a packed right operand, which an execution may provide
+// (ExecutionContext::packed_weights), and the number of that operand there.
+template <typename Plan>
+struct PackableOperand {
+  std::shared_ptr<const Plan> plan;  // null: there is none
+  size_t number = 0;
+};
+
 // `Plan` is MatmulPlan or ConvolutionPlan. `packed` holds the packed right operand if that is a constant, else null.
 template <typename Plan>
 class LibraryThunk : public Thunk {
  public:
   LibraryThunk(std::unique_ptr<Plan> plan, SlotId lhs, SlotId rhs, SlotId out, double estimated_us,
-               std::shared_ptr<const std::byte> packed)
+               std::shared_ptr<const std::byte> packed, PackableOperand<Plan> packable = {})
       : plan_(std::move(plan)),
         lhs_(lhs),
         rhs_(rhs),
         out_(out),
         estimated_us_(estimated_us),
-        packed_(std::move(packed)) {}
+        packed_(std::move(packed)),
+        packable_(std::move(packable)) {}
 
   absl::Status Run(const RunState& state) const override {
+    if (packable_.plan != nullptr && state.context != nullptr &&
+        packable_.number < state.context->packed_weights.size()) {
+      if (const void* form = state.context->packed_weights[packable_.number].get(); form != nullptr) {
+        return packable_.plan->Execute(state.slots[lhs_], form, state.slots[out_], state.workspace, state.pool);
+      }
+    }
     const void* rhs = packed_ ? static_cast<const void*>(packed_.get()) : state.slots[rhs_];
     return plan_->Execute(state.slots[lhs_], rhs, state.slots[out_], state.workspace, state.pool);
   }
-  int64_t workspace_bytes(int) const override { return static_cast<int64_t>(plan_->scratch_bytes()) + 64; }
+  int64_t workspace_bytes(int) const override {
+    const size_t packable = packable_.plan == nullptr ? 0 : packable_.plan->scratch_bytes();
+    return static_cast<int64_t>(std::max(plan_->scratch_bytes(), packable)) + 64;
+  }
   double estimated_us() const override { return estimated_us_; }
 
  private:
@@ -33,6 +54,7 @@ class LibraryThunk : public Thunk {
   SlotId lhs_, rhs_, out_;
   double estimated_us_;
   std::shared_ptr<const std::byte> packed_;
+  PackableOperand<Plan> packable_;
 };
 
 using DotThunk = LibraryThunk<MatmulPlan>;

@@ -39,6 +39,8 @@ struct ExecutionContext {
   int64_t run_id = 0;
   int32_t device = 0, replica = 0, partition = 0;
   std::vector<int32_t> device_assignment;
+  // By the number of a packable weight of the program: its packed form, or null. May be shorter.
+  absl::Span<const std::shared_ptr<const std::byte>> packed_weights;
   LaunchMember* member = nullptr;             // this device in its launch; null if the program does not communicate
   MemoryBudget* budget = nullptr;             // charged for temporary memory; null: no limit
   Subnormals subnormals = Subnormals::kKeep;  // the mode of all threads that run the program's kernels

@@ -40,6 +40,35 @@ def donation_in_a_loop():
 
 
 @case
+def convolution_weights_in_many_calls():
+    """Weights that are passed again and again, read by the host, overwritten in place, and used by two programs."""
+    dims = ("NHWC", "HWIO", "NHWC")
+    convolve = lambda x, w: jax.lax.conv_general_dilated(x, w, (1, 1), "VALID", dimension_numbers=dims)
+    one, other = jax.jit(convolve), jax.jit(lambda x, w: convolve(x * 2, w))
+    step = jax.jit(lambda w, s: w * s + 1, donate_argnums=0)
+    x, values = rand(2, 9, 9, 16), rand(3, 3, 16, 32, seed=1)
+
+    def want(values, times=1):
+        windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64) * times, (3, 3), axis=(1, 2))
+        return np.einsum("nhwcij,ijco->nhwo", windows, values.astype(np.float64))
+
+    w = jax.device_put(values)
+    for s in (0.5, -1.5, 0.25):
+        for _ in range(3):
+            results = [(one(x, w), other(x, w)) for _ in range(3)]
+            for a, b in results:
+                close(a, want(values), rtol=1e-4, atol=1e-4)
+                close(b, want(values, 2), rtol=1e-4, atol=1e-4)
+            same(w, values)
+        pending = [one(x, w) for _ in range(4)]
+        w = step(w, s)
+        old, values = values, values * np.float32(s) + np.float32(1)
+        for y in pending:
+            close(y, want(old), rtol=1e-4, atol=1e-4)
+        values = np.array(w)  # as the plugin rounds
+
+
+@case
 def transfers():
     """Every dtype and odd strides go to the device and come back as they were."""
     for t in (np.bool_, np.int8, np.uint16, np.int32, np.float16, np.float32, np.complex64):
