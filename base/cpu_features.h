@@ -2,6 +2,8 @@
 #ifndef BACKPLANE_BASE_CPU_FEATURES_H_
 #define BACKPLANE_BASE_CPU_FEATURES_H_
 
+#include <cstdlib>
+
 namespace backplane {
 
 // Returns the width in bytes of the vector registers that kernels may use: 64 with AVX-512 F, BW, DQ and VL, 32 with
@@ -16,6 +18,14 @@ inline int CpuVectorBytes() {
 #else
   return 16;
 #endif
+}
+
+// Returns the limit that the environment variable BACKPLANE_CPU_MAX_VECTOR_BYTES (16 or 32) sets for the width of
+// vector registers, 64 without it or with another value.
+inline int MaxVectorBytesFromEnvironment() {
+  const char* text = std::getenv("BACKPLANE_CPU_MAX_VECTOR_BYTES");
+  const int bytes = text == nullptr ? 0 : std::atoi(text);
+  return bytes == 16 || bytes == 32 ? bytes : 64;
 }
 
 }  // namespace backplane

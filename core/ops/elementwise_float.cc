@@ -1,59 +1,14 @@
 #include <bit>
 #include <cmath>
 #include <complex>
-#include <limits>
 
 #include "core/ops/elementwise_loops.h"
 
 namespace backplane {
 namespace {
 
-BACKPLANE_OP1(AbsOp, std::abs(a))
-BACKPLANE_OP1(CbrtOp, std::cbrt(a))
-BACKPLANE_OP1(CeilOp, std::ceil(a))
-BACKPLANE_OP1(CosOp, std::cos(a))
-BACKPLANE_OP1(CoshOp, std::cosh(a))
-BACKPLANE_OP1(ErfOp, std::erf(a))
-BACKPLANE_OP1(ExpOp, std::exp(a))
-BACKPLANE_OP1(Expm1Op, std::expm1(a))
-BACKPLANE_OP1(FloorOp, std::floor(a))
-BACKPLANE_OP1(ZeroOp, T(0))
-BACKPLANE_OP1(IsFiniteOp, std::abs(a) <= std::numeric_limits<T>::max())
-BACKPLANE_OP1(LogOp, std::log(a))
-BACKPLANE_OP1(Log1pOp, std::log1p(a))
-// The exponential of a negative number: the other one overflows where the result is still a number.
-BACKPLANE_OP1(LogisticOp, a < T(0) ? std::exp(a) / (T(1) + std::exp(a)) : T(1) / (T(1) + std::exp(-a)))
-BACKPLANE_OP1(NegateOp, -a)
-BACKPLANE_OP1(CopyOp, a)
-BACKPLANE_OP1(RoundAfzOp, std::round(a))
-BACKPLANE_OP1(RoundEvenOp, std::nearbyint(a))
-BACKPLANE_OP1(RsqrtOp, T(1) / std::sqrt(a))
-BACKPLANE_OP1(SignOp, a > T(0) ? T(1) : (a < T(0) ? T(-1) : a))  // zeros and NaN are themselves
-BACKPLANE_OP1(SinOp, std::sin(a))
-BACKPLANE_OP1(SqrtOp, std::sqrt(a))
-BACKPLANE_OP1(TanOp, std::tan(a))
-BACKPLANE_OP1(TanhOp, std::tanh(a))
-
-BACKPLANE_OP2(AddOp, a + b)
-BACKPLANE_OP2(SubtractOp, a - b)
-BACKPLANE_OP2(MultiplyOp, a* b)
-BACKPLANE_OP2(DivideOp, a / b)
-BACKPLANE_OP2(RemainderOp, std::fmod(a, b))
-BACKPLANE_OP2(PowerOp, std::pow(a, b))
-BACKPLANE_OP2(Atan2Op, std::atan2(a, b))
-// NaN if either operand is NaN; -0 is less than +0.
-BACKPLANE_OP2(MaximumOp, a != a ? a : (b != b ? b : (a > b || (a == b && !std::signbit(a)) ? a : b)))
-BACKPLANE_OP2(MinimumOp, a != a ? a : (b != b ? b : (a < b || (a == b && std::signbit(a)) ? a : b)))
-
-struct ClampOp {
-  template <typename T>
-  static T Of(T low, T x, T high) {
-    return MinimumOp::Of(MaximumOp::Of(x, low), high);
-  }
-};
-
 template <typename T>
-void ComplexOf(const void* const* in, void* out, int64_t n, const int64_t*) {
+void MakeComplex(const void* const* in, void* out, int64_t n, const int64_t*) {
   const T* re = static_cast<const T*>(in[0]);
   const T* im = static_cast<const T*>(in[1]);
   auto* r = static_cast<std::complex<T>*>(out);
@@ -114,79 +69,10 @@ void ReducePrecision(const void* const* in, void* out, int64_t n, const int64_t*
 }
 
 template <typename T>
-ElementwiseKernel::Loop Find(Opcode opcode, const Attributes& attrs) {
+ElementwiseKernel::Loop FindFloatLoop(Opcode opcode, const Attributes& attrs) {
   switch (opcode) {
-    case Opcode::kAbs:
-      return &Loop1<AbsOp, T>;
-    case Opcode::kCbrt:
-      return &Loop1<CbrtOp, T>;
-    case Opcode::kCeil:
-      return &Loop1<CeilOp, T>;
-    case Opcode::kCos:
-      return &Loop1<CosOp, T>;
-    case Opcode::kCosh:
-      return &Loop1<CoshOp, T>;
-    case Opcode::kErf:
-      return &Loop1<ErfOp, T>;
-    case Opcode::kExp:
-      return &Loop1<ExpOp, T>;
-    case Opcode::kExpm1:
-      return &Loop1<Expm1Op, T>;
-    case Opcode::kFloor:
-      return &Loop1<FloorOp, T>;
-    case Opcode::kImag:
-      return &Loop1<ZeroOp, T>;
-    case Opcode::kIsFinite:
-      return &Loop1<IsFiniteOp, T, bool>;
-    case Opcode::kLog:
-      return &Loop1<LogOp, T>;
-    case Opcode::kLog1p:
-      return &Loop1<Log1pOp, T>;
-    case Opcode::kLogistic:
-      return &Loop1<LogisticOp, T>;
-    case Opcode::kNegate:
-      return &Loop1<NegateOp, T>;
-    case Opcode::kReal:
-    case Opcode::kCopy:
-      return &Loop1<CopyOp, T>;
-    case Opcode::kRoundNearestAfz:
-      return &Loop1<RoundAfzOp, T>;
-    case Opcode::kRoundNearestEven:
-      return &Loop1<RoundEvenOp, T>;
-    case Opcode::kRsqrt:
-      return &Loop1<RsqrtOp, T>;
-    case Opcode::kSign:
-      return &Loop1<SignOp, T>;
-    case Opcode::kSin:
-      return &Loop1<SinOp, T>;
-    case Opcode::kSqrt:
-      return &Loop1<SqrtOp, T>;
-    case Opcode::kTan:
-      return &Loop1<TanOp, T>;
-    case Opcode::kTanh:
-      return &Loop1<TanhOp, T>;
-    case Opcode::kAdd:
-      return &Loop2<AddOp, T>;
-    case Opcode::kSubtract:
-      return &Loop2<SubtractOp, T>;
-    case Opcode::kMultiply:
-      return &Loop2<MultiplyOp, T>;
-    case Opcode::kDivide:
-      return &Loop2<DivideOp, T>;
-    case Opcode::kRemainder:
-      return &Loop2<RemainderOp, T>;
-    case Opcode::kPower:
-      return &Loop2<PowerOp, T>;
-    case Opcode::kAtan2:
-      return &Loop2<Atan2Op, T>;
-    case Opcode::kMaximum:
-      return &Loop2<MaximumOp, T>;
-    case Opcode::kMinimum:
-      return &Loop2<MinimumOp, T>;
-    case Opcode::kClamp:
-      return &Loop3<ClampOp, T>;
     case Opcode::kComplex:
-      return &ComplexOf<T>;
+      return &MakeComplex<T>;
     case Opcode::kReducePrecision:
       if constexpr (sizeof(T) == 4)
         return &ReducePrecision<float, uint32_t, 23, 8>;
@@ -198,14 +84,14 @@ ElementwiseKernel::Loop Find(Opcode opcode, const Attributes& attrs) {
       return total ? CompareLoop<T, TotalOrder>(direction) : CompareLoop<T>(direction);
     }
     default:
-      return nullptr;
+      return FindFormulaLoop<T>(opcode);
   }
 }
 
 }  // namespace
 
 ElementwiseKernel::Loop FloatLoop(Opcode opcode, const Attributes& attrs, PrimitiveType type) {
-  return type == PrimitiveType::kF32 ? Find<float>(opcode, attrs) : Find<double>(opcode, attrs);
+  return type == PrimitiveType::kF32 ? FindFloatLoop<float>(opcode, attrs) : FindFloatLoop<double>(opcode, attrs);
 }
 
 }  // namespace backplane

@@ -1,13 +1,17 @@
-// Loop templates that the files of elementwise operations share.
+// Loops over the formulas of elementwise operations, for the sources that make them for integers, floats and complex
+// numbers.
 #ifndef BACKPLANE_CORE_OPS_ELEMENTWISE_LOOPS_H_
 #define BACKPLANE_CORE_OPS_ELEMENTWISE_LOOPS_H_
 
+#include <functional>
+
 #include "core/ops/elementwise.h"
+#include "core/ops/elementwise_formulas.h"
 
 namespace backplane {
 
 // `Op` is a type with a static function Of(a), Of(a, b) or Of(a, b, c).
-template <typename Op, typename T, typename R = T>
+template <typename Op, typename T, typename R>
 void Loop1(const void* const* in, void* out, int64_t n, const int64_t*) {
   const T* a = static_cast<const T*>(in[0]);
   R* r = static_cast<R*>(out);
@@ -31,35 +35,37 @@ void Loop3(const void* const* in, void* out, int64_t n, const int64_t*) {
   for (int64_t i = 0; i < n; ++i) r[i] = Op::Of(a[i], b[i], c[i]);
 }
 
-#define BACKPLANE_OP1(Name, expression) \
-  struct Name {                         \
-    template <typename T>               \
-    static auto Of(T a) {               \
-      return expression;                \
-    }                                   \
-  };
-#define BACKPLANE_OP2(Name, expression) \
-  struct Name {                         \
-    template <typename T>               \
-    static auto Of(T a, T b) {          \
-      return expression;                \
-    }                                   \
-  };
-
-BACKPLANE_OP2(EqOp, a == b)
-BACKPLANE_OP2(NeOp, a != b)
-BACKPLANE_OP2(GeOp, a >= b)
-BACKPLANE_OP2(GtOp, a > b)
-BACKPLANE_OP2(LeOp, a <= b)
-BACKPLANE_OP2(LtOp, a < b)
+// The loop of an operation's formula for T; null if there is no such formula.
+template <typename Op, typename T>
+constexpr ElementwiseKernel::Loop LoopOf() {
+  if constexpr (requires(T a) { Op::Of(a); }) {
+    return &Loop1<Op, T, decltype(Op::Of(T()))>;
+  } else if constexpr (requires(T a) { Op::Of(a, a); }) {
+    return &Loop2<Op, T>;
+  } else if constexpr (requires(T a) { Op::Of(a, a, a); }) {
+    return &Loop3<Op, T>;
+  } else {
+    return nullptr;
+  }
+}
+template <typename T>
+ElementwiseKernel::Loop FindFormulaLoop(Opcode opcode) {
+  switch (opcode) {
+#define OP(enumerator, ...) \
+  case Opcode::enumerator:  \
+    return LoopOf<formulas::Formula<Opcode::enumerator>, T>();
+#include "core/ops/op_table.def"
+  }
+  return nullptr;
+}
 
 // A comparison after conversion of both operands: `Adapt::Of` converts an element to a type that has the six comparison
-// operators.
+// operators. `Op` is a function object such as std::less<>.
 template <typename Op, typename Adapt>
 struct Adapted {
   template <typename T>
-  static auto Of(T a, T b) {
-    return Op::Of(Adapt::Of(a), Adapt::Of(b));
+  static bool Of(T a, T b) {
+    return Op()(Adapt::Of(a), Adapt::Of(b));
   }
 };
 struct AsIs {
@@ -73,17 +79,17 @@ template <typename T, typename Adapt = AsIs>
 ElementwiseKernel::Loop CompareLoop(ComparisonDirection direction) {
   switch (direction) {
     case ComparisonDirection::kEq:
-      return &Loop2<Adapted<EqOp, Adapt>, T, bool>;
+      return &Loop2<Adapted<std::equal_to<>, Adapt>, T, bool>;
     case ComparisonDirection::kNe:
-      return &Loop2<Adapted<NeOp, Adapt>, T, bool>;
+      return &Loop2<Adapted<std::not_equal_to<>, Adapt>, T, bool>;
     case ComparisonDirection::kGe:
-      return &Loop2<Adapted<GeOp, Adapt>, T, bool>;
+      return &Loop2<Adapted<std::greater_equal<>, Adapt>, T, bool>;
     case ComparisonDirection::kGt:
-      return &Loop2<Adapted<GtOp, Adapt>, T, bool>;
+      return &Loop2<Adapted<std::greater<>, Adapt>, T, bool>;
     case ComparisonDirection::kLe:
-      return &Loop2<Adapted<LeOp, Adapt>, T, bool>;
+      return &Loop2<Adapted<std::less_equal<>, Adapt>, T, bool>;
     default:
-      return &Loop2<Adapted<LtOp, Adapt>, T, bool>;
+      return &Loop2<Adapted<std::less<>, Adapt>, T, bool>;
   }
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/passes/loop_builder.h"
 #include "core/passes/passes.h"
+#include "core/passes/replace_each.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
 
@@ -329,28 +330,18 @@ absl::StatusOr<const Computation*> ScaledDot(const Instruction* i) {
 }  // namespace
 
 absl::StatusOr<bool> ExpandDots::Run(Module* module) {
-  bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
-    bool here = false;
-    for (Instruction* i : c->Snapshot()) {
-      const Computation* instead = nullptr;
-      if (i->Is(Opcode::kRaggedDot)) {
-        ASSIGN_OR_RETURN(instead, RaggedDot(i).Run());
-      } else if (i->Is(Opcode::kScaledDot)) {
-        ASSIGN_OR_RETURN(instead, ScaledDot(i));
-      } else {
-        continue;
-      }
-      ReplaceByBody(i, instead);
-      here = true;
+  return RewriteEach(module, [](Computation*, Instruction* i) -> absl::StatusOr<bool> {
+    const Computation* body = nullptr;
+    if (i->Is(Opcode::kRaggedDot)) {
+      ASSIGN_OR_RETURN(body, RaggedDot(i).Run());
+    } else if (i->Is(Opcode::kScaledDot)) {
+      ASSIGN_OR_RETURN(body, ScaledDot(i));
+    } else {
+      return false;
     }
-    if (!here) continue;
-    c->RemoveDead();
-    c->SortTopologically();
-    changed = true;
-  }
-  if (changed) module->RemoveUnreachableComputations();
-  return changed;
+    ReplaceByBody(i, body);
+    return true;
+  });
 }
 
 }  // namespace backplane

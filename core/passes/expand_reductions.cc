@@ -7,6 +7,7 @@
 #include "core/analysis/process_groups.h"
 #include "core/passes/batch_body.h"
 #include "core/passes/loop_builder.h"
+#include "core/passes/replace_each.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
 
@@ -659,35 +660,31 @@ absl::StatusOr<const Computation*> MakeLoopComputation(const Instruction& i) {
 
 }  // namespace
 
+absl::StatusOr<bool> ExpandReductions::ExpandOne(Computation* c, Instruction* i) const {
+  if (!CallsReducer(*i) || HasDynamicSize(*i) || (i->users().empty() && i != c->root() && !i->HasSideEffect())) {
+    return false;
+  }
+  if (!i->info().Has(kCollective) &&
+      std::all_of(i->called().begin(), i->called().end(),
+                  [this](const Computation* called) { return is_supported_(*called); })) {
+    return false;
+  }
+  absl::StatusOr<const Computation*> loops = MakeLoopComputation(*i);
+  if (absl::IsUnimplemented(loops.status())) return false;  // the unfinished computation is unreachable
+  if (!loops.ok()) {
+    return absl::Status(loops.status().code(), absl::StrCat(i->name(), ": ", loops.status().message()));
+  }
+  ReplaceByBody(i, *loops);
+  if (i->HasSideEffect()) RETURN_IF_ERROR(c->Remove(i));
+  return true;
+}
+
 absl::StatusOr<bool> ExpandReductions::Run(Module* module) {
   bool changed = false;
   for (bool more = true; more;) {  // the computations that an expanded instruction calls may need expansion too
-    more = false;
-    for (Computation* c : ControlFlowComputations(module)) {
-      bool here = false;
-      for (Instruction* i : c->Snapshot()) {
-        if (!CallsReducer(*i) || HasDynamicSize(*i) || (i->users().empty() && i != c->root() && !i->HasSideEffect()))
-          continue;
-        if (!i->info().Has(kCollective) &&
-            std::all_of(i->called().begin(), i->called().end(),
-                        [this](const Computation* called) { return is_supported_(*called); }))
-          continue;
-        absl::StatusOr<const Computation*> loops = MakeLoopComputation(*i);
-        if (absl::IsUnimplemented(loops.status())) continue;  // the unfinished computation is unreachable
-        if (!loops.ok())
-          return absl::Status(loops.status().code(), absl::StrCat(i->name(), ": ", loops.status().message()));
-        ReplaceByBody(i, *loops);
-        if (i->HasSideEffect()) RETURN_IF_ERROR(c->Remove(i));
-        here = true;
-      }
-      if (!here) continue;
-      c->RemoveDead();
-      c->SortTopologically();
-      more = true;
-    }
+    ASSIGN_OR_RETURN(more, RewriteEach(module, [this](Computation* c, Instruction* i) { return ExpandOne(c, i); }));
     changed |= more;
   }
-  module->RemoveUnreachableComputations();
   return changed;
 }
 

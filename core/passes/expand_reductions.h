@@ -29,6 +29,9 @@ class ExpandReductions : public Pass {
   absl::StatusOr<bool> Run(Module* module) override;
 
  private:
+  // Returns false if the instruction stays as it is.
+  absl::StatusOr<bool> ExpandOne(Computation* c, Instruction* i) const;
+
   std::function<bool(const Computation&)> is_supported_;
 };
 

@@ -5,6 +5,7 @@
 #include "core/analysis/process_groups.h"
 #include "core/analysis/transfer_order.h"
 #include "core/passes/passes.h"
+#include "core/passes/replace_each.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
 
@@ -59,22 +60,14 @@ absl::StatusOr<Instruction*> Simplify(Computation* c, Instruction* i, int64_t re
 
 absl::StatusOr<bool> SimplifyCollectives::Run(Module* module) {
   const int64_t replicas = module->config().num_replicas, partitions = module->config().num_partitions;
-  bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
-    bool here = false;
-    for (Instruction* i : c->Snapshot()) {
-      if (i->users().empty() && i != c->root()) continue;
-      ASSIGN_OR_RETURN(Instruction * simple, Simplify(c, i, replicas, partitions));
-      if (simple == nullptr) continue;
-      Replace(i, simple);
-      here = true;
-    }
-    if (!here) continue;
-    c->RemoveDead();
-    c->SortTopologically();
-    changed = true;
-  }
-  if (changed) module->RemoveUnreachableComputations();
+  auto rewrite = [&](Computation* c, Instruction* i) -> absl::StatusOr<bool> {
+    if (i->users().empty() && i != c->root()) return false;
+    ASSIGN_OR_RETURN(Instruction * simple, Simplify(c, i, replicas, partitions));
+    if (simple == nullptr) return false;
+    Replace(i, simple);
+    return true;
+  };
+  ASSIGN_OR_RETURN(bool changed, RewriteEach(module, rewrite));
   ASSIGN_OR_RETURN(bool ordered, OrderTransfers(module));
   return changed || ordered;
 }

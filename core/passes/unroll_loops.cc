@@ -2,6 +2,7 @@
 // of the counter become constant.
 #include "core/analysis/trip_count.h"
 #include "core/passes/passes.h"
+#include "core/passes/replace_each.h"
 #include "core/passes/rewrite.h"
 
 namespace backplane {
@@ -52,19 +53,7 @@ bool Unroll(Instruction* loop) {
 }  // namespace
 
 absl::StatusOr<bool> UnrollLoops::Run(Module* module) {
-  bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
-    bool here = false;
-    for (Instruction* i : c->Snapshot()) {
-      if (i->Is(Opcode::kWhile) && Unroll(i)) here = true;
-    }
-    if (!here) continue;
-    c->RemoveDead();
-    c->SortTopologically();
-    changed = true;
-  }
-  if (changed) module->RemoveUnreachableComputations();
-  return changed;
+  return RewriteEach(module, [](Computation*, Instruction* i) { return i->Is(Opcode::kWhile) && Unroll(i); });
 }
 
 }  // namespace backplane

@@ -12,6 +12,9 @@ namespace backplane::compiler {
 struct ContractionRules {
   // Whether there are kernels for operands and results of this type. f32, s8 and u8 must be supported.
   std::function<bool(PrimitiveType)> supports_type;
+  // Returns true for convolutions of other floats that the target computes faster in f32, conversions included. Empty:
+  // none.
+  std::function<bool(const Instruction&)> convolves_in_f32;
   // Returns true for instructions that the target implements itself; they stay unchanged. Empty: none.
   std::function<bool(const Instruction&)> is_claimed;
 };

@@ -89,9 +89,12 @@ Instruction* LegalDot(const ContractionRules& rules, Computation* c, Instruction
 }
 
 Instruction* LegalConvolution(const ContractionRules& rules, Computation* c, Instruction* conv) {
-  const PrimitiveType l = ComputedAs(rules, conv->operand(0)->shape().element_type()),
-                      r = ComputedAs(rules, conv->operand(1)->shape().element_type()),
-                      o = ComputedAs(rules, conv->shape().element_type());
+  const bool in_f32 = rules.convolves_in_f32 && rules.convolves_in_f32(*conv);
+  auto computed_as = [&](const Instruction* x) {
+    const PrimitiveType t = x->shape().element_type();
+    return in_f32 && IsFloat(t) ? PrimitiveType::kF32 : ComputedAs(rules, t);
+  };
+  const PrimitiveType l = computed_as(conv->operand(0)), r = computed_as(conv->operand(1)), o = computed_as(conv);
   if (l == conv->operand(0)->shape().element_type() && r == conv->operand(1)->shape().element_type() &&
       o == conv->shape().element_type())
     return nullptr;

@@ -1,5 +1,4 @@
-#include "core/passes/loop_builder.h"
-#include "core/passes/rewrite.h"
+#include "core/passes/replace_each.h"
 #include "core/types/status_macros.h"
 #include "sdk/compiler/legalize.h"
 
@@ -184,61 +183,39 @@ absl::StatusOr<Value> Promoted(Builder& b, const Instruction& i, std::vector<Val
   return b.Op(i.opcode(), x, i.attrs(), {i.called().begin(), i.called().end()}, i.shape());
 }
 
+using Rule = absl::StatusOr<Value> (*)(Builder&, const Instruction&, std::vector<Value>);
+
+// Returns null for operations whose types are never changed.
+Rule FindRule(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kCholesky:
+    case Opcode::kTriangularSolve:
+      return Factorization;
+    case Opcode::kTopK:
+      return TopK;
+    case Opcode::kRngBitGenerator:
+      return RandomBits;
+    case Opcode::kRng:
+      return RandomNumbers;
+    case Opcode::kBitcastConvert:
+      return BitcastConvert;
+    case Opcode::kReduce:
+    case Opcode::kReduceWindow:
+    case Opcode::kScatter:
+    case Opcode::kSelectAndScatter:
+      return Promoted;
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<bool> LegalizeTypes::Run(Module* module) {
-  bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
-    bool here = false;
-    for (Instruction* i : c->Snapshot()) {
-      absl::StatusOr<Value> (*rule)(Builder&, const Instruction&, std::vector<Value>) = nullptr;
-      switch (i->opcode()) {
-        case Opcode::kCholesky:
-        case Opcode::kTriangularSolve:
-          rule = Factorization;
-          break;
-        case Opcode::kTopK:
-          rule = TopK;
-          break;
-        case Opcode::kRngBitGenerator:
-          rule = RandomBits;
-          break;
-        case Opcode::kRng:
-          rule = RandomNumbers;
-          break;
-        case Opcode::kBitcastConvert:
-          rule = BitcastConvert;
-          break;
-        case Opcode::kReduce:
-        case Opcode::kReduceWindow:
-        case Opcode::kScatter:
-        case Opcode::kSelectAndScatter:
-          rule = Promoted;
-          break;
-        default:
-          continue;
-      }
-      Builder b(module, "legal");
-      b.set_metadata(i->metadata());
-      std::vector<Value> x;
-      for (int64_t k = 0; k < i->operand_count(); ++k) {
-        ASSIGN_OR_RETURN(Value p, b.Parameter(k, i->operand(k)->shape()));
-        x.push_back(p);
-      }
-      ASSIGN_OR_RETURN(Value r, rule(b, *i, x));
-      if (r == nullptr) continue;  // the unfinished computation is unreachable
-      ASSIGN_OR_RETURN(Computation * instead, b.Build(r));
-      ReplaceByBody(i, instead);
-      if (i->HasSideEffect()) RETURN_IF_ERROR(c->Remove(i));
-      here = true;
-    }
-    if (!here) continue;
-    c->RemoveDead();
-    c->SortTopologically();
-    changed = true;
-  }
-  module->RemoveUnreachableComputations();
-  return changed;
+  auto matches = [](const Instruction& i) { return FindRule(i.opcode()) != nullptr; };
+  return ReplaceEach(module, "legal", matches, [](Builder& b, const Instruction& i, std::vector<Value> x) {
+    return FindRule(i.opcode())(b, i, std::move(x));
+  });
 }
 
 }  // namespace backplane::compiler

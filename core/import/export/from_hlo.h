@@ -96,7 +96,6 @@ class Exporter {
   const SourceAttr* Bool(bool v) { return stablehlo::MakeBool(arena_, v); }
   const SourceAttr* Enum(const char* name) { return stablehlo::MakeEnum(arena_, name); }
   const SourceAttr* Matrix(const Ints& flat, int64_t rows, int64_t columns);
-  const SourceAttr* Bools(const std::vector<bool>& values);
   const SourceAttr* Strings(const StringMap& map);
   // `lasting`: the literal is the module's, its bytes need not be copied.
   absl::StatusOr<const SourceAttr*> Dense(const Literal& literal, bool lasting);
@@ -132,10 +131,6 @@ class Exporter {
   absl::StatusOr<Bundle> ExportPlain(Frame&, const Instruction&);
   absl::StatusOr<Bundle> ExportBitcast(Frame&, const Instruction&);
   absl::StatusOr<Bundle> ExportDot(Frame&, const Instruction&);
-  absl::StatusOr<Bundle> ExportConvolution(Frame&, const Instruction&);
-  absl::StatusOr<Bundle> ExportGather(Frame&, const Instruction&);
-  absl::StatusOr<Bundle> ExportScatter(Frame&, const Instruction&);
-  absl::StatusOr<Bundle> ExportWindow(Frame&, const Instruction&);
   absl::StatusOr<Bundle> ExportRng(Frame&, const Instruction&);
   absl::StatusOr<Bundle> ExportDynamicReshape(Frame&, const Instruction&);
 

@@ -131,14 +131,6 @@ const SourceAttr* Exporter::Matrix(const Ints& flat, int64_t rows, int64_t colum
                               false);
 }
 
-const SourceAttr* Exporter::Bools(const std::vector<bool>& values) {
-  char* bytes = arena_.NewBytes(values.size());
-  for (size_t i = 0; i < values.size(); ++i) bytes[i] = values[i];
-  return stablehlo::MakeDense(
-      arena_, TensorOf({static_cast<int64_t>(values.size())}, stablehlo::ScalarType(ElementKind::kBool)),
-      absl::string_view(bytes, values.size()), false);
-}
-
 const SourceAttr* Exporter::Strings(const StringMap& map) {
   NamedAttrs entries;
   for (const auto& [key, value] : map) entries.push_back({arena_.CopyString(key), String(value)});

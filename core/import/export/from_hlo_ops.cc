@@ -32,46 +32,6 @@ const char* ComparisonTypeName(const Instruction& i) {
   return IsSigned(t) ? "SIGNED" : IsUnsigned(t) || t == PrimitiveType::kPred ? "UNSIGNED" : "FLOAT";
 }
 
-Ints Column(const SliceConfig& slices, int64_t SliceDimension::*field) {
-  Ints out;
-  for (const SliceDimension& d : slices) out.push_back(d.*field);
-  return out;
-}
-
-Ints Column(const PaddingConfig& padding, int64_t PaddingDimension::*field) {
-  Ints out;
-  for (const PaddingDimension& d : padding) out.push_back(d.*field);
-  return out;
-}
-
-Ints Column(const Window& window, int64_t WindowDimension::*field) {
-  Ints out;
-  for (const WindowDimension& d : window.dimensions) out.push_back(d.*field);
-  return out;
-}
-
-Ints WindowPadding(const Window& window) {
-  Ints out;
-  for (const WindowDimension& d : window.dimensions) {
-    out.push_back(d.padding_low);
-    out.push_back(d.padding_high);
-  }
-  return out;
-}
-
-absl::StatusOr<const SourceAttr*> PrecisionConfig(stablehlo::SourceArena& arena, const Instruction& i) {
-  const Precisions& precisions = i.attrs().Get<Precisions>(AttrId::kOperandPrecision);
-  std::vector<const SourceAttr*> entries;
-  for (Precision p : precisions) {
-    if (p == Precision::kPackedNibble) return absl::UnimplementedError("StableHLO has no precision packed_nibble");
-    entries.push_back(stablehlo::MakeEnum(arena, p == Precision::kHighest ? "HIGHEST"
-                                                 : p == Precision::kHigh  ? "HIGH"
-                                                                          : "DEFAULT"));
-  }
-  while (entries.size() < 2) entries.push_back(stablehlo::MakeEnum(arena, "DEFAULT"));
-  return stablehlo::MakeArray(arena, entries);
-}
-
 }  // namespace
 
 absl::StatusOr<Bundle> Exporter::ExportPlain(Frame& frame, const Instruction& i) {
@@ -121,15 +81,6 @@ absl::StatusOr<Bundle> Exporter::ExportPlain(Frame& frame, const Instruction& i)
     }
     case Opcode::kDot:
       return ExportDot(frame, i);
-    case Opcode::kConvolution:
-      return ExportConvolution(frame, i);
-    case Opcode::kGather:
-      return ExportGather(frame, i);
-    case Opcode::kScatter:
-      return ExportScatter(frame, i);
-    case Opcode::kReduceWindow:
-    case Opcode::kSelectAndScatter:
-      return ExportWindow(frame, i);
     case Opcode::kRng:
       return ExportRng(frame, i);
     case Opcode::kDynamicReshape:
@@ -158,16 +109,6 @@ absl::StatusOr<Bundle> Exporter::ExportPlain(Frame& frame, const Instruction& i)
                {"compare_type", Enum(ComparisonTypeName(i))}};
       break;
     }
-    case Opcode::kPad:
-      attrs = {{"edge_padding_low", List(Column(i.padding(), &PaddingDimension::low))},
-               {"edge_padding_high", List(Column(i.padding(), &PaddingDimension::high))},
-               {"interior_padding", List(Column(i.padding(), &PaddingDimension::interior))}};
-      break;
-    case Opcode::kSlice:
-      attrs = {{"start_indices", List(Column(i.slices(), &SliceDimension::start))},
-               {"limit_indices", List(Column(i.slices(), &SliceDimension::limit))},
-               {"strides", List(Column(i.slices(), &SliceDimension::stride))}};
-      break;
     case Opcode::kSort: {
       attrs = {{"dimension", Int(i.dimensions().empty() ? 0 : i.dimensions()[0])},
                {"is_stable", Bool(a.GetBool(AttrId::kIsStable))}};
@@ -178,16 +119,12 @@ absl::StatusOr<Bundle> Exporter::ExportPlain(Frame& frame, const Instruction& i)
     case Opcode::kParameter:
       return absl::InternalError("a parameter behind the parameters");
     default: {
-      const absl::Span<const stablehlo::AttributeForm> forms = stablehlo::AttributeFormsOf(i.opcode());
       const bool plain =
-          forms.size() == i.info().attributes.size() && (i.called().empty() || i.info().Has(kCallsPerElement));
+          stablehlo::HasAllAttributes(i.opcode()) && (i.called().empty() || i.info().Has(kCallsPerElement));
       if (name == "-" || absl::StartsWith(name, "chlo.") || !plain) {
         return absl::UnimplementedError("StableHLO has no such operation");
       }
-      for (const stablehlo::AttributeForm& form : forms) {
-        ASSIGN_OR_RETURN(const SourceAttr* value, stablehlo::FromHloAttribute(form, a, arena_));
-        attrs.push_back({form.name, value});
-      }
+      ASSIGN_OR_RETURN(attrs, stablehlo::FromHloAttributes(i.opcode(), a, arena_));
       for (const Computation* c : i.called()) {
         ASSIGN_OR_RETURN(SourceRegion region, Region(*c));
         regions.push_back(region);
@@ -264,14 +201,8 @@ absl::StatusOr<Bundle> Exporter::ExportBitcast(Frame& frame, const Instruction& 
 }
 
 absl::StatusOr<Bundle> Exporter::ExportDot(Frame& frame, const Instruction& i) {
-  const DotDimensions& d = i.dot_dims();
   ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
-  ASSIGN_OR_RETURN(const SourceAttr* precision, PrecisionConfig(arena_, i));
-  NamedAttrs attrs = {{"lhs_batching_dimensions", List(d.lhs_batch)},
-                      {"rhs_batching_dimensions", List(d.rhs_batch)},
-                      {"lhs_contracting_dimensions", List(d.lhs_contracting)},
-                      {"rhs_contracting_dimensions", List(d.rhs_contracting)},
-                      {"precision_config", precision}};
+  ASSIGN_OR_RETURN(NamedAttrs attrs, stablehlo::FromHloAttributes(i.opcode(), i.attrs(), arena_));
   const DotAlgorithm algorithm = i.attrs().Get<DotAlgorithm>(AttrId::kDotAlgorithm);
   if (algorithm.accumulation_type != PrimitiveType::kInvalid) {
     // An operand type left open is tf32, which is no type of arrays.
@@ -288,89 +219,6 @@ absl::StatusOr<Bundle> Exporter::ExportDot(Frame& frame, const Instruction& i) {
     attrs.push_back({"allow_imprecise_accumulation", Bool(algorithm.allow_imprecise_accumulation)});
   }
   return EmitFor(frame, i, "stablehlo.dot_general", operands, std::move(attrs));
-}
-
-absl::StatusOr<Bundle> Exporter::ExportConvolution(Frame& frame, const Instruction& i) {
-  const ConvolutionDimensions& d = i.conv_dims();
-  const Window& w = i.window();
-  ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
-  ASSIGN_OR_RETURN(const SourceAttr* precision, PrecisionConfig(arena_, i));
-  std::vector<bool> reversal;
-  for (const WindowDimension& x : w.dimensions) reversal.push_back(x.window_reversal);
-  NamedAttrs attrs = {{"input_batch_dimension", Int(d.input_batch)},
-                      {"input_feature_dimension", Int(d.input_feature)},
-                      {"input_spatial_dimensions", List(d.input_spatial)},
-                      {"kernel_input_feature_dimension", Int(d.kernel_input_feature)},
-                      {"kernel_output_feature_dimension", Int(d.kernel_output_feature)},
-                      {"kernel_spatial_dimensions", List(d.kernel_spatial)},
-                      {"output_batch_dimension", Int(d.output_batch)},
-                      {"output_feature_dimension", Int(d.output_feature)},
-                      {"output_spatial_dimensions", List(d.output_spatial)},
-                      {"window_strides", List(Column(w, &WindowDimension::stride))},
-                      {"padding", Matrix(WindowPadding(w), static_cast<int64_t>(w.dimensions.size()), 2)},
-                      {"lhs_dilation", List(Column(w, &WindowDimension::base_dilation))},
-                      {"rhs_dilation", List(Column(w, &WindowDimension::window_dilation))},
-                      {"window_reversal", Bools(reversal)},
-                      {"feature_group_count", Int(i.attrs().GetInt(AttrId::kFeatureGroupCount, 1))},
-                      {"batch_group_count", Int(i.attrs().GetInt(AttrId::kBatchGroupCount, 1))},
-                      {"precision_config", precision}};
-  return EmitFor(frame, i, "stablehlo.convolution", operands, std::move(attrs));
-}
-
-absl::StatusOr<Bundle> Exporter::ExportGather(Frame& frame, const Instruction& i) {
-  const GatherDimensions& d = i.gather_dims();
-  ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
-  return EmitFor(frame, i, "stablehlo.gather", operands,
-                 {{"offset_dims", List(d.offset_dims)},
-                  {"collapsed_slice_dims", List(d.collapsed_slice_dims)},
-                  {"operand_batching_dims", List(d.operand_batching_dims)},
-                  {"start_indices_batching_dims", List(d.start_indices_batching_dims)},
-                  {"start_index_map", List(d.start_index_map)},
-                  {"index_vector_dim", Int(d.index_vector_dim)},
-                  {"slice_sizes", List(i.attrs().GetInts(AttrId::kSliceSizes))},
-                  {"indices_are_sorted", Bool(i.attrs().GetBool(AttrId::kIndicesAreSorted))}});
-}
-
-absl::StatusOr<Bundle> Exporter::ExportScatter(Frame& frame, const Instruction& i) {
-  const ScatterDimensions& d = i.scatter_dims();
-  ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
-  ASSIGN_OR_RETURN(SourceRegion region, Region(*i.called(0)));
-  return EmitFor(frame, i, "stablehlo.scatter", operands,
-                 {{"update_window_dims", List(d.update_window_dims)},
-                  {"inserted_window_dims", List(d.inserted_window_dims)},
-                  {"input_batching_dims", List(d.input_batching_dims)},
-                  {"scatter_indices_batching_dims", List(d.scatter_indices_batching_dims)},
-                  {"scatter_dims_to_operand_dims", List(d.scatter_dims_to_operand_dims)},
-                  {"index_vector_dim", Int(d.index_vector_dim)},
-                  {"indices_are_sorted", Bool(i.attrs().GetBool(AttrId::kIndicesAreSorted))},
-                  {"unique_indices", Bool(i.attrs().GetBool(AttrId::kUniqueIndices))}},
-                 {region});
-}
-
-absl::StatusOr<Bundle> Exporter::ExportWindow(Frame& frame, const Instruction& i) {
-  const Window& w = i.window();
-  const bool scatter = i.Is(Opcode::kSelectAndScatter);
-  NamedAttrs attrs = {{"window_dimensions", List(Column(w, &WindowDimension::size))},
-                      {"window_strides", List(Column(w, &WindowDimension::stride))},
-                      {"padding", Matrix(WindowPadding(w), static_cast<int64_t>(w.dimensions.size()), 2)}};
-  for (const WindowDimension& d : w.dimensions) {
-    if (d.window_reversal) return absl::UnimplementedError("StableHLO has no reversed window here");
-    if (scatter && (d.base_dilation != 1 || d.window_dilation != 1)) {
-      return absl::UnimplementedError("StableHLO has no dilated window here");
-    }
-  }
-  std::vector<SourceRegion> regions;
-  for (const Computation* c : i.called()) {
-    ASSIGN_OR_RETURN(SourceRegion region, Region(*c));
-    regions.push_back(region);
-  }
-  if (!scatter) {
-    attrs.push_back({"base_dilations", List(Column(w, &WindowDimension::base_dilation))});
-    attrs.push_back({"window_dilations", List(Column(w, &WindowDimension::window_dilation))});
-  }
-  ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
-  return EmitFor(frame, i, scatter ? "stablehlo.select_and_scatter" : "stablehlo.reduce_window", operands,
-                 std::move(attrs), std::move(regions));
 }
 
 absl::StatusOr<Bundle> Exporter::ExportRng(Frame& frame, const Instruction& i) {

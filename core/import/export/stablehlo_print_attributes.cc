@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "core/import/export/stablehlo_printer.h"
+#include "core/import/stablehlo/hlo_structures.h"
 #include "core/import/stablehlo/op_table.h"
 #include "core/import/stablehlo/source_build.h"
 #include "core/types/numeric.h"
@@ -104,55 +105,22 @@ const char* Mnemonic(absl::string_view attribute) {
   return nullptr;
 }
 
-struct Field {
-  const char* name;
-  bool list;  // else an integer
-};
 // Attributes whose fields our tree holds one by one.
-struct Struct {
+struct Structure {
   const char* op;
   const char* attribute;
   const char* mnemonic;
-  Field fields[6];
+  AttrId fields;
 };
-constexpr Struct kStructs[] = {
-    {"gather",
-     "dimension_numbers",
-     "gather",
-     {{"offset_dims", true},
-      {"collapsed_slice_dims", true},
-      {"operand_batching_dims", true},
-      {"start_indices_batching_dims", true},
-      {"start_index_map", true},
-      {"index_vector_dim", false}}},
-    {"scatter",
-     "scatter_dimension_numbers",
-     "scatter",
-     {{"update_window_dims", true},
-      {"inserted_window_dims", true},
-      {"input_batching_dims", true},
-      {"scatter_indices_batching_dims", true},
-      {"scatter_dims_to_operand_dims", true},
-      {"index_vector_dim", false}}},
-    {"dot_general",
-     "dot_dimension_numbers",
-     "dot",
-     {{"lhs_batching_dimensions", true},
-      {"rhs_batching_dimensions", true},
-      {"lhs_contracting_dimensions", true},
-      {"rhs_contracting_dimensions", true},
-      {nullptr, false},
-      {nullptr, false}}},
+constexpr Structure kStructures[] = {
+    {"gather", "dimension_numbers", "gather", AttrId::kGatherDims},
+    {"scatter", "scatter_dimension_numbers", "scatter", AttrId::kScatterDims},
+    {"dot_general", "dot_dimension_numbers", "dot", AttrId::kDotDims},
 };
 
 constexpr const char* kAlgorithmFields[] = {
     "lhs_precision_type",  "rhs_precision_type",       "accumulation_type",           "lhs_component_count",
     "rhs_component_count", "num_primitive_operations", "allow_imprecise_accumulation"};
-
-constexpr absl::string_view kConvolutionFields[] = {
-    "input_batch_dimension",          "input_feature_dimension",         "input_spatial_dimensions",
-    "kernel_input_feature_dimension", "kernel_output_feature_dimension", "kernel_spatial_dimensions",
-    "output_batch_dimension",         "output_feature_dimension",        "output_spatial_dimensions"};
 
 std::string ConvolutionSide(const SourceOp& op, const char* first, char a, const char* second, char b,
                             const char* spatial) {
@@ -388,16 +356,15 @@ bool MlirAttributes(const SourceOp& op, absl::Span<const absl::string_view> skip
   const OpForm* form = FindNewestForm(op.name);
   std::vector<absl::string_view> done(skip.begin(), skip.end());
   auto is_done = [&](absl::string_view a) { return std::find(done.begin(), done.end(), a) != done.end(); };
-  for (const Struct& s : kStructs) {
+  for (const Structure& s : kStructures) {
     if (name != s.op || is_done(s.attribute)) continue;
     std::string text;
-    for (const Field& f : s.fields) {
-      if (f.name == nullptr) continue;
+    for (const FieldName& f : DimensionFields(s.fields)) {
       const SourceAttr* value = op.Find(f.name);
       done.push_back(f.name);
-      if (value == nullptr || (f.list && IsEmpty(value))) continue;
+      if (value == nullptr || (f.is_list && IsEmpty(value))) continue;
       absl::StrAppend(&text, text.empty() ? "" : ", ", f.name, " = ",
-                      f.list ? IntegerList(value) : absl::StrCat(value->integer));
+                      f.is_list ? IntegerList(value) : absl::StrCat(value->integer));
     }
     inherent->push_back(absl::StrCat(s.attribute, " = #stablehlo.", s.mnemonic, "<", text, ">"));
   }
@@ -418,7 +385,7 @@ bool MlirAttributes(const SourceOp& op, absl::Span<const absl::string_view> skip
     if (!text.empty()) inherent->push_back(absl::StrCat("algorithm = #stablehlo.dot_algorithm<", text, ">"));
   }
   if (name == "convolution" && !is_done("dimension_numbers")) {
-    done.insert(done.end(), std::begin(kConvolutionFields), std::end(kConvolutionFields));
+    for (const FieldName& f : DimensionFields(AttrId::kConvolutionDims)) done.push_back(f.name);
     inherent->push_back(absl::StrCat(
         "dimension_numbers = #stablehlo.conv<",
         ConvolutionSide(op, "input_batch_dimension", 'b', "input_feature_dimension", 'f', "input_spatial_dimensions"),

@@ -31,7 +31,7 @@ class Printer {
     std::vector<std::string> attributes;
     for (const SourceNamedAttr& a : module_.attributes) {
       std::string text = absl::StrCat(MlirKey(a.name), " = ");
-      if (!AppendMlirAttribute(a.value, false, &text)) return Bad("module", a.name);
+      if (!AppendMlirAttribute(a.value, false, &text)) return MakeAttributeError("module", a.name);
       attributes.push_back(std::move(text));
     }
     absl::StrAppend(&out_, "module");
@@ -40,9 +40,9 @@ class Printer {
     out_ += " {\n";
     for (const SourceOp* op : module_.ops) {
       if (op->name == "func.func") {
-        RETURN_IF_ERROR(Function(*op));
+        RETURN_IF_ERROR(PrintFunction(*op));
       } else {
-        RETURN_IF_ERROR(Op(*op, 1));
+        RETURN_IF_ERROR(PrintOp(*op, 1));
       }
     }
     out_ += "}\n";
@@ -50,17 +50,17 @@ class Printer {
   }
 
  private:
-  static absl::Status Bad(absl::string_view op, absl::string_view attribute) {
+  static absl::Status MakeAttributeError(absl::string_view op, absl::string_view attribute) {
     return absl::UnimplementedError(absl::StrCat("stablehlo export: ", op, ": attribute ", attribute, " has no text"));
   }
 
   void Indent(int depth) { out_.append(static_cast<size_t>(2 * depth), ' '); }
   const std::string& Name(const SourceValue* v) const { return names_[v->id]; }
-  std::string Operands(absl::Span<const SourceValue* const> values) const {
+  std::string JoinNames(absl::Span<const SourceValue* const> values) const {
     return absl::StrJoin(values, ", ", [&](std::string* s, const SourceValue* v) { *s += Name(v); });
   }
   void NameArgument(const SourceValue& v) { names_[v.id] = absl::StrCat("%arg", next_argument_++); }
-  void Location(LocationId id) {
+  void PrintLocation(LocationId id) {
     if (!options_.locations || id == 0) return;
     const SourceLocation at = module_.Location(id);
     if (at.name.empty() && at.file.empty()) return;
@@ -74,7 +74,7 @@ class Printer {
     }
   }
 
-  static std::string FunctionType(const SourceOp& op) {
+  static std::string MakeFunctionType(const SourceOp& op) {
     std::string out = absl::StrCat(
         "(",
         absl::StrJoin(op.operands, ", ", [](std::string* s, const SourceValue* v) { *s += TypeToString(v->type); }),
@@ -85,7 +85,7 @@ class Printer {
     return out;
   }
 
-  absl::Status Function(const SourceOp& op) {
+  absl::Status PrintFunction(const SourceOp& op) {
     next_argument_ = next_value_ = 0;
     const SourceType* type = op.Find("function_type")->type;
     const absl::string_view visibility = op.Find("sym_visibility")->text;
@@ -94,7 +94,8 @@ class Printer {
     auto dictionary = [&](const SourceAttr* all, size_t i) -> absl::Status {
       if (all == nullptr || i >= all->elements.size() || all->elements[i]->entries.empty()) return absl::OkStatus();
       out_ += ' ';
-      if (!AppendMlirAttribute(all->elements[i], false, &out_)) return Bad(op.Find("sym_name")->text, "arg_attrs");
+      if (!AppendMlirAttribute(all->elements[i], false, &out_))
+        return MakeAttributeError(op.Find("sym_name")->text, "arg_attrs");
       return absl::OkStatus();
     };
     const bool declaration = op.regions[0].blocks.empty();
@@ -107,7 +108,7 @@ class Printer {
       }
       out_ += TypeToString(type->members[i]);
       RETURN_IF_ERROR(dictionary(op.Find("arg_attrs"), i));
-      if (!declaration) Location(op.regions[0].blocks[0].arguments[i].location);
+      if (!declaration) PrintLocation(op.regions[0].blocks[0].arguments[i].location);
     }
     out_ += ')';
     if (!type->results.empty()) {
@@ -120,15 +121,15 @@ class Printer {
     }
     if (!declaration) {
       out_ += " {\n";
-      for (const SourceOp* inner : op.regions[0].blocks[0].ops) RETURN_IF_ERROR(Op(*inner, 2));
+      for (const SourceOp* inner : op.regions[0].blocks[0].ops) RETURN_IF_ERROR(PrintOp(*inner, 2));
       out_ += "  }";
     }
-    Location(op.location);
+    PrintLocation(op.location);
     out_ += '\n';
     return absl::OkStatus();
   }
 
-  absl::Status Op(const SourceOp& op, int depth) {
+  absl::Status PrintOp(const SourceOp& op, int depth) {
     Indent(depth);
     if (!op.results.empty()) {
       const std::string name = absl::StrCat("%", next_value_++);
@@ -140,10 +141,10 @@ class Printer {
     }
     bool printed = false;
     if (options_.pretty) {
-      ASSIGN_OR_RETURN(printed, Pretty(op, depth));
+      ASSIGN_OR_RETURN(printed, PrintPretty(op, depth));
     }
-    if (!printed) RETURN_IF_ERROR(Generic(op, depth));
-    Location(op.location);
+    if (!printed) RETURN_IF_ERROR(PrintGeneric(op, depth));
+    PrintLocation(op.location);
     out_ += '\n';
     return absl::OkStatus();
   }
@@ -152,32 +153,32 @@ class Printer {
   absl::Status PrintRemainingAttributes(const SourceOp& op, const Names& skip, absl::string_view word = "") {
     std::vector<std::string> all, more;
     std::string bad;
-    if (!MlirAttributes(op, skip, &all, &more, &bad)) return Bad(op.name, bad);
+    if (!MlirAttributes(op, skip, &all, &more, &bad)) return MakeAttributeError(op.name, bad);
     all.insert(all.end(), more.begin(), more.end());
     if (!all.empty()) absl::StrAppend(&out_, word, " {", absl::StrJoin(all, ", "), "}");
     return absl::OkStatus();
   }
 
-  absl::Status Generic(const SourceOp& op, int depth) {
+  absl::Status PrintGeneric(const SourceOp& op, int depth) {
     std::vector<std::string> inherent, discardable;
     std::string bad;
-    if (!MlirAttributes(op, {}, &inherent, &discardable, &bad)) return Bad(op.name, bad);
-    absl::StrAppend(&out_, "\"", op.name, "\"(", Operands(op.operands), ")");
+    if (!MlirAttributes(op, {}, &inherent, &discardable, &bad)) return MakeAttributeError(op.name, bad);
+    absl::StrAppend(&out_, "\"", op.name, "\"(", JoinNames(op.operands), ")");
     if (!inherent.empty()) absl::StrAppend(&out_, " <{", absl::StrJoin(inherent, ", "), "}>");
     if (!op.regions.empty()) {
       out_ += " (";
       for (size_t i = 0; i < op.regions.size(); ++i) {
         if (i) out_ += ", ";
-        RETURN_IF_ERROR(Region(op.regions[i], depth, true));
+        RETURN_IF_ERROR(PrintRegion(op.regions[i], depth, true));
       }
       out_ += ')';
     }
     if (!discardable.empty()) absl::StrAppend(&out_, " {", absl::StrJoin(discardable, ", "), "}");
-    absl::StrAppend(&out_, " : ", FunctionType(op));
+    absl::StrAppend(&out_, " : ", MakeFunctionType(op));
     return absl::OkStatus();
   }
 
-  absl::Status Region(const SourceRegion& region, int depth, bool with_arguments) {
+  absl::Status PrintRegion(const SourceRegion& region, int depth, bool with_arguments) {
     out_ += "{\n";
     for (const SourceBlock& block : region.blocks) {
       if (with_arguments && !block.arguments.empty()) {
@@ -186,11 +187,11 @@ class Printer {
         for (size_t i = 0; i < block.arguments.size(); ++i) {
           NameArgument(block.arguments[i]);
           absl::StrAppend(&out_, i ? ", " : "", Name(&block.arguments[i]), ": ", TypeToString(block.arguments[i].type));
-          Location(block.arguments[i].location);
+          PrintLocation(block.arguments[i].location);
         }
         out_ += "):\n";
       }
-      for (const SourceOp* op : block.ops) RETURN_IF_ERROR(Op(*op, depth + 1));
+      for (const SourceOp* op : block.ops) RETURN_IF_ERROR(PrintOp(*op, depth + 1));
     }
     Indent(depth);
     out_ += '}';
@@ -199,19 +200,19 @@ class Printer {
 
   // ---- short forms ----
 
-  absl::StatusOr<bool> Pretty(const SourceOp& op, int depth) {
+  absl::StatusOr<bool> PrintPretty(const SourceOp& op, int depth) {
     absl::string_view name = op.name;
     if (name == "func.return" || name == "stablehlo.return") {
       absl::StrAppend(&out_, name == "func.return" ? "return" : name, op.operands.empty() ? "" : " ",
-                      Operands(op.operands));
+                      JoinNames(op.operands));
       RETURN_IF_ERROR(PrintRemainingAttributes(op, {}));
-      Types(" : ", op.operands);
+      PrintTypes(" : ", op.operands);
       return true;
     }
     if (name == "func.call") {
-      absl::StrAppend(&out_, "func.call ", MlirSymbol(op.Find("callee")->text), "(", Operands(op.operands), ")");
+      absl::StrAppend(&out_, "func.call ", MlirSymbol(op.Find("callee")->text), "(", JoinNames(op.operands), ")");
       RETURN_IF_ERROR(PrintRemainingAttributes(op, {"callee"}));
-      absl::StrAppend(&out_, " : ", FunctionType(op));
+      absl::StrAppend(&out_, " : ", MakeFunctionType(op));
       return true;
     }
     if (!absl::ConsumePrefix(&name, "stablehlo.")) return false;
@@ -220,35 +221,35 @@ class Printer {
       out_ += "stablehlo.constant";
       RETURN_IF_ERROR(PrintRemainingAttributes(op, {"value"}));
       out_ += ' ';
-      if (!AppendMlirAttribute(op.Find("value"), false, &out_)) return Bad(op.name, "value");
+      if (!AppendMlirAttribute(op.Find("value"), false, &out_)) return MakeAttributeError(op.name, "value");
       return true;
     }
     if (name == "optimization_barrier") {
       if (op.operands.empty()) return false;
       absl::StrAppend(&out_, op.name);
       RETURN_IF_ERROR(PrintRemainingAttributes(op, {}));
-      absl::StrAppend(&out_, " ", Operands(op.operands));
-      Types(" : ", op.operands);
+      absl::StrAppend(&out_, " ", JoinNames(op.operands));
+      PrintTypes(" : ", op.operands);
       return true;
     }
-    if (name == "composite") return Composite(op);
-    if (name == "dot_general") return Dot(op);
-    if (name == "convolution") return Convolution(op);
-    if (name == "reduce") return Reduce(op, depth);
-    if (name == "while") return While(op, depth);
+    if (name == "composite") return PrintComposite(op);
+    if (name == "dot_general") return PrintDot(op);
+    if (name == "convolution") return PrintConvolution(op);
+    if (name == "reduce") return PrintReduce(op, depth);
+    if (name == "while") return PrintWhile(op, depth);
     const char* format = ShortFormat(op.name);
     if (format == nullptr || !op.regions.empty()) return false;
     return PrintByFormat(op, name, format);
   }
 
-  void Types(absl::string_view before, absl::Span<const SourceValue* const> values) {
+  void PrintTypes(absl::string_view before, absl::Span<const SourceValue* const> values) {
     if (values.empty()) return;
     absl::StrAppend(&out_, before, absl::StrJoin(values, ", ", [](std::string* s, const SourceValue* v) {
       *s += TypeToString(v->type);
     }));
   }
 
-  static bool AllOneType(const SourceOp& op) {
+  static bool HasOneType(const SourceOp& op) {
     const SourceType* type = op.results.empty() ? nullptr : op.results[0].type;
     return type != nullptr && op.results.size() == 1 &&
            std::all_of(op.operands.begin(), op.operands.end(),
@@ -268,7 +269,7 @@ class Printer {
       if (word == "o") {
         absl::StrAppend(&out_, " ", Name(op.operands[next++]));
       } else if (word == "O") {
-        absl::StrAppend(&out_, out_.back() == '(' || op.operands.empty() ? "" : " ", Operands(op.operands));
+        absl::StrAppend(&out_, out_.back() == '(' || op.operands.empty() ? "" : " ", JoinNames(op.operands));
       } else if (word == "V") {
         for (; next < op.operands.size(); ++next) absl::StrAppend(&out_, " ", Name(op.operands[next]), ",");
       } else if (word == "A") {
@@ -305,7 +306,7 @@ class Printer {
       } else if (word[0] == ':' && word.size() > 1) {
         absl::StrAppend(
             &out_, " : ",
-            TakesOneType(name, format) && AllOneType(op) ? TypeToString(op.results[0].type) : FunctionType(op));
+            TakesOneType(name, format) && HasOneType(op) ? TypeToString(op.results[0].type) : MakeFunctionType(op));
       } else if (word.size() > 1 && word.back() == '=') {
         absl::StrAppend(&out_, " ", word.substr(0, word.size() - 1), " =");
       } else if (absl::StartsWith(word, "I:") || absl::StartsWith(word, "J:")) {
@@ -326,16 +327,16 @@ class Printer {
     return true;
   }
 
-  absl::StatusOr<bool> Composite(const SourceOp& op) {
+  absl::StatusOr<bool> PrintComposite(const SourceOp& op) {
     if (!op.regions.empty()) return false;
     absl::StrAppend(&out_, op.name, " ", MlirString(op.Find("name")->text), op.operands.empty() ? "" : " ",
-                    Operands(op.operands));
+                    JoinNames(op.operands));
     RETURN_IF_ERROR(PrintRemainingAttributes(op, {"name"}));
-    absl::StrAppend(&out_, " : ", FunctionType(op));
+    absl::StrAppend(&out_, " : ", MakeFunctionType(op));
     return true;
   }
 
-  absl::Status Precision(const SourceOp& op) {
+  absl::Status PrintPrecision(const SourceOp& op) {
     absl::StrAppend(&out_, ", precision = [",
                     absl::StrJoin(op.Find("precision_config")->elements, ", ",
                                   [](std::string* s, const SourceAttr* e) { absl::StrAppend(s, e->text); }),
@@ -343,8 +344,8 @@ class Printer {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<bool> Dot(const SourceOp& op) {
-    absl::StrAppend(&out_, op.name, " ", Operands(op.operands));
+  absl::StatusOr<bool> PrintDot(const SourceOp& op) {
+    absl::StrAppend(&out_, op.name, " ", JoinNames(op.operands));
     Names skip = {"dot_dimension_numbers",      "algorithm",
                   "precision_config",           "lhs_batching_dimensions",
                   "rhs_batching_dimensions",    "lhs_contracting_dimensions",
@@ -358,13 +359,13 @@ class Printer {
     }
     absl::StrAppend(&out_, ", contracting_dims = ", IntegerList(op.Find("lhs_contracting_dimensions")), " x ",
                     IntegerList(op.Find("rhs_contracting_dimensions")));
-    if (!op.Find("precision_config")->elements.empty()) RETURN_IF_ERROR(Precision(op));
+    if (!op.Find("precision_config")->elements.empty()) RETURN_IF_ERROR(PrintPrecision(op));
     if (op.Find("accumulation_type")->type->kind != TypeKind::kNone) {
       // As the generic form writes it, without the mnemonic.
       std::vector<std::string> inherent, discardable;
       std::string bad;
       const Names others = {"precision_config"};
-      if (!MlirAttributes(op, others, &inherent, &discardable, &bad)) return Bad(op.name, bad);
+      if (!MlirAttributes(op, others, &inherent, &discardable, &bad)) return MakeAttributeError(op.name, bad);
       for (const std::string& text : inherent) {
         absl::string_view algorithm = text;
         if (absl::ConsumePrefix(&algorithm, "algorithm = #stablehlo.dot_algorithm")) {
@@ -373,15 +374,15 @@ class Printer {
       }
     }
     RETURN_IF_ERROR(PrintRemainingAttributes(op, skip));
-    absl::StrAppend(&out_, " : ", FunctionType(op));
+    absl::StrAppend(&out_, " : ", MakeFunctionType(op));
     return true;
   }
 
-  absl::StatusOr<bool> Convolution(const SourceOp& op) {
+  absl::StatusOr<bool> PrintConvolution(const SourceOp& op) {
     std::vector<std::string> inherent, discardable;
     std::string bad;
-    if (!MlirAttributes(op, {}, &inherent, &discardable, &bad)) return Bad(op.name, bad);
-    absl::StrAppend(&out_, op.name, "(", Operands(op.operands), ") dim_numbers = ");
+    if (!MlirAttributes(op, {}, &inherent, &discardable, &bad)) return MakeAttributeError(op.name, bad);
+    absl::StrAppend(&out_, op.name, "(", JoinNames(op.operands), ") dim_numbers = ");
     for (const std::string& text : inherent) {
       absl::string_view dims = text;
       if (absl::ConsumePrefix(&dims, "dimension_numbers = #stablehlo.conv<"))
@@ -402,7 +403,7 @@ class Printer {
              "kernel_input_feature_dimension", "kernel_output_feature_dimension", "kernel_spatial_dimensions",
              "output_batch_dimension", "output_feature_dimension", "output_spatial_dimensions", "padding",
              "window_reversal", "window_strides", "lhs_dilation", "rhs_dilation"}));
-    absl::StrAppend(&out_, " : ", FunctionType(op));
+    absl::StrAppend(&out_, " : ", MakeFunctionType(op));
     return true;
   }
 
@@ -427,7 +428,7 @@ class Printer {
     return inner;
   }
 
-  absl::StatusOr<bool> Reduce(const SourceOp& op, int depth) {
+  absl::StatusOr<bool> PrintReduce(const SourceOp& op, int depth) {
     const size_t n = op.operands.size() / 2;
     if (n == 0 || op.regions.size() != 1 || op.regions[0].blocks.size() != 1) return false;
     const SourceBlock& block = op.regions[0].blocks[0];
@@ -440,7 +441,7 @@ class Printer {
     if (applied != nullptr) absl::StrAppend(&out_, " applies ", applied->name);
     absl::StrAppend(&out_, " across dimensions = ", IntegerList(op.Find("dimensions")));
     RETURN_IF_ERROR(PrintRemainingAttributes(op, {"dimensions"}));
-    absl::StrAppend(&out_, " : ", FunctionType(op));
+    absl::StrAppend(&out_, " : ", MakeFunctionType(op));
     if (applied != nullptr) return true;
     out_ += '\n';
     Indent(depth);
@@ -452,11 +453,11 @@ class Printer {
                       ", ", Name(&block.arguments[n + i]), ": ", TypeToString(block.arguments[n + i].type), ")");
     }
     out_ += "  ";
-    RETURN_IF_ERROR(Region(op.regions[0], depth, false));
+    RETURN_IF_ERROR(PrintRegion(op.regions[0], depth, false));
     return true;
   }
 
-  absl::StatusOr<bool> While(const SourceOp& op, int depth) {
+  absl::StatusOr<bool> PrintWhile(const SourceOp& op, int depth) {
     if (op.operands.empty()) return false;
     const auto& condition = op.regions[0].blocks[0];
     const auto& body = op.regions[1].blocks[0];
@@ -467,14 +468,14 @@ class Printer {
       absl::StrAppend(&out_, i ? ", " : "", name, " = ", Name(op.operands[i]));
     }
     out_ += ')';
-    Types(" : ", op.operands);
+    PrintTypes(" : ", op.operands);
     RETURN_IF_ERROR(PrintRemainingAttributes(op, {}, " attributes"));
     out_ += '\n';
     Indent(depth);
     out_ += "cond ";
-    RETURN_IF_ERROR(Region(op.regions[0], depth, false));
+    RETURN_IF_ERROR(PrintRegion(op.regions[0], depth, false));
     out_ += " do ";
-    RETURN_IF_ERROR(Region(op.regions[1], depth, false));
+    RETURN_IF_ERROR(PrintRegion(op.regions[1], depth, false));
     return true;
   }
 

@@ -12,9 +12,8 @@
 
 namespace backplane::stablehlo {
 
-// The newest VHLO version whose ops are all known, and the oldest version that can be read.
+// The newest VHLO version whose ops are all known. The oldest version that can be read is 0.9.0.
 inline constexpr int kNewestVhlo[3] = {1, 20, 0};
-inline constexpr int kOldestVhlo[3] = {0, 9, 0};
 
 // Reads an artifact. The module refers to `bytes`, which must outlive it. Any input is safe. Returns InvalidArgument
 // with producer, op, attribute and byte offset, or Unimplemented for an op that is unknown.

@@ -7,13 +7,21 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/types/span.h"
 #include "core/import/stablehlo/source_build.h"
 #include "core/types/status_macros.h"
 
 namespace backplane::stablehlo {
 namespace {
 
-using As = AttributeForm::As;
+using As = AttributeEncoding;
+
+struct AttributeForm {
+  Opcode opcode;
+  const char* name;  // in StableHLO; a structure has the names of its fields
+  AttrId id;
+  AttributeEncoding as;
+};
 
 // The attributes of one operation stand together.
 constexpr AttributeForm kAttributeForms[] = {
@@ -22,13 +30,30 @@ constexpr AttributeForm kAttributeForms[] = {
     {Opcode::kReducePrecision, "mantissa_bits", AttrId::kMantissaBits, As::kI32},
     {Opcode::kBroadcast, "broadcast_dimensions", AttrId::kDimensions, As::kList},
     {Opcode::kConcatenate, "dimension", AttrId::kDimensions, As::kOnlyElement},
+    {Opcode::kPad, "", AttrId::kPadding, As::kStructure},
     {Opcode::kReverse, "dimensions", AttrId::kDimensions, As::kList},
     {Opcode::kTranspose, "permutation", AttrId::kDimensions, As::kList},
+    {Opcode::kSlice, "", AttrId::kSlices, As::kStructure},
+    {Opcode::kGather, "", AttrId::kGatherDims, As::kStructure},
+    {Opcode::kGather, "slice_sizes", AttrId::kSliceSizes, As::kList},
+    {Opcode::kGather, "indices_are_sorted", AttrId::kIndicesAreSorted, As::kFlag},
+    {Opcode::kScatter, "", AttrId::kScatterDims, As::kStructure},
+    {Opcode::kScatter, "indices_are_sorted", AttrId::kIndicesAreSorted, As::kFlag},
+    {Opcode::kScatter, "unique_indices", AttrId::kUniqueIndices, As::kFlag},
     {Opcode::kDynamicSlice, "slice_sizes", AttrId::kDynamicSliceSizes, As::kList},
     {Opcode::kGetDimensionSize, "dimension", AttrId::kDimensions, As::kOnlyElement},
     {Opcode::kSetDimensionSize, "dimension", AttrId::kDimensions, As::kOnlyElement},
     {Opcode::kMap, "dimensions", AttrId::kDimensions, As::kList},
     {Opcode::kReduce, "dimensions", AttrId::kDimensions, As::kList},
+    {Opcode::kReduceWindow, "", AttrId::kWindow, As::kStructure},
+    {Opcode::kSelectAndScatter, "", AttrId::kWindow, As::kStructure},
+    {Opcode::kDot, "", AttrId::kDotDims, As::kStructure},
+    {Opcode::kDot, "", AttrId::kOperandPrecision, As::kStructure},
+    {Opcode::kConvolution, "", AttrId::kWindow, As::kStructure},
+    {Opcode::kConvolution, "", AttrId::kConvolutionDims, As::kStructure},
+    {Opcode::kConvolution, "feature_group_count", AttrId::kFeatureGroupCount, As::kCount},
+    {Opcode::kConvolution, "batch_group_count", AttrId::kBatchGroupCount, As::kCount},
+    {Opcode::kConvolution, "", AttrId::kOperandPrecision, As::kStructure},
     {Opcode::kBatchNormGrad, "epsilon", AttrId::kEpsilon, As::kF32},
     {Opcode::kBatchNormGrad, "feature_index", AttrId::kFeatureIndex, As::kI64},
     {Opcode::kBatchNormInference, "epsilon", AttrId::kEpsilon, As::kF32},
@@ -61,8 +86,6 @@ int EnumNumber(::backplane::AttrKind kind, absl::string_view text) {
   return -1;
 }
 
-}  // namespace
-
 absl::Span<const AttributeForm> AttributeFormsOf(Opcode opcode) {
   auto is = [&](const AttributeForm& form) { return form.opcode == opcode; };
   const auto first = std::find_if(std::begin(kAttributeForms), std::end(kAttributeForms), is);
@@ -70,22 +93,29 @@ absl::Span<const AttributeForm> AttributeFormsOf(Opcode opcode) {
   return absl::MakeConstSpan(first, last);
 }
 
-absl::StatusOr<AttrValue> ToHloAttribute(const AttributeForm& form, const SourceOp& op) {
-  const SourceAttr* a = op.Find(form.name);
+// Returns nullopt for a value that HLO leaves out.
+absl::StatusOr<std::optional<AttrValue>> ToHloAttribute(const AttributeForm& form, FindAttribute find) {
+  const SourceAttr* a = form.as == As::kStructure ? nullptr : find(form.name);
   auto bad = [&](absl::string_view expected) {
     return absl::InvalidArgumentError(absl::StrCat("attribute ", form.name, ": expected ", expected));
   };
   switch (form.as) {
+    case As::kStructure:
+      return ToHloStructure(form.opcode, form.id, find);
     case As::kBool:
+    case As::kFlag:
       if (a == nullptr || a->kind != AttrKind::kBool) return bad("a bool");
+      if (form.as == As::kFlag && a->integer == 0) return std::optional<AttrValue>();
       return AttrValue(a->integer != 0);
     case As::kI32:
     case As::kI64:
-      if (a == nullptr || a->kind != AttrKind::kInteger) return bad("an integer");
-      return AttrValue(a->integer);
-    case As::kOnlyElement:
-      if (a == nullptr || a->kind != AttrKind::kInteger) return bad("an integer");
-      return AttrValue(Ints{a->integer});
+    case As::kCount:
+    case As::kOnlyElement: {
+      ASSIGN_OR_RETURN(const int64_t value, FindInteger(find, form.name));
+      if (form.as == As::kOnlyElement) return AttrValue(Ints{value});
+      if (form.as == As::kCount && value == 1) return std::optional<AttrValue>();
+      return AttrValue(value);
+    }
     case As::kF32:
       if (a == nullptr || a->kind != AttrKind::kFloat || a->type->element != ElementKind::kF32) return bad("an f32");
       return AttrValue(static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(a->bits))));
@@ -96,9 +126,8 @@ absl::StatusOr<AttrValue> ToHloAttribute(const AttributeForm& form, const Source
       return AttrValue(EnumValue{value});
     }
     case As::kList: {
-      absl::StatusOr<Ints> values = DenseIntegers(a);
-      if (!values.ok()) return bad(values.status().message());
-      return AttrValue(*std::move(values));
+      ASSIGN_OR_RETURN(Ints values, FindList(find, form.name));
+      return AttrValue(std::move(values));
     }
   }
   return bad("another kind");
@@ -108,11 +137,14 @@ absl::StatusOr<const SourceAttr*> FromHloAttribute(const AttributeForm& form, co
                                                    SourceArena& arena) {
   switch (form.as) {
     case As::kBool:
+    case As::kFlag:
       return MakeBool(arena, attributes.GetBool(form.id));
     case As::kI32:
       return MakeInteger(arena, attributes.GetInt(form.id), ElementKind::kI32);
     case As::kI64:
       return MakeInteger(arena, attributes.GetInt(form.id));
+    case As::kCount:
+      return MakeInteger(arena, attributes.GetInt(form.id, 1));
     case As::kOnlyElement: {
       const Ints& values = attributes.GetInts(form.id);
       if (values.size() != 1) return absl::InvalidArgumentError("needs one dimension");
@@ -130,8 +162,37 @@ absl::StatusOr<const SourceAttr*> FromHloAttribute(const AttributeForm& form, co
     }
     case As::kList:
       return MakeI64List(arena, attributes.GetInts(form.id));
+    case As::kStructure:
+      break;
   }
   return absl::InternalError("an attribute of no kind");
+}
+
+}  // namespace
+
+bool HasAllAttributes(Opcode opcode) { return AttributeFormsOf(opcode).size() == Info(opcode).attributes.size(); }
+
+absl::StatusOr<Attributes> ToHloAttributes(Opcode opcode, FindAttribute find) {
+  Attributes attributes;
+  for (const AttributeForm& form : AttributeFormsOf(opcode)) {
+    ASSIGN_OR_RETURN(std::optional<AttrValue> value, ToHloAttribute(form, find));
+    if (value) attributes.Set(form.id, *std::move(value));
+  }
+  return attributes;
+}
+
+absl::StatusOr<std::vector<SourceNamedAttr>> FromHloAttributes(Opcode opcode, const Attributes& attributes,
+                                                               SourceArena& arena) {
+  std::vector<SourceNamedAttr> out;
+  for (const AttributeForm& form : AttributeFormsOf(opcode)) {
+    if (form.as == As::kStructure) {
+      RETURN_IF_ERROR(AppendStructure(form.opcode, form.id, attributes, arena, &out));
+      continue;
+    }
+    ASSIGN_OR_RETURN(const SourceAttr* value, FromHloAttribute(form, attributes, arena));
+    out.push_back({form.name, value});
+  }
+  return out;
 }
 
 }  // namespace backplane::stablehlo

@@ -1,38 +1,45 @@
-// The attributes that both HLO and StableHLO have and that differ only in name and form: their names in StableHLO, and
-// the conversion of their values. The importer and the exporter share this table. Attributes that need more than a
-// conversion (windows, dimension numbers, constants) are handled in files of their own.
+// The attributes that both HLO and StableHLO have: their names in StableHLO and the conversion of their values.
+// Importer and exporter share these tables, so an operation's attributes are described once. Attributes whose meaning
+// depends on more than the attributes of their op (constants, algorithms of products, groups of collectives) are
+// converted elsewhere.
 #ifndef BACKPLANE_CORE_IMPORT_STABLEHLO_HLO_ATTRIBUTES_H_
 #define BACKPLANE_CORE_IMPORT_STABLEHLO_HLO_ATTRIBUTES_H_
 
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
+#include "core/import/stablehlo/hlo_structures.h"
 #include "core/import/stablehlo/source.h"
 #include "core/ops/op_info.h"
 
 namespace backplane::stablehlo {
 
-struct AttributeForm {
-  // The form of the value in StableHLO. Lists are dense tensors of i64.
-  enum class As { kBool, kI32, kI64, kF32, kEnum, kList, kOnlyElement /* of a list that holds one */ };
-  Opcode opcode;
-  const char* name;  // in StableHLO
-  AttrId id;
-  As as;
+// How the value of an HLO attribute is written in StableHLO.
+enum class AttributeEncoding {
+  kBool,
+  kFlag,  // a bool; HLO has the attribute only if it is true
+  kI32,
+  kI64,
+  kCount,  // an integer; HLO has the attribute only if it is not 1
+  kF32,
+  kEnum,
+  kList,         // a dense tensor of i64
+  kOnlyElement,  // an integer; HLO has a list of one element
+  kStructure,    // one attribute for each field; see hlo_structures.h
 };
 
-// Returns the attributes of an operation, an empty list if the table has none.
-absl::Span<const AttributeForm> AttributeFormsOf(Opcode opcode);
+// Whether the tables have all attributes of the operation.
+bool HasAllAttributes(Opcode opcode);
 
-// Converts the attribute of an op to HLO. Returns InvalidArgument if it is missing, has another kind, or is an unknown
-// name of an enumerator.
-absl::StatusOr<AttrValue> ToHloAttribute(const AttributeForm& form, const SourceOp& op);
+// Returns the attributes of the operation that the tables have, from those that an op of StableHLO has; `find` returns
+// null for an attribute that the op does not have. Returns InvalidArgument if an attribute is missing, has another
+// kind, or is an unknown name of an enumerator.
+absl::StatusOr<Attributes> ToHloAttributes(Opcode opcode, FindAttribute find);
 
-// Converts an HLO attribute, or its default if it is absent, to StableHLO. Returns InvalidArgument if a list that must
-// have one element does not.
-absl::StatusOr<const SourceAttr*> FromHloAttribute(const AttributeForm& form, const Attributes& attributes,
-                                                   SourceArena& arena);
+// Returns the attributes of StableHLO for those that an HLO instruction has, or for their defaults. Returns
+// InvalidArgument if a list that must have one element does not, and Unimplemented if StableHLO has no such value.
+absl::StatusOr<std::vector<SourceNamedAttr>> FromHloAttributes(Opcode opcode, const Attributes& attributes,
+                                                               SourceArena& arena);
 
 }  // namespace backplane::stablehlo
 

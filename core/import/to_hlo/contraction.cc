@@ -10,23 +10,6 @@ namespace backplane::to_hlo {
 
 namespace {
 
-absl::StatusOr<Precisions> GetPrecisions(const SourceOp& op) {
-  Precisions out;
-  bool plain = true;
-  const SourceAttr* a = op.Find("precision_config");
-  if (a == nullptr || a->kind != stablehlo::AttrKind::kArray) {
-    return absl::InvalidArgumentError("attribute precision_config: expected an array");
-  }
-  for (const SourceAttr* e : a->elements) {
-    out.push_back(e->text == "HIGHEST" ? Precision::kHighest
-                  : e->text == "HIGH"  ? Precision::kHigh
-                                       : Precision::kDefault);
-    plain = plain && out.back() == Precision::kDefault;
-  }
-  if (plain) out.clear();
-  return out;
-}
-
 // The algorithms that HLO has a name for; tf32 counts as f32 here. No other one may replace them.
 bool IsKnown(const DotAlgorithm& a) {
   using T = PrimitiveType;
@@ -88,10 +71,8 @@ absl::StatusOr<std::optional<DotAlgorithm>> GetAlgorithm(const SourceOp& op) {
 absl::Status Importer::ImportDot(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(Value lhs, Get(scope, op.operands[0]));
   ASSIGN_OR_RETURN(Value rhs, Get(scope, op.operands[1]));
-  ASSIGN_OR_RETURN(Precisions precision, GetPrecisions(op));
   ASSIGN_OR_RETURN(Shape result, ConvertType(op.results[0].type));
-  DotDimensions dims;
-  Attributes attrs;
+  std::vector<stablehlo::SourceNamedAttr> dims;
   if (op.name == "stablehlo.dot") {
     for (Value v : {lhs, rhs}) {
       if (!v->shape().IsArray() || v->shape().rank() < 1 || v->shape().rank() > 2) {
@@ -99,18 +80,15 @@ absl::Status Importer::ImportDot(Scope& scope, const SourceOp& op) {
             absl::StrCat("dot takes vectors and matrices, found ", v->shape().ToString()));
       }
     }
-    dims.lhs_contracting = {lhs->shape().rank() - 1};
-    dims.rhs_contracting = {0};
-  } else {
-    ASSIGN_OR_RETURN(dims.lhs_batch, GetInts(op, "lhs_batching_dimensions"));
-    ASSIGN_OR_RETURN(dims.rhs_batch, GetInts(op, "rhs_batching_dimensions"));
-    ASSIGN_OR_RETURN(dims.lhs_contracting, GetInts(op, "lhs_contracting_dimensions"));
-    ASSIGN_OR_RETURN(dims.rhs_contracting, GetInts(op, "rhs_contracting_dimensions"));
-    ASSIGN_OR_RETURN(std::optional<DotAlgorithm> algorithm, GetAlgorithm(op));
-    if (algorithm) attrs.Set(AttrId::kDotAlgorithm, *algorithm);
+    const SourceAttr* none = stablehlo::MakeI64List(arena_, {});
+    dims = {{"lhs_batching_dimensions", none},
+            {"rhs_batching_dimensions", none},
+            {"lhs_contracting_dimensions", stablehlo::MakeI64List(arena_, {lhs->shape().rank() - 1})},
+            {"rhs_contracting_dimensions", stablehlo::MakeI64List(arena_, {0})}};
   }
-  attrs.Set(AttrId::kDotDims, std::move(dims));
-  if (!precision.empty()) attrs.Set(AttrId::kOperandPrecision, std::move(precision));
+  ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(Opcode::kDot, op, dims));
+  ASSIGN_OR_RETURN(std::optional<DotAlgorithm> algorithm, GetAlgorithm(op));
+  if (algorithm) attrs.Set(AttrId::kDotAlgorithm, *algorithm);
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kDot, {lhs, rhs}, std::move(attrs), {}, std::move(result)));
   return Bind(scope, op, y);
 }
@@ -273,54 +251,29 @@ absl::StatusOr<Value> PadConvolutionInput(Builder& b, Value x, Value padding, co
 absl::Status Importer::ImportConvolution(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(Value lhs, Get(scope, op.operands[0]));
   ASSIGN_OR_RETURN(Value rhs, Get(scope, op.operands[1]));
-  ConvolutionDimensions dims;
-  ASSIGN_OR_RETURN(dims.input_batch, GetInt(op, "input_batch_dimension"));
-  ASSIGN_OR_RETURN(dims.input_feature, GetInt(op, "input_feature_dimension"));
-  ASSIGN_OR_RETURN(dims.input_spatial, GetInts(op, "input_spatial_dimensions"));
-  ASSIGN_OR_RETURN(dims.kernel_input_feature, GetInt(op, "kernel_input_feature_dimension"));
-  ASSIGN_OR_RETURN(dims.kernel_output_feature, GetInt(op, "kernel_output_feature_dimension"));
-  ASSIGN_OR_RETURN(dims.kernel_spatial, GetInts(op, "kernel_spatial_dimensions"));
-  ASSIGN_OR_RETURN(dims.output_batch, GetInt(op, "output_batch_dimension"));
-  ASSIGN_OR_RETURN(dims.output_feature, GetInt(op, "output_feature_dimension"));
-  ASSIGN_OR_RETURN(dims.output_spatial, GetInts(op, "output_spatial_dimensions"));
-  ASSIGN_OR_RETURN(Ints strides, GetInts(op, "window_strides"));
-  ASSIGN_OR_RETURN(Ints lhs_dilation, GetInts(op, "lhs_dilation"));
-  ASSIGN_OR_RETURN(Ints rhs_dilation, GetInts(op, "rhs_dilation"));
-  ASSIGN_OR_RETURN(Ints reversal, GetInts(op, "window_reversal"));
-  ASSIGN_OR_RETURN(int64_t feature_groups, GetInt(op, "feature_group_count"));
-  ASSIGN_OR_RETURN(int64_t batch_groups, GetInt(op, "batch_group_count"));
-  ASSIGN_OR_RETURN(Precisions precision, GetPrecisions(op));
   ASSIGN_OR_RETURN(Shape result, ConvertType(op.results[0].type));
-  Ints padding;
-  bool pads_at_runtime = op.name == "stablehlo.dynamic_conv" && !IsConstantOperand(op, 2);
+  std::vector<stablehlo::SourceNamedAttr> padding;
+  const bool pads_at_runtime = op.name == "stablehlo.dynamic_conv" && ConstantOperand(op, 2) == nullptr;
   if (pads_at_runtime) {
-    padding.assign(2 * dims.kernel_spatial.size(), 0);
+    ASSIGN_OR_RETURN(const Ints strides, GetInts(op, "window_strides"));
+    padding = {{"padding", stablehlo::MakeI64List(arena_, Ints(2 * strides.size(), 0))}};
   } else if (op.name == "stablehlo.dynamic_conv") {
-    ASSIGN_OR_RETURN(padding, ConstantOperand(op, 2));
-  } else {
-    ASSIGN_OR_RETURN(padding, GetInts(op, "padding"));
+    padding = {{"padding", ConstantOperand(op, 2)}};
   }
-  size_t n = dims.kernel_spatial.size();
-  if (strides.size() != n || lhs_dilation.size() != n || rhs_dilation.size() != n || reversal.size() != n ||
-      padding.size() != 2 * n) {
+  ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(Opcode::kConvolution, op, padding));
+  const ConvolutionDimensions dims = attrs.Get<ConvolutionDimensions>(AttrId::kConvolutionDims);
+  Window window = attrs.Get<Window>(AttrId::kWindow);
+  const size_t n = dims.kernel_spatial.size();
+  if (window.dimensions.size() != n) {
     return absl::InvalidArgumentError(absl::StrCat("window attributes do not have ", n, " entries each"));
   }
-  Window window;
   for (size_t i = 0; i < n; ++i) {
     int64_t k = dims.kernel_spatial[i];
     if (!rhs->shape().IsArray() || k < 0 || k >= rhs->shape().rank()) {
       return absl::InvalidArgumentError(
           absl::StrCat("kernel spatial dimension ", k, " is not one of ", rhs->shape().ToString()));
     }
-    WindowDimension d;
-    d.size = rhs->shape().dimensions(k);
-    d.stride = strides[i];
-    d.padding_low = padding[2 * i];
-    d.padding_high = padding[2 * i + 1];
-    d.base_dilation = lhs_dilation[i];
-    d.window_dilation = rhs_dilation[i];
-    d.window_reversal = reversal[i] != 0;
-    window.dimensions.push_back(d);
+    window.dimensions[i].size = rhs->shape().dimensions(k);
   }
   if (pads_at_runtime) {
     if (dims.input_spatial.size() != n || dims.output_spatial.size() != n) {
@@ -330,12 +283,7 @@ absl::Status Importer::ImportConvolution(Scope& scope, const SourceOp& op) {
     ASSIGN_OR_RETURN(lhs, PadConvolutionInput(scope.builder, lhs, amounts, dims, window, result));
     for (WindowDimension& d : window.dimensions) d.base_dilation = 1;
   }
-  Attributes attrs;
   attrs.Set(AttrId::kWindow, std::move(window));
-  attrs.Set(AttrId::kConvolutionDims, std::move(dims));
-  if (feature_groups != 1) attrs.Set(AttrId::kFeatureGroupCount, feature_groups);
-  if (batch_groups != 1) attrs.Set(AttrId::kBatchGroupCount, batch_groups);
-  if (!precision.empty()) attrs.Set(AttrId::kOperandPrecision, std::move(precision));
   ASSIGN_OR_RETURN(Value y,
                    scope.builder.Op(Opcode::kConvolution, {lhs, rhs}, std::move(attrs), {}, std::move(result)));
   return Bind(scope, op, y);

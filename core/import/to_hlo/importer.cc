@@ -33,7 +33,6 @@ const absl::flat_hash_map<absl::string_view, Importer::Handler>& Importer::Handl
       {"collective_reduce", &Importer::ImportRootedCollective},
       {"compare", &Importer::ImportCompare},
       {"composite", &Importer::ImportComposite},
-      {"concatenate", &Importer::ImportConcatenate},
       {"constant", &Importer::ImportConstant},
       {"convert", &Importer::ImportConvert},
       {"convolution", &Importer::ImportConvolution},
@@ -44,19 +43,16 @@ const absl::flat_hash_map<absl::string_view, Importer::Handler>& Importer::Handl
       {"dot_general", &Importer::ImportDot},
       {"dynamic_broadcast_in_dim", &Importer::ImportBroadcast},
       {"dynamic_conv", &Importer::ImportConvolution},
-      {"dynamic_gather", &Importer::ImportGather},
+      {"dynamic_gather", &Importer::ImportDynamicGather},
       {"dynamic_iota", &Importer::ImportIota},
-      {"dynamic_pad", &Importer::ImportPad},
+      {"dynamic_pad", &Importer::ImportDynamicPad},
       {"dynamic_reshape", &Importer::ImportReshape},
       {"einsum", &Importer::ImportEinsum},
-      {"gather", &Importer::ImportGather},
       {"get_tuple_element", &Importer::ImportGetTupleElement},
       {"if", &Importer::ImportConditional},
       {"infeed", &Importer::ImportInfeed},
-      {"iota", &Importer::ImportIota},
       {"optimization_barrier", &Importer::ImportBarrier},
       {"outfeed", &Importer::ImportOutfeed},
-      {"pad", &Importer::ImportPad},
       {"partition_id", &Importer::ImportId},
       {"real_dynamic_slice", &Importer::ImportRealDynamicSlice},
       {"recv", &Importer::ImportRecv},
@@ -66,13 +62,10 @@ const absl::flat_hash_map<absl::string_view, Importer::Handler>& Importer::Handl
       {"replica_id", &Importer::ImportId},
       {"reshape", &Importer::ImportReshape},
       {"rng", &Importer::ImportRng},
-      {"scatter", &Importer::ImportScatter},
       {"select_and_scatter", &Importer::ImportWindowed},
       {"send", &Importer::ImportSend},
-      {"slice", &Importer::ImportSlice},
       {"sort", &Importer::ImportSort},
       {"torch_index_select", &Importer::ImportTorchIndexSelect},
-      {"transpose", &Importer::ImportTranspose},
       {"tuple", &Importer::ImportTuple},
       {"unary_einsum", &Importer::ImportEinsum},
       {"uniform_dequantize", &Importer::ImportQuantized},
@@ -417,15 +410,20 @@ absl::Status Importer::Dispatch(Scope& scope, const SourceOp& op) {
   return Unknown(op);
 }
 
+absl::StatusOr<Attributes> Importer::AttributesOf(Opcode opcode, const SourceOp& op,
+                                                  const std::vector<SourceNamedAttr>& more) {
+  return stablehlo::ToHloAttributes(opcode, [&](absl::string_view name) {
+    for (const SourceNamedAttr& a : more) {
+      if (a.name == name) return a.value;
+    }
+    return op.Find(name);
+  });
+}
+
 absl::Status Importer::ImportPlain(Scope& scope, const SourceOp& op, const OpInfo& info) {
-  const absl::Span<const stablehlo::AttributeForm> forms = stablehlo::AttributeFormsOf(info.opcode);
-  if (forms.size() != info.attributes.size()) return Unknown(op);
+  if (!stablehlo::HasAllAttributes(info.opcode)) return Unknown(op);
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  Attributes attrs;
-  for (const stablehlo::AttributeForm& form : forms) {
-    ASSIGN_OR_RETURN(AttrValue value, stablehlo::ToHloAttribute(form, op));
-    attrs.Set(form.id, std::move(value));
-  }
+  ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(info.opcode, op));
   std::vector<Computation*> called;
   for (const SourceRegion& region : op.regions) {
     ASSIGN_OR_RETURN(Computation * c, ImportClosedRegion(region, info.text));

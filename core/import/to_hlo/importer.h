@@ -82,6 +82,10 @@ class Importer {
   absl::Status Dispatch(Scope& scope, const SourceOp& op);  // ImportOp without the op's location
   // Imports an operation without attributes, or whose attributes are all in the table of hlo_attributes.h.
   absl::Status ImportPlain(Scope& scope, const SourceOp& op, const OpInfo& info);
+  // Returns those HLO attributes of an op that hlo_attributes.h has. `more` are attributes that the op does not have,
+  // or has as operands.
+  absl::StatusOr<Attributes> AttributesOf(Opcode opcode, const SourceOp& op,
+                                          const std::vector<stablehlo::SourceNamedAttr>& more = {});
   OpMetadata MetadataAt(stablehlo::LocationId location) const;  // empty where nothing is known
   absl::Status Annotate(const SourceOp& op, const absl::Status& status) const;
   absl::Status Unknown(const SourceOp& op) const;
@@ -129,17 +133,12 @@ class Importer {
   // movement.cc
   absl::Status ImportBroadcast(Scope&, const SourceOp&);
   absl::Status ImportReshape(Scope&, const SourceOp&);
-  absl::Status ImportTranspose(Scope&, const SourceOp&);
-  absl::Status ImportSlice(Scope&, const SourceOp&);
-  absl::Status ImportConcatenate(Scope&, const SourceOp&);
-  absl::Status ImportPad(Scope&, const SourceOp&);
-  absl::Status ImportGather(Scope&, const SourceOp&);
-  absl::Status ImportScatter(Scope&, const SourceOp&);
+  absl::Status ImportDynamicPad(Scope&, const SourceOp&);
+  absl::Status ImportDynamicGather(Scope&, const SourceOp&);
   absl::Status ImportRealDynamicSlice(Scope&, const SourceOp&);
   absl::Status ImportTorchIndexSelect(Scope&, const SourceOp&);
-  bool IsConstantOperand(const SourceOp& op, size_t index) const;
-  // Returns the integers of an operand that is a constant in the program.
-  absl::StatusOr<Ints> ConstantOperand(const SourceOp& op, size_t index);
+  // Returns the value of an operand that is a constant in the program, or null.
+  static const SourceAttr* ConstantOperand(const SourceOp& op, size_t index);
 
   // contraction.cc
   absl::Status ImportDot(Scope&, const SourceOp&);

@@ -8,17 +8,9 @@
 
 namespace backplane::to_hlo {
 
-bool Importer::IsConstantOperand(const SourceOp& op, size_t index) const {
-  const SourceValue* v = op.operands[index];
-  return v->op != nullptr && v->op->name == "stablehlo.constant";
-}
-
-absl::StatusOr<Ints> Importer::ConstantOperand(const SourceOp& op, size_t index) {
-  if (!IsConstantOperand(op, index)) {
-    return absl::UnimplementedError(
-        absl::StrCat("operand ", index, " must be a constant: its values shape the result"));
-  }
-  return GetInts(*op.operands[index]->op, "value");
+const SourceAttr* Importer::ConstantOperand(const SourceOp& op, size_t index) {
+  const SourceOp* made = op.operands[index]->op;
+  return made != nullptr && made->name == "stablehlo.constant" ? made->Find("value") : nullptr;
 }
 
 // broadcast, broadcast_in_dim, and dynamic_broadcast_in_dim with a static result, which determines it.
@@ -63,31 +55,10 @@ absl::Status Importer::ImportReshape(Scope& scope, const SourceOp& op) {
   return Bind(scope, op, y);
 }
 
-absl::Status Importer::ImportTranspose(Scope& scope, const SourceOp& op) {
-  ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
-  ASSIGN_OR_RETURN(Ints permutation, GetInts(op, "permutation"));
-  ASSIGN_OR_RETURN(Value y, scope.builder.Transpose(x, permutation));
-  return Bind(scope, op, y);
-}
-
-absl::Status Importer::ImportSlice(Scope& scope, const SourceOp& op) {
-  ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
-  ASSIGN_OR_RETURN(Ints start, GetInts(op, "start_indices"));
-  ASSIGN_OR_RETURN(Ints limit, GetInts(op, "limit_indices"));
-  ASSIGN_OR_RETURN(Ints stride, GetInts(op, "strides"));
-  if (start.size() != limit.size() || start.size() != stride.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("start_indices has ", start.size(), " entries, limit_indices ",
-                                                   limit.size(), ", strides ", stride.size()));
-  }
-  SliceConfig config;
-  for (size_t i = 0; i < start.size(); ++i) config.push_back({start[i], limit[i], stride[i]});
-  ASSIGN_OR_RETURN(Value y, scope.builder.Slice(x, std::move(config)));
-  return Bind(scope, op, y);
-}
-
 absl::Status Importer::ImportRealDynamicSlice(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
-  if (!IsConstantOperand(op, 1) || !IsConstantOperand(op, 2) || !IsConstantOperand(op, 3)) {
+  const SourceAttr *start = ConstantOperand(op, 1), *limit = ConstantOperand(op, 2), *strides = ConstantOperand(op, 3);
+  if (start == nullptr || limit == nullptr || strides == nullptr) {
     // The static result determines the limits.
     ASSIGN_OR_RETURN(Shape to, ConvertType(op.results[0].type));
     if (to.HasDynamicDimensions() || x->shape().HasDynamicDimensions()) {
@@ -98,121 +69,64 @@ absl::Status Importer::ImportRealDynamicSlice(Scope& scope, const SourceOp& op) 
     ASSIGN_OR_RETURN(Value y, SliceAtRuntime(scope.builder, x, from, step, to.dimensions()));
     return Bind(scope, op, y);
   }
-  ASSIGN_OR_RETURN(Ints start, ConstantOperand(op, 1));
-  ASSIGN_OR_RETURN(Ints limit, ConstantOperand(op, 2));
-  ASSIGN_OR_RETURN(Ints stride, ConstantOperand(op, 3));
-  if (start.size() != limit.size() || start.size() != stride.size()) {
-    return absl::InvalidArgumentError("start, limit and strides differ in length");
-  }
-  SliceConfig config;
-  for (size_t i = 0; i < start.size(); ++i) config.push_back({start[i], limit[i], stride[i]});
-  ASSIGN_OR_RETURN(Value y, scope.builder.Slice(x, std::move(config)));
+  ASSIGN_OR_RETURN(
+      Attributes attrs,
+      AttributesOf(Opcode::kSlice, op, {{"start_indices", start}, {"limit_indices", limit}, {"strides", strides}}));
+  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kSlice, {x}, std::move(attrs)));
   return Bind(scope, op, y);
 }
 
-absl::Status Importer::ImportConcatenate(Scope& scope, const SourceOp& op) {
-  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  ASSIGN_OR_RETURN(int64_t dimension, GetInt(op, "dimension"));
-  ASSIGN_OR_RETURN(Value y, scope.builder.Concatenate(std::move(operands), dimension));
-  return Bind(scope, op, y);
-}
-
-// pad, and dynamic_pad whose result is static.
-absl::Status Importer::ImportPad(Scope& scope, const SourceOp& op) {
+// dynamic_pad whose result is static.
+absl::Status Importer::ImportDynamicPad(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
   ASSIGN_OR_RETURN(Value value, Get(scope, op.operands[1]));
-  Ints low, high, interior;
-  if (op.name == "stablehlo.dynamic_pad") {
-    if (!IsConstantOperand(op, 2) || !IsConstantOperand(op, 3) || !IsConstantOperand(op, 4)) {
-      ASSIGN_OR_RETURN(Shape to, ConvertType(op.results[0].type));
-      if (to.HasDynamicDimensions() || x->shape().HasDynamicDimensions()) {
-        return absl::UnimplementedError("padding known at run time only, of a dynamic dimension");
-      }
-      ASSIGN_OR_RETURN(Value before, Get(scope, op.operands[2]));
-      ASSIGN_OR_RETURN(Value between, Get(scope, op.operands[4]));
-      ASSIGN_OR_RETURN(Value y, PadAtRuntime(scope.builder, x, value, before, between, to.dimensions()));
-      return Bind(scope, op, y);
+  const SourceAttr *low = ConstantOperand(op, 2), *high = ConstantOperand(op, 3), *interior = ConstantOperand(op, 4);
+  if (low == nullptr || high == nullptr || interior == nullptr) {
+    ASSIGN_OR_RETURN(Shape to, ConvertType(op.results[0].type));
+    if (to.HasDynamicDimensions() || x->shape().HasDynamicDimensions()) {
+      return absl::UnimplementedError("padding known at run time only, of a dynamic dimension");
     }
-    ASSIGN_OR_RETURN(low, ConstantOperand(op, 2));
-    ASSIGN_OR_RETURN(high, ConstantOperand(op, 3));
-    ASSIGN_OR_RETURN(interior, ConstantOperand(op, 4));
-  } else {
-    ASSIGN_OR_RETURN(low, GetInts(op, "edge_padding_low"));
-    ASSIGN_OR_RETURN(high, GetInts(op, "edge_padding_high"));
-    ASSIGN_OR_RETURN(interior, GetInts(op, "interior_padding"));
+    ASSIGN_OR_RETURN(Value before, Get(scope, op.operands[2]));
+    ASSIGN_OR_RETURN(Value between, Get(scope, op.operands[4]));
+    ASSIGN_OR_RETURN(Value y, PadAtRuntime(scope.builder, x, value, before, between, to.dimensions()));
+    return Bind(scope, op, y);
   }
-  if (low.size() != high.size() || low.size() != interior.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("low has ", low.size(), " entries, high ", high.size(), ", interior ", interior.size()));
-  }
-  PaddingConfig config;
-  for (size_t i = 0; i < low.size(); ++i) config.push_back({low[i], high[i], interior[i]});
-  ASSIGN_OR_RETURN(Value y, scope.builder.Pad(x, value, std::move(config)));
+  ASSIGN_OR_RETURN(
+      Attributes attrs,
+      AttributesOf(Opcode::kPad, op,
+                   {{"edge_padding_low", low}, {"edge_padding_high", high}, {"interior_padding", interior}}));
+  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kPad, {x, value}, std::move(attrs)));
   return Bind(scope, op, y);
 }
 
-// gather, and dynamic_gather, whose slice sizes are constants or those its static result shows.
-absl::Status Importer::ImportGather(Scope& scope, const SourceOp& op) {
+// dynamic_gather, whose slice sizes are constants or those that its static result shows.
+absl::Status Importer::ImportDynamicGather(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
   ASSIGN_OR_RETURN(Value indices, Get(scope, op.operands[1]));
-  GatherDimensions dims;
-  ASSIGN_OR_RETURN(dims.offset_dims, GetInts(op, "offset_dims"));
-  ASSIGN_OR_RETURN(dims.collapsed_slice_dims, GetInts(op, "collapsed_slice_dims"));
-  ASSIGN_OR_RETURN(dims.start_index_map, GetInts(op, "start_index_map"));
-  ASSIGN_OR_RETURN(dims.operand_batching_dims, GetInts(op, "operand_batching_dims"));
-  ASSIGN_OR_RETURN(dims.start_indices_batching_dims, GetInts(op, "start_indices_batching_dims"));
-  ASSIGN_OR_RETURN(dims.index_vector_dim, GetInt(op, "index_vector_dim"));
-  ASSIGN_OR_RETURN(bool sorted, GetBool(op, "indices_are_sorted"));
-  Ints sizes;
-  if (op.name == "stablehlo.dynamic_gather" && !IsConstantOperand(op, 2)) {
+  const SourceAttr* sizes = ConstantOperand(op, 2);
+  if (sizes == nullptr) {
+    ASSIGN_OR_RETURN(const Ints offset_dims, GetInts(op, "offset_dims"));
+    ASSIGN_OR_RETURN(const Ints collapsed, GetInts(op, "collapsed_slice_dims"));
+    ASSIGN_OR_RETURN(const Ints batching, GetInts(op, "operand_batching_dims"));
     ASSIGN_OR_RETURN(Shape to, ConvertType(op.results[0].type));
     auto has = [](const Ints& list, int64_t d) { return std::find(list.begin(), list.end(), d) != list.end(); };
+    Ints shown;
     size_t next = 0;
     for (int64_t d = 0; d < x->shape().rank(); ++d) {
-      if (has(dims.collapsed_slice_dims, d) || has(dims.operand_batching_dims, d)) {
-        sizes.push_back(1);
+      if (has(collapsed, d) || has(batching, d)) {
+        shown.push_back(1);
         continue;
       }
-      int64_t at = next < dims.offset_dims.size() ? dims.offset_dims[next++] : -1;
+      int64_t at = next < offset_dims.size() ? offset_dims[next++] : -1;
       if (at < 0 || at >= to.rank() || to.is_dynamic(at)) {
         return absl::InvalidArgumentError(absl::StrCat("offset_dims does not fit the result ", to.ToString()));
       }
-      sizes.push_back(to.dimensions(at));
+      shown.push_back(to.dimensions(at));
     }
-  } else if (op.name == "stablehlo.dynamic_gather") {
-    ASSIGN_OR_RETURN(sizes, ConstantOperand(op, 2));
-  } else {
-    ASSIGN_OR_RETURN(sizes, GetInts(op, "slice_sizes"));
+    sizes = stablehlo::MakeI64List(arena_, shown);
   }
-  Attributes attrs;
-  attrs.Set(AttrId::kGatherDims, std::move(dims));
-  attrs.Set(AttrId::kSliceSizes, std::move(sizes));
-  if (sorted) attrs.Set(AttrId::kIndicesAreSorted, true);
+  ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(Opcode::kGather, op, {{"slice_sizes", sizes}}));
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kGather, {x, indices}, std::move(attrs)));
-  return Bind(scope, op, y);
-}
-
-absl::Status Importer::ImportScatter(Scope& scope, const SourceOp& op) {
-  if (op.operands.size() % 2 != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(op.operands.size(), " operands, expected n inputs, indices, n updates"));
-  }
-  ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  ScatterDimensions dims;
-  ASSIGN_OR_RETURN(dims.update_window_dims, GetInts(op, "update_window_dims"));
-  ASSIGN_OR_RETURN(dims.inserted_window_dims, GetInts(op, "inserted_window_dims"));
-  ASSIGN_OR_RETURN(dims.scatter_dims_to_operand_dims, GetInts(op, "scatter_dims_to_operand_dims"));
-  ASSIGN_OR_RETURN(dims.input_batching_dims, GetInts(op, "input_batching_dims"));
-  ASSIGN_OR_RETURN(dims.scatter_indices_batching_dims, GetInts(op, "scatter_indices_batching_dims"));
-  ASSIGN_OR_RETURN(dims.index_vector_dim, GetInt(op, "index_vector_dim"));
-  ASSIGN_OR_RETURN(bool sorted, GetBool(op, "indices_are_sorted"));
-  ASSIGN_OR_RETURN(bool unique, GetBool(op, "unique_indices"));
-  Attributes attrs;
-  attrs.Set(AttrId::kScatterDims, std::move(dims));
-  if (sorted) attrs.Set(AttrId::kIndicesAreSorted, true);
-  if (unique) attrs.Set(AttrId::kUniqueIndices, true);
-  ASSIGN_OR_RETURN(Computation * body, ImportClosedRegion(op.regions[0], "scatter"));
-  ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kScatter, std::move(operands), std::move(attrs), {body}));
   return Bind(scope, op, y);
 }
 

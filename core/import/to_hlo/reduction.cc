@@ -4,38 +4,6 @@
 
 namespace backplane::to_hlo {
 
-namespace {
-
-// The window of a windowed op (reduce_window and the like); dilations may be absent.
-absl::StatusOr<Window> GetWindow(const SourceOp& op, bool dilated) {
-  ASSIGN_OR_RETURN(Ints sizes, GetInts(op, "window_dimensions"));
-  ASSIGN_OR_RETURN(Ints strides, GetInts(op, "window_strides"));
-  ASSIGN_OR_RETURN(Ints padding, GetInts(op, "padding"));
-  Ints base(sizes.size(), 1), dilation(sizes.size(), 1);
-  if (dilated) {
-    ASSIGN_OR_RETURN(base, GetInts(op, "base_dilations"));
-    ASSIGN_OR_RETURN(dilation, GetInts(op, "window_dilations"));
-  }
-  size_t n = sizes.size();
-  if (strides.size() != n || padding.size() != 2 * n || base.size() != n || dilation.size() != n) {
-    return absl::InvalidArgumentError(absl::StrCat("window attributes do not have ", n, " entries each"));
-  }
-  Window window;
-  for (size_t i = 0; i < n; ++i) {
-    WindowDimension d;
-    d.size = sizes[i];
-    d.stride = strides[i];
-    d.padding_low = padding[2 * i];
-    d.padding_high = padding[2 * i + 1];
-    d.base_dilation = base[i];
-    d.window_dilation = dilation[i];
-    window.dimensions.push_back(d);
-  }
-  return window;
-}
-
-}  // namespace
-
 absl::Status PromoteTo(Builder& b, const Computation& body, absl::Span<Value> values) {
   for (size_t i = 0; i < values.size(); ++i) {
     const int64_t n = static_cast<int64_t>(i);
@@ -59,11 +27,9 @@ static absl::Status PromoteInputsAndInits(Builder& b, const Computation& body, s
 
 absl::Status Importer::ImportReduce(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  ASSIGN_OR_RETURN(Ints dims, GetInts(op, "dimensions"));
+  ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(Opcode::kReduce, op));
   ASSIGN_OR_RETURN(Computation * body, ImportClosedRegion(op.regions[0], "reduce"));
   RETURN_IF_ERROR(PromoteInputsAndInits(scope.builder, *body, operands));
-  Attributes attrs;
-  attrs.Set(AttrId::kDimensions, std::move(dims));
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kReduce, std::move(operands), std::move(attrs), {body}));
   return Bind(scope, op, y);
 }
@@ -71,7 +37,8 @@ absl::Status Importer::ImportReduce(Scope& scope, const SourceOp& op) {
 absl::Status Importer::ImportWindowed(Scope& scope, const SourceOp& op) {
   const bool selects = op.regions.size() == 2;  // select_and_scatter
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  ASSIGN_OR_RETURN(Window window, GetWindow(op, !selects));
+  const Opcode opcode = selects ? Opcode::kSelectAndScatter : Opcode::kReduceWindow;
+  ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(opcode, op));
   std::vector<Computation*> called;
   for (const SourceRegion& region : op.regions) {
     const char* name = !selects ? "reduce_window" : called.empty() ? "select" : "scatter";
@@ -79,10 +46,7 @@ absl::Status Importer::ImportWindowed(Scope& scope, const SourceOp& op) {
     called.push_back(c);
   }
   if (!selects) RETURN_IF_ERROR(PromoteInputsAndInits(scope.builder, *called[0], operands));
-  Attributes attrs;
-  attrs.Set(AttrId::kWindow, std::move(window));
-  ASSIGN_OR_RETURN(Value y, scope.builder.Op(selects ? Opcode::kSelectAndScatter : Opcode::kReduceWindow,
-                                             std::move(operands), std::move(attrs), std::move(called)));
+  ASSIGN_OR_RETURN(Value y, scope.builder.Op(opcode, std::move(operands), std::move(attrs), std::move(called)));
   return Bind(scope, op, y);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/passes/replace_each.h"
 #include "core/passes/rewrite.h"
 
 namespace backplane::hip {
@@ -141,22 +142,13 @@ class Conversion {
 }  // namespace
 
 absl::StatusOr<bool> ConvolutionsToProducts::Run(Module* module) {
-  bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
-    bool converted = false;
-    for (Instruction* i : c->Snapshot()) {
-      if (!i->Is(Opcode::kConvolution)) continue;
-      Conversion conversion(c, i);
-      if (!conversion.IsWorthwhile()) continue;
-      conversion.Run();
-      converted = true;
-    }
-    if (!converted) continue;
-    c->SortTopologically();
-    c->RemoveDead();
-    changed = true;
-  }
-  return changed;
+  return RewriteEach(module, [](Computation* c, Instruction* i) {
+    if (!i->Is(Opcode::kConvolution)) return false;
+    Conversion conversion(c, i);
+    if (!conversion.IsWorthwhile()) return false;
+    conversion.Run();
+    return true;
+  });
 }
 
 }  // namespace backplane::hip

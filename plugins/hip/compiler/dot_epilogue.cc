@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/passes/replace_each.h"
 #include "core/passes/rewrite.h"
 #include "plugins/hip/compiler/dot_problem.h"
 #include "plugins/hip/compiler/kernel_plan.h"
@@ -64,21 +65,12 @@ void Merge(Computation* c, Instruction* fusion, int64_t product_operand) {
 }  // namespace
 
 absl::StatusOr<bool> FuseDotEpilogues::Run(Module* module) {
-  bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
-    bool merged = false;
-    for (Instruction* i : c->Snapshot()) {
-      const int64_t product = FindProduct(*i);
-      if (product < 0) continue;
-      Merge(c, i, product);
-      merged = true;
-    }
-    if (!merged) continue;
-    c->SortTopologically();
-    c->RemoveDead();
-    changed = true;
-  }
-  return changed;
+  return RewriteEach(module, [](Computation* c, Instruction* i) {
+    const int64_t product = FindProduct(*i);
+    if (product < 0) return false;
+    Merge(c, i, product);
+    return true;
+  });
 }
 
 }  // namespace backplane::hip

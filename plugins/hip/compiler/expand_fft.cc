@@ -7,7 +7,7 @@
 
 #include "core/ir/builder.h"
 #include "core/passes/loop_builder.h"
-#include "core/passes/rewrite.h"
+#include "core/passes/replace_each.h"
 #include "core/types/status_macros.h"
 
 namespace backplane::hip {
@@ -31,7 +31,7 @@ class FftBuilder {
   FftBuilder(Builder& b, PrimitiveType type) : b_(b), type_(type) {}
 
   // Transforms the rows of x[rows, n], without a factor. `sign`: of the exponent, -1 for a forward transform.
-  absl::StatusOr<Value> Rows(Value x, int sign) {
+  absl::StatusOr<Value> TransformRows(Value x, int sign) {
     const int64_t rows = x->shape().dimensions(0), n = x->shape().dimensions(1);
     if (n == 1) return x;
     const int64_t n1 = n <= kMaxProduct ? n : DivisorOf(n);
@@ -50,14 +50,14 @@ class FftBuilder {
     ASSIGN_OR_RETURN(x, b_.Binary(Opcode::kMultiply, x, roots));
     ASSIGN_OR_RETURN(x, b_.Transpose(x, {0, 2, 1}));
     ASSIGN_OR_RETURN(x, b_.Reshape(x, {rows * n1, n2}));
-    ASSIGN_OR_RETURN(x, Rows(x, sign));
+    ASSIGN_OR_RETURN(x, TransformRows(x, sign));
     ASSIGN_OR_RETURN(x, b_.Reshape(x, {rows, n1, n2}));
     ASSIGN_OR_RETURN(x, b_.Transpose(x, {0, 2, 1}));
     return b_.Reshape(x, {rows, n});
   }
 
   // Transforms along one dimension. An inverse transform is divided by the length.
-  absl::StatusOr<Value> Along(Value x, int64_t d, bool inverse) {
+  absl::StatusOr<Value> TransformAlong(Value x, int64_t d, bool inverse) {
     const int64_t rank = x->shape().rank(), n = x->shape().dimensions(d), elements = x->shape().num_elements();
     if (elements == 0 || n == 1) return x;
     Ints order;
@@ -66,9 +66,9 @@ class FftBuilder {
     ASSIGN_OR_RETURN(x, b_.Transpose(x, order));
     const DimVector dims = x->shape().dimensions();
     ASSIGN_OR_RETURN(x, b_.Reshape(x, {elements / n, n}));
-    ASSIGN_OR_RETURN(x, Rows(x, inverse ? 1 : -1));
+    ASSIGN_OR_RETURN(x, TransformRows(x, inverse ? 1 : -1));
     if (inverse) {
-      ASSIGN_OR_RETURN(x, Scaled(x, 1.0 / static_cast<double>(n)));
+      ASSIGN_OR_RETURN(x, Scale(x, 1.0 / static_cast<double>(n)));
     }
     ASSIGN_OR_RETURN(x, b_.Reshape(x, dims));
     return b_.Transpose(x, order);
@@ -90,7 +90,7 @@ class FftBuilder {
     return b_.Dot(x, matrix, std::move(dims), type_);
   }
 
-  absl::StatusOr<Value> Scaled(Value x, double factor) {
+  absl::StatusOr<Value> Scale(Value x, double factor) {
     ASSIGN_OR_RETURN(Value f, Fill(b_, type_, factor, x->shape().dimensions()));
     return b_.Binary(Opcode::kMultiply, x, f);
   }
@@ -163,15 +163,15 @@ class FftBuilder {
     ASSIGN_OR_RETURN(Value inside, b_.Compare(distance, limit, ComparisonDirection::kLt));
     ASSIGN_OR_RETURN(Value zeros, b_.BroadcastInDim(zero, {1, m}, {}));
     ASSIGN_OR_RETURN(other, b_.Select(inside, other, zeros));
-    ASSIGN_OR_RETURN(x, Rows(x, -1));
-    ASSIGN_OR_RETURN(other, Rows(other, -1));
+    ASSIGN_OR_RETURN(x, TransformRows(x, -1));
+    ASSIGN_OR_RETURN(other, TransformRows(other, -1));
     ASSIGN_OR_RETURN(other, b_.Reshape(other, {m}));
     ASSIGN_OR_RETURN(other, b_.BroadcastInDim(other, {rows, m}, {1}));
     ASSIGN_OR_RETURN(x, b_.Binary(Opcode::kMultiply, x, other));
-    ASSIGN_OR_RETURN(x, Rows(x, 1));
+    ASSIGN_OR_RETURN(x, TransformRows(x, 1));
     ASSIGN_OR_RETURN(x, b_.Slice(x, {{0, rows, 1}, {0, n, 1}}));
     ASSIGN_OR_RETURN(x, b_.Binary(Opcode::kMultiply, x, chirps));
-    return Scaled(x, 1.0 / static_cast<double>(m));
+    return Scale(x, 1.0 / static_cast<double>(m));
   }
 
   Builder& b_;
@@ -179,7 +179,7 @@ class FftBuilder {
 };
 
 // The frequencies past the middle are the conjugates of those before it, in reverse.
-absl::StatusOr<Value> WithBothHalves(Builder& b, FftBuilder& fft, Value x, int64_t n) {
+absl::StatusOr<Value> RestoreFullSpectrum(Builder& b, FftBuilder& fft, Value x, int64_t n) {
   const int64_t d = x->shape().rank() - 1, more = n - x->shape().dimensions(d);
   if (more <= 0) return x;
   SliceConfig slices;
@@ -201,7 +201,7 @@ absl::StatusOr<Value> Expand(Builder& b, const Instruction& i, Value x) {
   const int64_t last = x->shape().rank() - 1, first = x->shape().rank() - static_cast<int64_t>(lengths.size());
   if (kind == FftType::kRfft) {
     ASSIGN_OR_RETURN(x, b.Convert(x, ComplexOf(t)));
-    ASSIGN_OR_RETURN(x, fft.Along(x, last, false));
+    ASSIGN_OR_RETURN(x, fft.TransformAlong(x, last, false));
     SliceConfig slices;
     for (const int64_t size : x->shape().dimensions()) slices.push_back({0, size, 1});
     slices.back().limit = i.shape().dimensions(last);
@@ -210,11 +210,11 @@ absl::StatusOr<Value> Expand(Builder& b, const Instruction& i, Value x) {
   const bool inverse = kind == FftType::kIfft || kind == FftType::kIrfft;
   const bool is_real = kind == FftType::kRfft || kind == FftType::kIrfft;
   for (int64_t d = first; d <= (is_real ? last - 1 : last); ++d) {
-    ASSIGN_OR_RETURN(x, fft.Along(x, d, inverse));
+    ASSIGN_OR_RETURN(x, fft.TransformAlong(x, d, inverse));
   }
   if (kind == FftType::kIrfft) {
-    ASSIGN_OR_RETURN(x, WithBothHalves(b, fft, x, lengths.back()));
-    ASSIGN_OR_RETURN(x, fft.Along(x, last, true));
+    ASSIGN_OR_RETURN(x, RestoreFullSpectrum(b, fft, x, lengths.back()));
+    ASSIGN_OR_RETURN(x, fft.TransformAlong(x, last, true));
     return b.Unary(Opcode::kReal, x);
   }
   return x;
@@ -223,26 +223,9 @@ absl::StatusOr<Value> Expand(Builder& b, const Instruction& i, Value x) {
 }  // namespace
 
 absl::StatusOr<bool> ExpandFft::Run(Module* module) {
-  bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
-    bool here = false;
-    for (Instruction* i : c->Snapshot()) {
-      if (!i->Is(Opcode::kFft) || i->shape().num_elements() == 0) continue;
-      Builder b(module, "transform");
-      b.set_metadata(i->metadata());
-      ASSIGN_OR_RETURN(Value x, b.Parameter(0, i->operand(0)->shape()));
-      ASSIGN_OR_RETURN(Value r, Expand(b, *i, x));
-      ASSIGN_OR_RETURN(Computation * instead, b.Build(r));
-      ReplaceByBody(i, instead);
-      here = true;
-    }
-    if (!here) continue;
-    c->RemoveDead();
-    c->SortTopologically();
-    changed = true;
-  }
-  module->RemoveUnreachableComputations();
-  return changed;
+  auto matches = [](const Instruction& i) { return i.Is(Opcode::kFft) && i.shape().num_elements() != 0; };
+  return ReplaceEach(module, "transform", matches,
+                     [](Builder& b, const Instruction& i, std::vector<Value> x) { return Expand(b, i, x[0]); });
 }
 
 }  // namespace backplane::hip

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "core/ir/builder.h"
-#include "core/passes/loop_builder.h"
-#include "core/passes/rewrite.h"
+#include "core/passes/replace_each.h"
 #include "core/types/integer_division.h"
 #include "core/types/status_macros.h"
 
@@ -240,26 +239,9 @@ absl::StatusOr<Value> Expand(Builder& b, const Instruction& i, Value state) {
 }  // namespace
 
 absl::StatusOr<bool> ExpandRandomBits::Run(Module* module) {
-  bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
-    bool here = false;
-    for (Instruction* i : c->Snapshot()) {
-      if (!i->Is(Opcode::kRngBitGenerator)) continue;
-      Builder b(module, "random_bits");
-      b.set_metadata(i->metadata());
-      ASSIGN_OR_RETURN(Value state, b.Parameter(0, i->operand(0)->shape()));
-      ASSIGN_OR_RETURN(Value result, Expand(b, *i, state));
-      ASSIGN_OR_RETURN(Computation * instead, b.Build(result));
-      ReplaceByBody(i, instead);
-      here = true;
-    }
-    if (!here) continue;
-    c->RemoveDead();
-    c->SortTopologically();
-    changed = true;
-  }
-  module->RemoveUnreachableComputations();
-  return changed;
+  auto matches = [](const Instruction& i) { return i.Is(Opcode::kRngBitGenerator); };
+  return ReplaceEach(module, "random_bits", matches,
+                     [](Builder& b, const Instruction& i, std::vector<Value> x) { return Expand(b, i, x[0]); });
 }
 
 }  // namespace backplane::hip

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/ir/builder.h"
-#include "core/passes/loop_builder.h"
+#include "core/passes/replace_each.h"
 #include "core/passes/rewrite.h"
 #include "core/types/integer_division.h"
 #include "core/types/status_macros.h"
@@ -205,31 +205,10 @@ absl::StatusOr<Value> TopK(Builder& b, const Instruction& top_k, std::vector<Val
 }  // namespace
 
 absl::StatusOr<bool> LegalizeSorts::Run(Module* module) {
-  bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
-    bool here = false;
-    for (Instruction* i : c->Snapshot()) {
-      if (!i->Is(Opcode::kSort) && !i->Is(Opcode::kTopK)) continue;
-      Builder b(module, "sorted");
-      b.set_metadata(i->metadata());
-      std::vector<Value> x;
-      for (int64_t k = 0; k < i->operand_count(); ++k) {
-        ASSIGN_OR_RETURN(Value p, b.Parameter(k, i->operand(k)->shape()));
-        x.push_back(p);
-      }
-      ASSIGN_OR_RETURN(Value r, i->Is(Opcode::kSort) ? StableSort(b, *i, x) : TopK(b, *i, x));
-      if (r == nullptr) continue;  // the unfinished computation is unreachable
-      ASSIGN_OR_RETURN(Computation * instead, b.Build(r));
-      ReplaceByBody(i, instead);
-      here = true;
-    }
-    if (!here) continue;
-    c->RemoveDead();
-    c->SortTopologically();
-    changed = true;
-  }
-  module->RemoveUnreachableComputations();
-  return changed;
+  auto matches = [](const Instruction& i) { return i.Is(Opcode::kSort) || i.Is(Opcode::kTopK); };
+  return ReplaceEach(module, "sorted", matches, [](Builder& b, const Instruction& i, std::vector<Value> x) {
+    return i.Is(Opcode::kSort) ? StableSort(b, i, std::move(x)) : TopK(b, i, std::move(x));
+  });
 }
 
 }  // namespace backplane::hip

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/passes/replace_each.h"
 #include "core/passes/rewrite.h"
 #include "core/types/integer_division.h"
 #include "plugins/hip/compiler/dot_problem.h"
@@ -86,16 +87,7 @@ bool Split(Computation* c, Instruction* dot) {
 }  // namespace
 
 absl::StatusOr<bool> SplitContractions::Run(Module* module) {
-  bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
-    bool split = false;
-    for (Instruction* i : c->Snapshot()) split |= i->Is(Opcode::kDot) && Split(c, i);
-    if (!split) continue;
-    c->SortTopologically();
-    c->RemoveDead();
-    changed = true;
-  }
-  return changed;
+  return RewriteEach(module, [](Computation* c, Instruction* i) { return i->Is(Opcode::kDot) && Split(c, i); });
 }
 
 }  // namespace backplane::hip

@@ -6,7 +6,7 @@
 
 #include "core/ir/builder.h"
 #include "core/passes/loop_builder.h"
-#include "core/passes/rewrite.h"
+#include "core/passes/replace_each.h"
 #include "core/types/integer_division.h"
 #include "core/types/status_macros.h"
 #include "plugins/hip/compiler/linear_algebra_kernels.h"
@@ -20,7 +20,8 @@ int64_t SizeOf(Value matrices) { return matrices->shape().dimensions(matrices->s
 int64_t SplitPoint(int64_t n, int64_t largest) { return largest * CeilDiv(CeilDiv(n, largest), 2); }
 
 // Rows [row, row_limit) and columns [column, column_limit) of each matrix.
-absl::StatusOr<Value> Part(Builder& b, Value x, int64_t row, int64_t row_limit, int64_t column, int64_t column_limit) {
+absl::StatusOr<Value> SlicePart(Builder& b, Value x, int64_t row, int64_t row_limit, int64_t column,
+                                int64_t column_limit) {
   const Shape& shape = x->shape();
   SliceConfig slices;
   for (const int64_t n : shape.dimensions()) slices.push_back({0, n, 1});
@@ -73,17 +74,17 @@ absl::StatusOr<Value> SplitSolve(Builder& b, const Solve& solve, Value a, Value 
   if (n <= largest) return b.Op(Opcode::kTriangularSolve, {a, right_side}, solve.ToAttributes());
   const int64_t m = SplitPoint(n, largest);
   const bool transposed = solve.transpose != TriangularTranspose::kNoTranspose;
-  ASSIGN_OR_RETURN(Value a11, Part(b, a, 0, m, 0, m));
-  ASSIGN_OR_RETURN(Value a22, Part(b, a, m, n, m, n));
+  ASSIGN_OR_RETURN(Value a11, SlicePart(b, a, 0, m, 0, m));
+  ASSIGN_OR_RETURN(Value a22, SlicePart(b, a, m, n, m, n));
   // The part off the diagonal, which op transposes.
-  ASSIGN_OR_RETURN(Value off, solve.lower ? Part(b, a, m, n, 0, m) : Part(b, a, 0, m, m, n));
+  ASSIGN_OR_RETURN(Value off, solve.lower ? SlicePart(b, a, m, n, 0, m) : SlicePart(b, a, 0, m, m, n));
   if (solve.transpose == TriangularTranspose::kAdjoint) {
     ASSIGN_OR_RETURN(off, Conjugate(b, off));
   }
   const int64_t along = solve.left ? rank - 2 : rank - 1;
   const int64_t vectors = right_side->shape().dimensions(solve.left ? rank - 1 : rank - 2);
   auto rows = [&](int64_t from, int64_t to) {
-    return solve.left ? Part(b, right_side, from, to, 0, vectors) : Part(b, right_side, 0, vectors, from, to);
+    return solve.left ? SlicePart(b, right_side, from, to, 0, vectors) : SlicePart(b, right_side, 0, vectors, from, to);
   };
   ASSIGN_OR_RETURN(Value b1, rows(0, m));
   ASSIGN_OR_RETURN(Value b2, rows(m, n));
@@ -114,9 +115,9 @@ absl::StatusOr<Value> SplitCholesky(Builder& b, Value a, bool lower) {
     return b.Op(Opcode::kCholesky, {a}, std::move(attrs));
   }
   const int64_t m = SplitPoint(n, largest);
-  ASSIGN_OR_RETURN(Value a11, Part(b, a, 0, m, 0, m));
-  ASSIGN_OR_RETURN(Value a22, Part(b, a, m, n, m, n));
-  ASSIGN_OR_RETURN(Value off, lower ? Part(b, a, m, n, 0, m) : Part(b, a, 0, m, m, n));
+  ASSIGN_OR_RETURN(Value a11, SlicePart(b, a, 0, m, 0, m));
+  ASSIGN_OR_RETURN(Value a22, SlicePart(b, a, m, n, m, n));
+  ASSIGN_OR_RETURN(Value off, lower ? SlicePart(b, a, m, n, 0, m) : SlicePart(b, a, 0, m, m, n));
   ASSIGN_OR_RETURN(Value f11, SplitCholesky(b, a11, lower));
   Solve solve;
   solve.left = !lower;
@@ -140,7 +141,7 @@ absl::StatusOr<Value> SplitCholesky(Builder& b, Value a, bool lower) {
 absl::StatusOr<Value> BroadcastNan(Builder& b, Value factor) {
   const Shape& shape = factor->shape();
   const int64_t n = SizeOf(factor), rank = shape.rank();
-  ASSIGN_OR_RETURN(Value last, Part(b, factor, n - 1, n, n - 1, n));
+  ASSIGN_OR_RETURN(Value last, SlicePart(b, factor, n - 1, n, n - 1, n));
   DimVector batch = shape.dimensions();
   batch.resize(static_cast<size_t>(rank - 2));
   ASSIGN_OR_RETURN(last, b.Reshape(last, batch));
@@ -173,31 +174,6 @@ absl::StatusOr<Value> Split(Builder& b, const Instruction& i, const std::vector<
 
 }  // namespace
 
-absl::StatusOr<bool> SplitLinearAlgebra::Run(Module* module) {
-  bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
-    bool here = false;
-    for (Instruction* i : c->Snapshot()) {
-      if (!IsLarge(*i)) continue;
-      Builder b(module, "split");
-      b.set_metadata(i->metadata());
-      std::vector<Value> x;
-      for (int64_t k = 0; k < i->operand_count(); ++k) {
-        ASSIGN_OR_RETURN(Value p, b.Parameter(k, i->operand(k)->shape()));
-        x.push_back(p);
-      }
-      ASSIGN_OR_RETURN(Value r, Split(b, *i, x));
-      ASSIGN_OR_RETURN(Computation * instead, b.Build(r));
-      ReplaceByBody(i, instead);
-      here = true;
-    }
-    if (!here) continue;
-    c->RemoveDead();
-    c->SortTopologically();
-    changed = true;
-  }
-  module->RemoveUnreachableComputations();
-  return changed;
-}
+absl::StatusOr<bool> SplitLinearAlgebra::Run(Module* module) { return ReplaceEach(module, "split", IsLarge, Split); }
 
 }  // namespace backplane::hip

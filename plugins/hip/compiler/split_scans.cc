@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "core/ir/builder.h"
-#include "core/passes/loop_builder.h"
-#include "core/passes/rewrite.h"
+#include "core/passes/replace_each.h"
 #include "core/types/integer_division.h"
 #include "core/types/status_macros.h"
 #include "plugins/hip/compiler/scan_kernel.h"
@@ -82,7 +81,7 @@ absl::StatusOr<Value> SliceAlong(Builder& b, Value x, int64_t d, int64_t start, 
   return b.Slice(x, std::move(slices));
 }
 
-absl::StatusOr<Value> Reversed(Builder& b, Value x, int64_t d) {
+absl::StatusOr<Value> Reverse(Builder& b, Value x, int64_t d) {
   Attributes attrs;
   attrs.Set(AttrId::kDimensions, Ints{d});
   return b.Op(Opcode::kReverse, {x}, std::move(attrs));
@@ -105,7 +104,7 @@ absl::StatusOr<Value> SplitScan(Builder& b, Opcode op, const Scan& scan, Value x
   ASSIGN_OR_RETURN(x, b.Convert(x, type));
   ASSIGN_OR_RETURN(initial, b.Convert(initial, type));
   if (scan.reverse) {
-    ASSIGN_OR_RETURN(x, Reversed(b, x, d));
+    ASSIGN_OR_RETURN(x, Reverse(b, x, d));
   }
   if (parts * kPart > n) {
     ASSIGN_OR_RETURN(x, Pad(b, x, start, d, 0, parts * kPart - n));
@@ -125,7 +124,7 @@ absl::StatusOr<Value> SplitScan(Builder& b, Opcode op, const Scan& scan, Value x
   ASSIGN_OR_RETURN(r, b.Reshape(r, joined));
   ASSIGN_OR_RETURN(r, SliceAlong(b, r, d, 0, n));
   if (scan.reverse) {
-    ASSIGN_OR_RETURN(r, Reversed(b, r, d));
+    ASSIGN_OR_RETURN(r, Reverse(b, r, d));
   }
   return b.Convert(r, result_type);
 }
@@ -133,39 +132,24 @@ absl::StatusOr<Value> SplitScan(Builder& b, Opcode op, const Scan& scan, Value x
 }  // namespace
 
 absl::StatusOr<bool> SplitScans::Run(Module* module) {
-  bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
-    bool here = false;
-    for (Instruction* i : c->Snapshot()) {
-      Scan scan;
-      if (!IsScan(*i, &scan)) continue;
-      const Shape& shape = i->operand(0)->shape();
-      const int64_t n = shape.dimensions(scan.dimension);
-      const std::optional<Opcode> op = codegen::AnalyzeCombiner(*i->called(0)).op;
-      if (!op || n < kLongRow || shape.num_elements() / n >= kManyRows) continue;
-      // Narrow floats are combined in f32 and rounded once, as in one scan.
-      const PrimitiveType t = shape.element_type();
-      std::optional<Literal> identity = IdentityOf(*op, codegen::IsNarrowFloat(t) ? PrimitiveType::kF32 : t);
-      if (!identity) continue;
-      Builder b(module, "parts");
-      b.set_metadata(i->metadata());
-      std::vector<Value> x;
-      for (int64_t k = 0; k < i->operand_count(); ++k) {
-        ASSIGN_OR_RETURN(Value p, b.Parameter(k, i->operand(k)->shape()));
-        x.push_back(p);
-      }
-      ASSIGN_OR_RETURN(Value r, SplitScan(b, *op, scan, x[0], x[1], *std::move(identity)));
-      ASSIGN_OR_RETURN(Computation * instead, b.Build(r));
-      ReplaceByBody(i, instead);
-      here = true;
-    }
-    if (!here) continue;
-    c->RemoveDead();
-    c->SortTopologically();
-    changed = true;
-  }
-  module->RemoveUnreachableComputations();
-  return changed;
+  auto matches = [](const Instruction& i) {
+    Scan scan;
+    return IsScan(i, &scan);
+  };
+  auto build = [](Builder& b, const Instruction& i, std::vector<Value> x) -> absl::StatusOr<Value> {
+    Scan scan;
+    IsScan(i, &scan);
+    const Shape& shape = i.operand(0)->shape();
+    const int64_t n = shape.dimensions(scan.dimension);
+    const std::optional<Opcode> op = codegen::AnalyzeCombiner(*i.called(0)).op;
+    if (!op || n < kLongRow || shape.num_elements() / n >= kManyRows) return nullptr;
+    // Narrow floats are combined in f32 and rounded once, as in one scan.
+    const PrimitiveType t = shape.element_type();
+    std::optional<Literal> identity = IdentityOf(*op, codegen::IsNarrowFloat(t) ? PrimitiveType::kF32 : t);
+    if (!identity) return nullptr;
+    return SplitScan(b, *op, scan, x[0], x[1], *std::move(identity));
+  };
+  return ReplaceEach(module, "parts", matches, build);
 }
 
 }  // namespace backplane::hip

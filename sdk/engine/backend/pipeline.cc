@@ -33,6 +33,7 @@ absl::Status LowerForEngine(Module* module, const CustomLowering* lowering, std:
   PassPipeline p("cpu");
   compiler::ContractionRules contractions;
   contractions.supports_type = [](PrimitiveType t) { return ToElementType(t).has_value(); };
+  contractions.convolves_in_f32 = IsConvolutionFasterInF32;
   contractions.is_claimed = [lowering](const Instruction& i) { return IsClaimedBy(lowering, i); };
   p.Add<compiler::LegalizeLayouts>();  // row-major arrays only, but where host or custom call look
   p.Add<compiler::LegalizeTypes>();    // element types and sizes that a library kernel or generated code takes

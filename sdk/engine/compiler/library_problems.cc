@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
+#include "sdk/engine/kernels/bf16_products.h"
 
 namespace backplane::engine {
 
@@ -134,6 +135,20 @@ absl::StatusOr<ConvolutionProblem> ConvProblem(const Instruction& convolution) {
   }
   p.rhs_is_constant = convolution.operand(1)->Is(Opcode::kConstant);
   return p;
+}
+
+bool IsConvolutionFasterInF32(const Instruction& convolution) {
+  bool is_f32 = true, is_bf16 = true;
+  const Instruction* const all[] = {&convolution, convolution.operand(0), convolution.operand(1)};
+  for (const Instruction* i : all) {
+    const PrimitiveType type = i->shape().element_type();
+    if (type != PrimitiveType::kF32 && type != PrimitiveType::kBF16 && type != PrimitiveType::kF16) return false;
+    is_f32 &= type == PrimitiveType::kF32;
+    is_bf16 &= type == PrimitiveType::kBF16 || (type == PrimitiveType::kF32 && i == &convolution);
+  }
+  if (is_f32 || (is_bf16 && HasFastBf16Products())) return false;
+  const int64_t groups = convolution.attrs().GetInt(AttrId::kFeatureGroupCount, 1);
+  return groups == 1 || groups != convolution.operand(0)->shape().dimensions(convolution.conv_dims().input_feature);
 }
 
 }  // namespace backplane::engine

@@ -23,6 +23,10 @@ std::optional<ElementType> ToElementType(PrimitiveType type);
 absl::StatusOr<MatmulProblem> DotProblem(const DotCall& call);
 absl::StatusOr<ConvolutionProblem> ConvProblem(const Instruction& convolution);
 
+// Returns true for a convolution of f16 or bf16 on a machine without fast instructions for them, except depthwise ones,
+// for which there is a kernel: oneDNN's f32 kernels and two conversions are faster than what is left.
+bool IsConvolutionFasterInF32(const Instruction& convolution);
+
 }  // namespace backplane::engine
 
 #endif  // BACKPLANE_SDK_ENGINE_COMPILER_LIBRARY_PROBLEMS_H_

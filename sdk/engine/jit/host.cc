@@ -1,10 +1,10 @@
 #include "sdk/engine/jit/host.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "base/cpu_features.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/TargetParser/Host.h"
 
@@ -63,14 +63,7 @@ HostInfo DetectHost(int max_vector_bytes) {
 }
 
 const HostInfo& Host() {
-  static const HostInfo* const host = [] {
-    int cap = 64;
-    if (const char* text = std::getenv("BACKPLANE_CPU_MAX_VECTOR_BYTES")) {
-      const int value = std::atoi(text);
-      if (value == 16 || value == 32) cap = value;
-    }
-    return new HostInfo(DetectHost(cap));
-  }();
+  static const HostInfo* const host = new HostInfo(DetectHost(MaxVectorBytesFromEnvironment()));
   return *host;
 }
 

@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
+#include "sdk/engine/kernels/bf16_products.h"
 #include "sdk/engine/kernels/convolution_internal.h"
 #include "sdk/engine/kernels/onednn_op.h"
 #include "sdk/engine/kernels/simd_level.h"
@@ -688,8 +689,7 @@ absl::Status CheckTypes(const ConvolutionProblem& p) {
                                                  ElementTypeName(p.rhs_type), " to ", ElementTypeName(p.out_type),
                                                  " are not supported"));
   }
-  if (bf16 && HostSimdLevel() < SimdLevel::kAvx512Bf16)
-    return absl::UnimplementedError("this host has no bf16 instructions");
+  if (bf16 && !HasFastBf16Products()) return absl::UnimplementedError("this host has no fast bf16 instructions");
   if (p.dims.size() > 3) return absl::UnimplementedError(absl::StrCat(p.dims.size(), " spatial dims"));
   if (MultipliesOf(p) == 0) return absl::UnimplementedError("empty operand");
   return absl::OkStatus();

@@ -219,10 +219,72 @@ void ConvertOut(ElementType from, const void* src, int64_t si, ElementType to, v
   }
 }
 
+constexpr int kPrefetchRows = 6;  // the rows of a panel lie far apart, where no hardware prefetcher looks
+
+template <typename T, typename S>
+void PackPanelsOf(const S* src, int64_t src_stride, T* dst, int64_t panel_step, int64_t depth, int64_t panels) {
+  constexpr int kLanes = VectorOf<T>::kLanes;
+  for (int64_t x = 0; x < depth; ++x) {
+    for (int64_t p = 0; p < panels; ++p) {
+      const S* s = src + p * 2 * kLanes;
+      T* d = dst + p * panel_step + x * 2 * kLanes;
+      __builtin_prefetch(s + kPrefetchRows * src_stride);
+      Store(d, LoadAs<T, S>(s));
+      Store(d + kLanes, LoadAs<T, S>(s + kLanes));
+    }
+    src += src_stride;
+  }
+}
+
+void PackPanels(ElementType from, const void* src, int64_t src_stride, void* dst, int64_t panel_step, int64_t depth,
+                int64_t panels) {
+  switch (from) {
+    case ElementType::kF64:
+      return PackPanelsOf(static_cast<const double*>(src), src_stride, static_cast<double*>(dst), panel_step, depth,
+                          panels);
+    case ElementType::kBF16:
+      return PackPanelsOf(static_cast<const Bf16*>(src), src_stride, static_cast<float*>(dst), panel_step, depth,
+                          panels);
+    case ElementType::kF16:
+      return PackPanelsOf(static_cast<const F16*>(src), src_stride, static_cast<float*>(dst), panel_step, depth,
+                          panels);
+    default:
+      return PackPanelsOf(static_cast<const float*>(src), src_stride, static_cast<float*>(dst), panel_step, depth,
+                          panels);
+  }
+}
+
+template <typename T, typename S>
+void PackRowsOf(const S* src, int64_t src_stride, T* dst, int64_t dst_stride, int64_t rows, int64_t cols) {
+  constexpr int kLanes = VectorOf<T>::kLanes;
+  for (int64_t i = 0; i < rows; ++i) {
+    int64_t j = 0;
+    for (; j + kLanes <= cols; j += kLanes) Store(dst + j, LoadAs<T, S>(src + j));
+    for (; j < cols; ++j) dst[j] = Cast<T, S>::Do(src[j]);
+    src += src_stride;
+    dst += dst_stride;
+  }
+}
+
+void PackRows(ElementType from, const void* src, int64_t src_stride, void* dst, int64_t dst_stride, int64_t rows,
+              int64_t cols) {
+  switch (from) {
+    case ElementType::kF64:
+      return PackRowsOf(static_cast<const double*>(src), src_stride, static_cast<double*>(dst), dst_stride, rows, cols);
+    case ElementType::kBF16:
+      return PackRowsOf(static_cast<const Bf16*>(src), src_stride, static_cast<float*>(dst), dst_stride, rows, cols);
+    case ElementType::kF16:
+      return PackRowsOf(static_cast<const F16*>(src), src_stride, static_cast<float*>(dst), dst_stride, rows, cols);
+    default:
+      return PackRowsOf(static_cast<const float*>(src), src_stride, static_cast<float*>(dst), dst_stride, rows, cols);
+  }
+}
+
 }  // namespace
 
 // Integers wrap, so the tiles of signed types run in unsigned arithmetic.
-const GemmKernels gemm_kernels = {MakeTile<float>(),    MakeTile<double>(), MakeTile<uint32_t>(),
-                                  MakeTile<uint64_t>(), &Convert,           &ConvertOut};
+const GemmKernels gemm_kernels = {
+    MakeTile<float>(), MakeTile<double>(), MakeTile<uint32_t>(), MakeTile<uint64_t>(), &Convert,
+    &PackPanels,       &PackRows,          &ConvertOut};
 
 }  // namespace backplane::engine::BP_SIMD

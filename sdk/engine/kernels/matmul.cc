@@ -166,11 +166,15 @@ std::vector<MatmulCandidate> RankCandidates(const MatmulProblem& p) {
   const MatmulCandidate small_complex{"small_complex", &MakeSmallComplexMatmul}, gemv{"gemv", &MakeGemvMatmul},
       small{"small", &MakeSmallMatmul}, packed{"onednn_packed", &MakeOneDnnMatmul},
       plain{"onednn_plain", &MakeOneDnnPlainMatmul}, sgemm{"onednn_sgemm", &MakeOneDnnSgemm},
-      blocked{"blocked", &MakeBlockedMatmul}, reference{"reference", &MakeReferenceMatmul};
-  // Packed weights win when packing happens once. oneDNN's primitive on weights where they lie is as fast as packing
-  // that is counted, and much faster for few rows.
-  std::vector<MatmulCandidate> ranked = {gemv, small, plain, sgemm, packed, blocked, reference};
-  if (p.rhs_is_constant) ranked = {gemv, small, packed, plain, sgemm, blocked, reference};
+      panels{"panels", &MakePanelMatmul}, blocked{"blocked", &MakeBlockedMatmul},
+      reference{"reference", &MakeReferenceMatmul};
+  // A primitive on weights where they lie suits small ones and types other than f32; sgemm, which packs a few columns
+  // at a time, does not suffer from rows that are far apart. Packed weights win when packing happens once.
+  constexpr int64_t kSmallWeights = 64 * 1024;
+  const bool small_weights = p.lhs_type != ElementType::kF32 || p.n * p.k <= kSmallWeights;
+  std::vector<MatmulCandidate> ranked = {gemv, small, sgemm, plain, packed, panels, blocked, reference};
+  if (small_weights) ranked = {gemv, small, plain, sgemm, packed, panels, blocked, reference};
+  if (p.rhs_is_constant) ranked = {gemv, small, packed, plain, sgemm, panels, blocked, reference};
   if (IsComplex(p.lhs_type)) ranked.insert(ranked.begin(), small_complex);
   return ranked;
 }

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "sdk/engine/kernels/bf16_products.h"
 #include "sdk/engine/kernels/gemm_simd.h"
 #include "sdk/engine/kernels/matmul_internal.h"
 #include "sdk/engine/kernels/simd_level.h"
@@ -375,7 +376,7 @@ absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeBlockedMatmul(const MatmulProble
 absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeSmallMatmul(const MatmulProblem& problem, int num_threads) {
   if (absl::Status s = Accepts(problem); !s.ok()) return s;
   // Where oneDNN's 0.5 us a call no longer matter; it has instructions for bf16 that this kernel has not.
-  const bool bf16 = problem.lhs_type == ElementType::kBF16 && HostSimdLevel() == SimdLevel::kAvx512Bf16;
+  const bool bf16 = problem.lhs_type == ElementType::kBF16 && HasFastBf16Products();
   const int64_t most = bf16 ? 20 * 20 * 20 : 64 * 64 * 64;
   const int64_t work = problem.m * problem.n * problem.k;
   if (work > most) return absl::UnimplementedError(absl::StrCat(work, " multiplications in one product, above ", most));

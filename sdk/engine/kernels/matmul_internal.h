@@ -21,6 +21,7 @@ absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeOneDnnMatmul(const MatmulProblem
 absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeOneDnnPlainMatmul(const MatmulProblem& problem, int num_threads);
 absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeOneDnnSgemm(const MatmulProblem& problem, int num_threads);
 absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeBlockedMatmul(const MatmulProblem& problem, int num_threads);
+absl::StatusOr<std::unique_ptr<MatmulPlan>> MakePanelMatmul(const MatmulProblem& problem, int num_threads);
 absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeReferenceMatmul(const MatmulProblem& problem, int num_threads);
 
 inline int64_t BatchCount(const MatmulProblem& p) {

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
+#include "sdk/engine/kernels/bf16_products.h"
 #include "sdk/engine/kernels/matmul_internal.h"
 #include "sdk/engine/kernels/onednn_op.h"
 #include "sdk/engine/kernels/simd_level.h"
@@ -24,7 +25,11 @@ struct Grid {
   Grid(int64_t m, int64_t n, bool split, int threads, int64_t column_quantum) {
     constexpr int64_t kRowsWorthAPiece = 64, kColumnsWorthAPiece = 64;
     rows = columns = 1;
-    if (split) {
+    if (split && n > m) {
+      // Each piece reads its own part of the larger operand, and all of the smaller one.
+      columns = std::clamp<int64_t>(n / (2 * kColumnsWorthAPiece), 1, 2 * threads);
+      if (columns < threads) rows = std::clamp<int64_t>(m / kRowsWorthAPiece, 1, CeilDiv(2 * threads, columns));
+    } else if (split) {
       rows = std::clamp<int64_t>(m / kRowsWorthAPiece, 1, 2 * threads);
       if (rows < threads) columns = std::clamp<int64_t>(n / kColumnsWorthAPiece, 1, CeilDiv(2 * threads, rows));
     }
@@ -319,8 +324,7 @@ absl::StatusOr<std::unique_ptr<MatmulPlan>> MakePrimitive(const MatmulProblem& p
                                                  ElementTypeName(p.rhs_type), " to ", ElementTypeName(p.out_type),
                                                  " are not supported"));
   }
-  if (bf16 && HostSimdLevel() < SimdLevel::kAvx512Bf16)
-    return absl::UnimplementedError("this host has no bf16 instructions");
+  if (bf16 && !HasFastBf16Products()) return absl::UnimplementedError("this host has no fast bf16 instructions");
   // Without VNNI oneDNN goes through a multiply-add that saturates at 16 bits.
   if (int8 && (HostSimdLevel() < SimdLevel::kAvx512 || !__builtin_cpu_supports("avx512vnni"))) {
     return absl::UnimplementedError("this host has no exact int8 products");

@@ -14,6 +14,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/engine/kernels/bf16_products.h"
 #include "sdk/engine/kernels/scalar_access.h"
 #include "sdk/engine/kernels/simd_level.h"
 #include "sdk/engine/runtime/thread_pool.h"
@@ -133,7 +134,7 @@ bool Check(const MatmulProblem& p, const char* only, int threads = 3) {
 }
 
 const char* const kKernels[] = {"small_complex", "gemv",         "small",  "onednn_packed",
-                                "onednn_plain",  "onednn_sgemm", "blocked"};
+                                "onednn_plain",  "onednn_sgemm", "panels", "blocked"};
 
 TEST(Matmul, AllKernelsAllTransposesF32) {
   int accepted = 0;
@@ -160,7 +161,7 @@ TEST(Matmul, AllKernelsAllTransposesF32) {
 }
 
 TEST(Matmul, ConstantRhsIsPackedOnce) {
-  for (const char* only : {"onednn_packed", "blocked", "small"}) {
+  for (const char* only : {"onednn_packed", "panels", "blocked", "small"}) {
     for (auto [m, n, k] : {std::array<int64_t, 3>{17, 33, 5}, {100, 130, 300}, {7, 500, 260}}) {
       for (ElementType type : {ElementType::kF32, ElementType::kBF16, ElementType::kF64}) {
         MatmulProblem p = MatmulProblem::Dense(type, m, n, k);
@@ -267,7 +268,7 @@ TEST(Matmul, BatchesAndOddStrides) {
 TEST(Matmul, NarrowerHosts) {
   for (SimdLevel level : {SimdLevel::kBase, SimdLevel::kAvx2, SimdLevel::kAvx512}) {
     CapSimdLevelForTest(level);
-    for (const char* only : {"gemv", "small", "blocked"}) {
+    for (const char* only : {"gemv", "small", "panels", "blocked"}) {
       for (ElementType type : {ElementType::kF32, ElementType::kBF16, ElementType::kF16, ElementType::kF64,
                                ElementType::kS8, ElementType::kS64, ElementType::kC64}) {
         for (auto [m, n, k] :
@@ -281,9 +282,38 @@ TEST(Matmul, NarrowerHosts) {
   CapSimdLevelForTest(SimdLevel::kAvx512Bf16);
 }
 
+// More rows than a task has, more than one block of k, and columns for several groups of panels.
+TEST(Matmul, PanelsOfSeveralBlocks) {
+  for (ElementType type : {ElementType::kF32, ElementType::kBF16, ElementType::kF64}) {
+    EXPECT_TRUE(Check(MatmulProblem::Dense(type, 270, 533, 400), "panels"));
+    EXPECT_TRUE(Check(MatmulProblem::Dense(type, 270, 300, 400, true, true), "panels", 1));
+    MatmulProblem p = MatmulProblem::Dense(type, 270, 150, 400);
+    p.rhs_is_constant = true;
+    EXPECT_TRUE(Check(p, "panels"));
+    p.lhs_m_stride = 1024;  // rows that share sets of the cache
+    p.out_m_stride = 1;     // a result by columns
+    p.out_n_stride = 270;
+    EXPECT_TRUE(Check(p, "panels"));
+    p.lhs_m_stride = 400;
+    p.batch = {2, 3};
+    p.m = 30;
+    p.lhs_batch_strides = {3 * 400 * 30, 400 * 30};
+    p.rhs_batch_strides = {400 * 150, 0};
+    p.out_batch_strides = {3 * 270 * 150, 270 * 150};
+    EXPECT_TRUE(Check(p, "panels"));
+  }
+}
+
+TEST(Matmul, Bf16InstructionsAreMeasuredOnce) {
+  EXPECT_EQ(HasFastBf16Products(), HasFastBf16Products());
+  CapSimdLevelForTest(SimdLevel::kAvx512);
+  EXPECT_FALSE(HasFastBf16Products());
+  CapSimdLevelForTest(SimdLevel::kAvx512Bf16);
+}
+
 TEST(Matmul, RoundsOnceAndPropagatesNan) {
   // 1 + 2^-9 + 2^-9 is exact in f32 and rounds once to bf16; a bf16 sum would stay at 1.
-  for (const char* only : {"small", "blocked", "gemv", "onednn_packed"}) {
+  for (const char* only : {"small", "blocked", "panels", "gemv", "onednn_packed"}) {
     MatmulProblem p = MatmulProblem::Dense(ElementType::kBF16, only == std::string("gemv") ? 1 : 8, 1024, 4);
     MatmulOptions options;
     options.only = only;

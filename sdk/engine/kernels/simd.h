@@ -54,7 +54,7 @@ BP_INLINE void Store(T* p, Vec<T> v) {
 }
 template <typename T>
 BP_INLINE Vec<T> Broadcast(T x) {
-  return Vec<T>{} + x;
+  return x - Vec<T>{};  // which, unlike x + 0, is x for every x: no instruction remains of it
 }
 
 // The bits of a bf16, which can be widened exactly.

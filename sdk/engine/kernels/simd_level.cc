@@ -1,7 +1,6 @@
 #include "sdk/engine/kernels/simd_level.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "base/cpu_features.h"
 
@@ -9,12 +8,7 @@ namespace backplane::engine {
 namespace {
 
 SimdLevel Detect() {
-  int cap = 64;
-  if (const char* text = std::getenv("BACKPLANE_CPU_MAX_VECTOR_BYTES")) {
-    const int value = std::atoi(text);
-    if (value == 16 || value == 32) cap = value;
-  }
-  const int bytes = std::min(cap, CpuVectorBytes());
+  const int bytes = std::min(MaxVectorBytesFromEnvironment(), CpuVectorBytes());
   if (bytes == 64) return __builtin_cpu_supports("avx512bf16") ? SimdLevel::kAvx512Bf16 : SimdLevel::kAvx512;
   return bytes == 32 ? SimdLevel::kAvx2 : SimdLevel::kBase;
 }
