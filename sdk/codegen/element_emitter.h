@@ -65,6 +65,22 @@ class ElementEmitter {
   // Emits an operation with the trait kElementwise, or a similar one (real, complex, compare, ...). Operands may mix
   // scalars and vectors. If `rounded` is false, the result of f16 and bf16 arithmetic keeps f32 precision.
   Val Emit(const Instruction& op, absl::Span<const Val> operands, bool rounded = true);
+
+  // While such an object exists, sums and differences of f32 and f64 may be fused with the products that they add, if
+  // the target does so (IrTarget::fuses_sums_of_products).
+  class FusedSums {
+   public:
+    explicit FusedSums(ElementEmitter& emitter) : emitter_(emitter), before_(emitter.fuses_sums_) {
+      emitter.fuses_sums_ = emitter.target_->fuses_sums_of_products;
+    }
+    ~FusedSums() { emitter_.fuses_sums_ = before_; }
+    FusedSums(const FusedSums&) = delete;
+    FusedSums& operator=(const FusedSums&) = delete;
+
+   private:
+    ElementEmitter& emitter_;
+    const bool before_;
+  };
   Val Binary(Opcode op, PrimitiveType t, Val x, Val y, bool rounded = true);
   Val Convert(const Val& v, PrimitiveType from, PrimitiveType to);
   Val BitcastConvert(const Val& v, PrimitiveType from, PrimitiveType to);
@@ -95,6 +111,7 @@ class ElementEmitter {
 
   llvm::Module* module_;
   const IrTarget* target_;
+  bool fuses_sums_ = false;
   llvm::LLVMContext& context_;
   llvm::IRBuilder<> b_;
   VectorMath math_;

@@ -129,6 +129,11 @@ Val ElementEmitter::BinaryFloat(Opcode op, PrimitiveType t, const Val& a, const 
       Fail(absl::UnimplementedError(absl::StrCat("no kernel can compute ", OpName(op), " of ", Name(t))));
       return a;
   }
+  // LLVM fuses a sum with a product if both are marked.
+  const bool is_sum = op == Opcode::kAdd || op == Opcode::kSubtract;
+  if (is_sum ? fuses_sums_ : op == Opcode::kMultiply && target_->fuses_sums_of_products) {
+    if (auto* instruction = llvm::dyn_cast<llvm::Instruction>(r)) instruction->setHasAllowContract(true);
+  }
   return rounded ? Round(t, r) : Val{r};
 }
 

@@ -54,6 +54,9 @@ struct IrTarget {
   bool has_f16_conversions = true;  // between f16 and f32; without them they are made of integer arithmetic
   // f32 to bf16, to nearest even, subnormals kept. False on x86: its instruction flushes them.
   bool has_bf16_conversions = false;
+  // Whether sums of products, and loops over scalars, use fused multiply-adds, which round once where the program
+  // rounds twice. Other arithmetic is rounded as the program states.
+  bool fuses_sums_of_products = false;
   // AVX-512 instructions that scale and split vectors of floats by their exponents.
   bool has_avx512 = false;
 

@@ -54,14 +54,16 @@ bool IsSmallDotFasterFused(const Sizes& s) {
   return fused < library;
 }
 
-// The dimensions of the products: those of the result and the contracted ones, in an order in which the operands and
-// the result have theirs, too.
+// The dimensions of the products: those of the result and the contracted ones, in an order in which the operands have
+// theirs, too.
 struct ProductSpace {
   std::vector<int64_t> dims;
   Ints lhs, rhs, contracted;  // where each dimension of an operand is, and the contracted ones
+  Ints sum;                   // the result's dimensions, in the order of the sums
 };
 
-std::optional<ProductSpace> MakeSpace(const Instruction& dot) {
+// `in_order`: the result has its dimensions in that order as well.
+std::optional<ProductSpace> MakeSpace(const Instruction& dot, bool in_order) {
   const DotDimensions& d = dot.dot_dims();
   const Shape &lhs = dot.operand(0)->shape(), &rhs = dot.operand(1)->shape();
   // Names: the result's dimensions, then the contracted ones. By preference batch, rows, contracted, columns: then the
@@ -99,7 +101,7 @@ std::optional<ProductSpace> MakeSpace(const Instruction& dot) {
   for (int64_t r = 0; r < rank; ++r) of_result.push_back(r);
   chain(of_lhs);
   chain(of_rhs);
-  chain(of_result);
+  if (in_order) chain(of_result);
   std::vector<int64_t> place(count, -1);
   ProductSpace space;
   while (space.dims.size() < count) {
@@ -112,6 +114,7 @@ std::optional<ProductSpace> MakeSpace(const Instruction& dot) {
     });
     if (free == preference.end()) return std::nullopt;
     place[static_cast<size_t>(*free)] = static_cast<int64_t>(space.dims.size());
+    if (*free < rank) space.sum.push_back(*free);
     space.dims.push_back(*free < rank ? dot.shape().dimensions(*free)
                                       : lhs.dimensions(d.lhs_contracting[static_cast<size_t>(*free - rank)]));
   }
@@ -144,7 +147,8 @@ Instruction* Expand(Computation* c, Instruction* dot) {
     return nullptr;
   const std::optional<PrimitiveType> type = ComputedType(*dot);
   if (!type || !IsSmallDotFasterFused(SizesOf(*dot))) return nullptr;
-  const std::optional<ProductSpace> space = MakeSpace(*dot);
+  std::optional<ProductSpace> space = MakeSpace(*dot, true);
+  if (!space) space = MakeSpace(*dot, false);
   if (!space || space->contracted.empty()) return nullptr;
   const Shape products(*type, space->dims);
   Instruction* lhs = MakeBroadcast(c, dot, ConvertTo(c, dot->operand(0), *type), products, space->lhs);
@@ -153,9 +157,18 @@ Instruction* Expand(Computation* c, Instruction* dot) {
   Attributes attrs;
   attrs.Set(AttrId::kDimensions, space->contracted);
   Instruction* zero = MakeConstant(c, dot, Literal(Shape::Scalar(*type)));
-  Instruction* sum = Make(c, dot, Opcode::kReduce, dot->shape().WithElementType(*type), {product, zero},
-                          std::move(attrs), {MakeAddition(c->parent(), *type)});
-  return ConvertTo(c, sum, dot->shape().element_type());
+  std::vector<int64_t> dims;
+  for (int64_t name : space->sum) dims.push_back(dot->shape().dimensions(name));
+  Instruction* sum = Make(c, dot, Opcode::kReduce, Shape(*type, dims), {product, zero}, std::move(attrs),
+                          {MakeAddition(c->parent(), *type)});
+  sum = ConvertTo(c, sum, dot->shape().element_type());
+  if (absl::c_is_sorted(space->sum)) return sum;
+  Attributes order;
+  Ints permutation(space->sum.size());
+  for (size_t k = 0; k < space->sum.size(); ++k)
+    permutation[static_cast<size_t>(space->sum[k])] = static_cast<int64_t>(k);
+  order.Set(AttrId::kDimensions, std::move(permutation));
+  return Make(c, dot, Opcode::kTranspose, dot->shape(), {sum}, std::move(order));
 }
 
 }  // namespace

@@ -17,13 +17,15 @@ int64_t SizeOf(const Instruction* i) {
   return n;
 }
 
-// Returns a fusion that holds the loop or branch; its parameters are the leaves of the operands.
+// Returns a fusion that holds the loop or branch; its parameters are the leaves of the operands. Constants move into
+// it, so that the number of iterations stays known.
 Instruction* MakeFusionOf(Instruction* i) {
   Computation* c = i->parent();
   Computation* body = c->parent()->AddComputation("scalar_control");
   body->set_is_fusion(true);
   std::vector<Instruction*> arguments, operands;
   auto parameter = [&](Instruction* leaf) {
+    if (leaf->Is(Opcode::kConstant)) return body->AddClone(leaf, leaf->shape(), {});
     Attributes number;
     number.Set(AttrId::kParameterNumber, static_cast<int64_t>(arguments.size()));
     arguments.push_back(leaf);

@@ -82,6 +82,8 @@ Vals ComputationCaller::CallWithTuples(const Computation& computation, absl::Spa
 Vals ComputationCaller::While(const Instruction& loop, const Vals& initial, bool rounded, Value* active) {
   int lanes = active ? ElementEmitter::LanesOf(active) : 0;
   for (const Val& v : initial) lanes = std::max(lanes, ElementEmitter::LanesOf(v));
+  // The state of a loop is computed once, in registers, and each iteration waits for the one before.
+  const ElementEmitter::FusedSums fused(e_);
   // With lanes, the first value says which of them are still running.
   const size_t first = lanes > 0 ? 1 : 0;
   std::vector<Value*> carried;

@@ -40,6 +40,7 @@ Vals CombinerEmitter::Combine(const Instruction& reduce, absl::Span<const Val> a
                               absl::Span<const Val> inputs, bool rounded, Value* active) {
   const Combiner& c = CombinerOf(reduce);
   if (c.op) {
+    const ElementEmitter::FusedSums fused(e_);
     Val v = e_.Binary(*c.op, TypeOf(reduce, 0), accumulators[0], inputs[0], rounded);
     v.stored = nullptr;
     return {v};

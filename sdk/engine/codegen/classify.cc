@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "core/analysis/trip_count.h"
 #include "sdk/codegen/body/combiner.h"
 #include "sdk/compiler/index_map.h"
 #include "sdk/engine/codegen/kernel.h"
@@ -145,6 +146,11 @@ double CostPerElement(const Instruction& op) {
     }
     case Opcode::kScatter:
       return 4;
+    case Opcode::kWhile: {  // on scalars: each iteration waits for the one before
+      double iteration = 0;
+      for (const auto& i : op.called(1)->instructions()) iteration += 1 + 20 * CostPerElement(*i);
+      return iteration * static_cast<double>(ComputeTripCount(op).value_or(1));
+    }
     case Opcode::kMultiply:
       return (t == PrimitiveType::kS64 || t == PrimitiveType::kU64 ? 0.3 : 0.1) * width;
     default:

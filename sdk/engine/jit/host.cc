@@ -52,6 +52,7 @@ HostInfo DetectHost(int max_vector_bytes) {
   host.has_f16c = has("f16c");
   host.has_avx2 = has("avx2") && has("fma");
   target.has_fma = has("fma");
+  target.fuses_sums_of_products = target.has_fma;
   target.has_rounding = has("sse4.1");
   target.has_f16_conversions = host.has_f16c;
   target.has_avx512 = host.has_avx2 && has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl");

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "sdk/backend/faults.h"
+#include "sdk/engine/thunks/bound_sequence.h"
 
 namespace backplane::engine {
 namespace {
@@ -42,86 +42,36 @@ absl::Status CopyThunk::Run(const RunState& state) const {
   return absl::OkStatus();
 }
 
-bool CopyThunk::Bind(const RunState& state, std::vector<BoundCall>* calls) const {
-  if (copy_.bytes >= kParallelCopyBytes) return false;
-  BoundCall call;
-  call.fn = [](void* const* buffers, int64_t, int64_t bytes, void*) {
-    std::memcpy(buffers[1], buffers[0], static_cast<size_t>(bytes));
+void CopyThunk::Bind(const RunState& state, BoundSequence* bound) const {
+  if (copy_.bytes >= kParallelCopyBytes) return bound->AddThunk(this);
+  void* const buffers[] = {state.slots[copy_.from], state.slots[copy_.to]};
+  // The usual sizes of loop counters and flags.
+  BoundFn fn = [](void* const* b, int64_t, int64_t bytes, void*) {
+    std::memcpy(b[1], b[0], static_cast<size_t>(bytes));
   };
-  call.buffers = {state.slots[copy_.from], state.slots[copy_.to]};
-  call.work_items = copy_.bytes;
-  calls->push_back(std::move(call));
-  return true;
+  if (copy_.bytes == 4) fn = [](void* const* b, int64_t, int64_t, void*) { std::memcpy(b[1], b[0], 4); };
+  if (copy_.bytes == 1) fn = [](void* const* b, int64_t, int64_t, void*) { std::memcpy(b[1], b[0], 1); };
+  bound->AddCall(fn, buffers, copy_.bytes, nullptr);
 }
+
+void Thunk::Bind(const RunState&, BoundSequence* bound) const { bound->AddThunk(this); }
 
 WhileThunk::WhileThunk(ThunkSequence condition, ThunkSequence body, SlotId predicate, std::optional<int64_t> trip_count)
     : condition_(std::move(condition)), body_(std::move(body)), predicate_(predicate), trip_count_(trip_count) {
   may_block_ = SequenceMayBlock(condition_) || SequenceMayBlock(body_);
 }
 
-namespace {
-
-// A sequence with addresses bound: what could not be bound stays a step.
-class BoundSequence {
- public:
-  BoundSequence(const ThunkSequence& sequence, const RunState& state) : state_(state) {
-    std::vector<BoundCall> calls;
-    for (const auto& thunk : sequence) {
-      const size_t before = calls.size();
-      if (!thunk->Bind(state, &calls))
-        parts_.push_back({thunk.get(), 0, 0});
-      else if (calls.size() > before) {
-        if (!parts_.empty() && parts_.back().thunk == nullptr)
-          parts_.back().end = calls.size();
-        else
-          parts_.push_back({nullptr, before, calls.size()});
-      }
-    }
-    calls_ = std::move(calls);
-  }
-
-  absl::Status Run() const {
-    if (absl::Status s = Fault(FaultSite::kKernel); !s.ok()) return s;
-    for (const Part& p : parts_) {
-      if (p.thunk != nullptr) {
-        if (absl::Status s = p.thunk->Run(state_); !s.ok()) return s;
-        continue;
-      }
-      for (size_t k = p.begin; k < p.end; ++k) {
-        const BoundCall& c = calls_[k];
-        c.fn(c.buffers.data(), 0, c.work_items, c.scratch);
-      }
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  struct Part {
-    const Thunk* thunk;
-    size_t begin, end;
-  };
-  const RunState& state_;
-  std::vector<BoundCall> calls_;
-  std::vector<Part> parts_;
-};
-
-}  // namespace
-
 absl::Status WhileThunk::Run(const RunState& state) const {
-  const BoundSequence body(body_, state);
-  if (trip_count_) {
-    for (int64_t t = 0; t < *trip_count_; ++t) {
-      if (absl::Status s = body.Run(); !s.ok()) return s;
-    }
-    return absl::OkStatus();
-  }
-  const uint8_t* predicate = static_cast<const uint8_t*>(state.slots[predicate_]);
-  const BoundSequence condition(condition_, state);
-  while (true) {
-    if (absl::Status s = condition.Run(); !s.ok()) return s;
-    if (*predicate == 0) return absl::OkStatus();
-    if (absl::Status s = body.Run(); !s.ok()) return s;
-  }
+  BoundSequence loop(state);
+  Bind(state, &loop);
+  return loop.Run();
+}
+
+void WhileThunk::Bind(const RunState& state, BoundSequence* bound) const {
+  BoundSequence condition(state);
+  if (!trip_count_) condition.Bind(condition_);
+  bound->AddLoop(std::move(condition), BoundSequence(body_, state), trip_count_ ? nullptr : state.slots[predicate_],
+                 trip_count_);
 }
 
 int64_t WhileThunk::workspace_bytes(int num_threads) const {
@@ -139,15 +89,14 @@ ConditionalThunk::ConditionalThunk(std::vector<ThunkSequence> branches, SlotId s
 }
 
 absl::Status ConditionalThunk::Run(const RunState& state) const {
-  size_t branch = 0;
-  if (selector_is_pred_) {
-    branch = *static_cast<const uint8_t*>(state.slots[selector_]) != 0 ? 0 : 1;
-  } else {
-    const int32_t index = *static_cast<const int32_t*>(state.slots[selector_]);
-    branch =
-        index < 0 || static_cast<size_t>(index) >= branches_.size() ? branches_.size() - 1 : static_cast<size_t>(index);
-  }
-  return RunSequence(branches_[branch], state);
+  return RunSequence(branches_[SelectedBranch(state.slots[selector_], selector_is_pred_, branches_.size())], state);
+}
+
+void ConditionalThunk::Bind(const RunState& state, BoundSequence* bound) const {
+  std::vector<BoundSequence> branches;
+  branches.reserve(branches_.size());
+  for (const ThunkSequence& b : branches_) branches.emplace_back(b, state);
+  bound->AddBranch(std::move(branches), state.slots[selector_], selector_is_pred_);
 }
 
 int64_t ConditionalThunk::workspace_bytes(int num_threads) const {

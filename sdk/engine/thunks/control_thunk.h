@@ -12,7 +12,7 @@ class CopyThunk : public Thunk {
  public:
   explicit CopyThunk(SlotCopy copy) : copy_(copy) {}
   absl::Status Run(const RunState& state) const override;
-  bool Bind(const RunState& state, std::vector<BoundCall>* calls) const override;
+  void Bind(const RunState& state, BoundSequence* bound) const override;
   double estimated_us() const override { return 0.02 + static_cast<double>(copy_.bytes) * 5e-5; }
 
  private:
@@ -25,6 +25,7 @@ class WhileThunk : public Thunk {
  public:
   WhileThunk(ThunkSequence condition, ThunkSequence body, SlotId predicate, std::optional<int64_t> trip_count);
   absl::Status Run(const RunState& state) const override;
+  void Bind(const RunState& state, BoundSequence* bound) const override;
   int64_t workspace_bytes(int num_threads) const override;
   double estimated_us() const override;
   bool may_block() const override { return may_block_; }
@@ -42,6 +43,7 @@ class ConditionalThunk : public Thunk {
   // last branch.
   ConditionalThunk(std::vector<ThunkSequence> branches, SlotId selector, bool selector_is_pred);
   absl::Status Run(const RunState& state) const override;
+  void Bind(const RunState& state, BoundSequence* bound) const override;
   int64_t workspace_bytes(int num_threads) const override;
   double estimated_us() const override;
   bool may_block() const override { return may_block_; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/container/inlined_vector.h"
+#include "sdk/engine/thunks/bound_sequence.h"
 
 namespace backplane::engine {
 namespace {
@@ -42,25 +43,20 @@ absl::Status KernelThunk::Run(const RunState& state) const {
   return absl::OkStatus();
 }
 
-bool KernelThunk::Bind(const RunState& state, std::vector<BoundCall>* calls) const {
+void KernelThunk::Bind(const RunState& state, BoundSequence* bound) const {
   for (const codegen::KernelPhase& phase : plan_.phases) {
-    if (phase.work_items >= 2 * phase.min_items_per_chunk && state.pool != nullptr) return false;
+    if (phase.work_items >= 2 * phase.min_items_per_chunk && state.pool != nullptr) return bound->AddThunk(this);
   }
-  BoundCall call;
-  for (SlotId s : slots_) call.buffers.push_back(state.slots[s]);
+  absl::InlinedVector<void*, 24> buffers;
+  for (SlotId s : slots_) buffers.push_back(state.slots[s]);
   std::byte* next = state.workspace;
   for (int64_t bytes : plan_.temp_bytes) {
-    call.buffers.push_back(next);
+    buffers.push_back(next);
     next += Align(bytes);
   }
-  call.scratch = next;
   for (size_t p = 0; p < functions_.size(); ++p) {
-    if (plan_.phases[p].work_items <= 0) continue;
-    call.fn = functions_[p];
-    call.work_items = plan_.phases[p].work_items;
-    calls->push_back(call);
+    if (plan_.phases[p].work_items > 0) bound->AddCall(functions_[p], buffers, plan_.phases[p].work_items, next);
   }
-  return true;
 }
 
 int64_t KernelThunk::workspace_bytes(int num_threads) const { return temp_total_ + scratch_stride_ * num_threads; }

@@ -12,7 +12,7 @@ class KernelThunk : public Thunk {
   // `slots` are those of the inputs, then of the outputs. `functions` has one entry for each phase of the plan.
   KernelThunk(codegen::KernelPlan plan, std::vector<codegen::KernelFn> functions, std::vector<SlotId> slots);
   absl::Status Run(const RunState& state) const override;
-  bool Bind(const RunState& state, std::vector<BoundCall>* calls) const override;
+  void Bind(const RunState& state, BoundSequence* bound) const override;
   int64_t workspace_bytes(int num_threads) const override;
   double estimated_us() const override;
 

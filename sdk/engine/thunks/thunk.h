@@ -53,21 +53,14 @@ struct RunState {
   const ExecutionContext* context = nullptr;
 };
 
-// A step with resolved addresses, which a loop calls in each iteration.
-struct BoundCall {
-  void (*fn)(void* const* buffers, int64_t begin, int64_t end, void* scratch) = nullptr;
-  std::vector<void*> buffers;
-  int64_t work_items = 0;
-  void* scratch = nullptr;
-};
+class BoundSequence;  // sdk/engine/thunks/bound_sequence.h
 
 class Thunk {
  public:
   virtual ~Thunk() = default;
   virtual absl::Status Run(const RunState& state) const = 0;
-  // If Run can be replaced by calls on one thread that cannot fail, appends them to `calls`; otherwise returns false
-  // and appends nothing. The calls are valid as long as `state`.
-  virtual bool Bind(const RunState& state, std::vector<BoundCall>* calls) const { return false; }
+  // Appends steps to `bound` that do the same as Run, for a loop. By default one that calls Run.
+  virtual void Bind(const RunState& state, BoundSequence* bound) const;
   // Returns the bytes of workspace that Run needs with this number of threads.
   virtual int64_t workspace_bytes(int num_threads) const { return 0; }
   // Estimates the time on one thread. Short programs run in the thread of the caller.
