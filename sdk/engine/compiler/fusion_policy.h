@@ -27,8 +27,8 @@ class EngineFusionPolicy : public compiler::FusionPolicy {
   compiler::FusionOptions options() const override;
   codegen::FusionRole GetRole(const Instruction& instruction) const override;
   void Start(const compiler::FusionGraph& graph) override;
-  compiler::MergeVerdict JudgeMerge(const compiler::FusionGraph& graph, int producer, int target,
-                                    bool further_result) const override;
+  compiler::MergeDecision DecideMerge(const compiler::FusionGraph& graph, int producer, int target,
+                                      bool further_result) const override;
   bool CanPlan(const Computation& kernel) const override;
   bool IsClosed(const compiler::FusionGraph& graph, int group) const override { return facts_[group].alone; }
   void BeforeMerge(const compiler::FusionGraph& graph, int from, int into) override;
@@ -46,8 +46,8 @@ class EngineFusionPolicy : public compiler::FusionPolicy {
     std::vector<int64_t> space;  // dims of the results (or of the rows, when reductions are broadcast back)
   };
 
-  compiler::MergeVerdict JudgeJoin(const compiler::FusionGraph& graph, int n, int target) const;
-  compiler::MergeVerdict JudgeReduction(const compiler::FusionGraph& graph, int n, int target) const;
+  compiler::MergeDecision DecideJoin(const compiler::FusionGraph& graph, int n, int target) const;
+  compiler::MergeDecision JudgeReduction(const compiler::FusionGraph& graph, int n, int target) const;
   bool FeedsRowsOf(const compiler::FusionGraph& graph, int n, int target) const;
   bool LeadsToRowReduction(const compiler::FusionGraph& graph, int n, absl::Span<const int64_t> space, int depth) const;
   bool AreAllUsersElementwise(const compiler::FusionGraph& graph, int n, int group) const;
