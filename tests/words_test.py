@@ -68,6 +68,10 @@ PROSE = (
     (r"\bjoint (fusions?|kernels?|reductions?|outputs?|results?)\b", "multi-output"),
     (r"\blies? (alike|whole|split)\b|\blies? (in the same way|on|over) (the |all )?(devices|partitions)\b", "is sharded as, is replicated"),
     (r"\bwhole values?\b", "full or replicated value"),
+    (r"\bparts of (a|the) sum\b", "partial (unreduced)"),
+    (r"\bfilling (value|element)s?\b", "padding"),
+    (r"\bexchanges? (between|of|over|among) (the |all )?(devices|partitions)\b", "collective"),
+    (r"\bcuts? (of|between|over) (the |all )?(devices|partitions)\b", "reshard"),
     (r"\bfamil(y|ies) of (devices|partitions)\b", "manual subgroup"),
     (r"\bodd bits?\b", "xor"),
     (r"\bown steps\b", "custom lowering"),
@@ -162,7 +166,8 @@ def self_check():
            ("a.cc", "// Replaces one instruction by what it says.\n"), ("a.cc", "// A loop of nobody knows how many iterations.\n"),
            ("a.cc", 'return Error("a fold of 3 elements");\n'), ("a.md", "values that lie alike\n"), ("a.md", "The devices meet once.\n"),
            ("a.py", "# a sum in each turn\n"), ("a.py", '"""What whole values are."""\n'), ("expand_folds.cc", "\n"),
-           ("a.h", "std::vector<Computation*> RunningComputations();\n"), ("a.cc", "absl::Status SpreadLeaves(int x);\n"))
+           ("a.h", "std::vector<Computation*> RunningComputations();\n"), ("a.cc", "absl::Status SpreadLeaves(int x);\n"), ("a.cc", "// Each holds parts of the sum.\n"),
+           ("a.md", "An exchange between devices follows.\n"))
     good = (("a.cc", "// Constant folding evaluates it; other passes fold constants too.\n"), ("a.cc", "p->Add<FoldConstants>();\n"),
             ("a.cc", "// Updates the buffer in place. It turns out that they take turns.\n"), ("a.py", "key = jax.random.fold_in(key, 1)\n"),
             ("a.cc", "// Turns the error into a Status, which in turn is returned.\n"), ("a.cc", "bool in_place = true;\n"),

@@ -64,7 +64,7 @@ void NotPred(const void* const* in, void* out, int64_t n, const int64_t*) {
 }
 
 // The type in which an operation on `t` is computed.
-PrimitiveType Computed(PrimitiveType t) {
+PrimitiveType ComputationTypeOf(PrimitiveType t) {
   if (t == PrimitiveType::kPred) return PrimitiveType::kU8;
   if (IsFloat(t)) return t == PrimitiveType::kF64 ? t : PrimitiveType::kF32;
   if (IsSubByte(t)) return IsSigned(t) ? PrimitiveType::kS8 : PrimitiveType::kU8;
@@ -148,14 +148,14 @@ std::optional<ElementwiseKernel> ElementwiseKernel::Make(Opcode opcode, const At
       break;
   }
   for (int i = 0; i < k.arity_; ++i) {
-    k.computed_[i] = Computed(k.stored_[i]);
+    k.computed_[i] = ComputationTypeOf(k.stored_[i]);
     k.direct_ = k.direct_ && (k.computed_[i] == k.stored_[i] || k.stored_[i] == PrimitiveType::kPred);
   }
   k.loop_ = FindLoop(opcode, attrs, k.computed_[0]);
   if (k.loop_ == nullptr) return std::nullopt;
   // Comparisons and is-finite return pred for every operand type; other operations return the operands' type.
   const bool makes_pred = opcode == Opcode::kCompare || opcode == Opcode::kIsFinite;
-  k.computed_result_ = makes_pred ? PrimitiveType::kPred : Computed(result);
+  k.computed_result_ = makes_pred ? PrimitiveType::kPred : ComputationTypeOf(result);
   if (!makes_pred && result != PrimitiveType::kPred && k.computed_result_ != result) k.direct_ = false;
   k.wrap_ = IsIntegral(result) && IsSubByte(result);
   // The first operand without its sign extension; for the arithmetic shift of unsigned ones, with a sign extension.

@@ -37,7 +37,7 @@ constexpr NamedAlgorithm kAlgorithms[] = {
     {"dot_f64_f64_f64", kF64, kF64, 1},
 };
 
-std::string Braced(const Ints& v) { return absl::StrCat("{", absl::StrJoin(v, ","), "}"); }
+std::string PutInBraces(const Ints& v) { return absl::StrCat("{", absl::StrJoin(v, ","), "}"); }
 
 // ---- attributes with several keys ----
 
@@ -74,7 +74,7 @@ void AppendField(absl::string_view key, absl::string_view value, std::string* ou
 template <typename Dims, size_t n>
 void AppendKeys(const Key<Dims> (&keys)[n], const Dims& dims, std::string* out) {
   for (const Key<Dims>& k : keys) {
-    if (k.always || !(dims.*k.list).empty()) AppendField(k.name, Braced(dims.*k.list), out);
+    if (k.always || !(dims.*k.list).empty()) AppendField(k.name, PutInBraces(dims.*k.list), out);
   }
 }
 
@@ -358,7 +358,7 @@ std::string ValueText(AttrId id, const AttrValue& value) {
       return id == AttrId::kDomain ? s : QuotedText(s);
     }
     case AttrKind::Ints:
-      return Braced(std::get<Ints>(value));
+      return PutInBraces(std::get<Ints>(value));
     case AttrKind::Type:
       return std::string(Name(std::get<PrimitiveType>(value)));
     case AttrKind::Shapes: {
@@ -391,8 +391,8 @@ std::string ValueText(AttrId id, const AttrValue& value) {
       return absl::StrCat("{",
                           absl::StrJoin(std::get<OutputOperandAliases>(value), ", ",
                                         [](std::string* s, const OutputOperandAlias& a) {
-                                          absl::StrAppend(s, Braced(a.output_index), ": (", a.operand, ", ",
-                                                          Braced(a.operand_index), ")");
+                                          absl::StrAppend(s, PutInBraces(a.output_index), ": (", a.operand, ", ",
+                                                          PutInBraces(a.operand_index), ")");
                                         }),
                           "}");
     case AttrKind::Ffi:
@@ -621,8 +621,8 @@ absl::StatusOr<ConvolutionDimensions> ParseConvolutionDimensions(HloLexer& lexer
 std::string ReplicaGroupsText(const ReplicaGroups& groups) {
   if (!groups.mesh.empty()) return groups.mesh;
   if (!groups.iota) {
-    return absl::StrCat("{", absl::StrJoin(groups.groups, ",", [](std::string* s, const Ints& g) { *s += Braced(g); }),
-                        "}");
+    return absl::StrCat(
+        "{", absl::StrJoin(groups.groups, ",", [](std::string* s, const Ints& g) { *s += PutInBraces(g); }), "}");
   }
   std::string out = absl::StrCat("[", absl::StrJoin(groups.iota->dims, ","), "]<=[",
                                  absl::StrJoin(groups.iota->reshape_dims, ","), "]");

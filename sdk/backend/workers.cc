@@ -400,11 +400,16 @@ Workers::~Workers() {
   state_->work.NotifyAll();
 }
 
-void Workers::Schedule(Task task, Kind kind) { state_->Add(std::move(task), kind, kNoLaunch, 0); }
+// The task may destroy the object before the call returns: it may hold the last reference to what owns the object.
+void Workers::Schedule(Task task, Kind kind) {
+  const std::shared_ptr<State> state = state_;
+  state->Add(std::move(task), kind, kNoLaunch, 0);
+}
 
 void Workers::ScheduleMember(int64_t launch, int64_t members, Task task) {
   if (members <= 1) return Schedule(std::move(task), Kind::kHostCalls);
-  state_->Add(std::move(task), Kind::kProgram, launch, members);
+  const std::shared_ptr<State> state = state_;
+  state->Add(std::move(task), Kind::kProgram, launch, members);
 }
 
 Workers::Waiting::Waiting(For what) : what_(what) {

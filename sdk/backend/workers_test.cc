@@ -244,6 +244,22 @@ TEST(WorkersTest, APartialLaunchIsForgotten) {
   EXPECT_EQ(workers.GetStatistics().queued, 0);
 }
 
+// A task may hold the last reference to the owner of the pool, and end before the call that scheduled it.
+TEST(WorkersTest, ATaskMayDestroyThePoolDuringTheCall) {
+  std::atomic<int> ended{0};
+  for (int i = 0; i < 500; ++i) {
+    auto owner = std::make_shared<Workers>(Few(1));
+    Workers& workers = *owner;
+    workers.ScheduleMember(i, 1, [&ended, own = std::move(owner)]() mutable {
+      own.reset();
+      ++ended;
+    });
+  }
+  const auto until = std::chrono::steady_clock::now() + kLong;
+  while (ended < 500 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  EXPECT_EQ(ended, 500);
+}
+
 // Callbacks that run programs and wait for them, five levels deep, 200 at once.
 TEST(WorkersTest, NestedProgramsAllEnd) {
   Workers workers(Few(2));

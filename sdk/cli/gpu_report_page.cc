@@ -147,7 +147,7 @@ std::vector<LaunchView> ViewLaunches(const Json& document) {
 std::string NameOf(const LaunchView& view) {
   const std::string name = Text(*view.launch, "name"), kind = Text(*view.launch, "kind");
   if (kind == "kernel") return name;
-  const absl::string_view what = kind == "host" ? "on the host" : kind == "exchange" ? "between devices" : "copy";
+  const absl::string_view what = kind == "host" ? "on the host" : kind == "collective" ? "between devices" : "copy";
   return absl::StrCat(what, name.empty() ? "" : ": ", name);
 }
 

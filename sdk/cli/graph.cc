@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kHeight = 34, kGapX = 16, kGapY = 40, kMargin = 20, kChar = 6.7;
 
-std::string Escaped(absl::string_view text) {
+std::string EscapeXml(absl::string_view text) {
   return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
 }
 
@@ -49,7 +49,7 @@ double Draw(const Computation& computation, double top, double* width, std::stri
     nodes.push_back(node);
   }
   absl::StrAppendFormat(out, "<text x=\"%g\" y=\"%g\" class=\"t\">%s</text>\n", kMargin, top + 16,
-                        Escaped(absl::StrCat(computation.IsEntry() ? "entry " : "", computation.name())));
+                        EscapeXml(absl::StrCat(computation.IsEntry() ? "entry " : "", computation.name())));
   double y = top + 34;
   for (auto& [level, members] : levels) {
     // A node is near the middle of its operands, if there is space.
@@ -85,9 +85,9 @@ double Draw(const Computation& computation, double top, double* width, std::stri
         out,
         "<g><title>%s</title><rect x=\"%g\" y=\"%g\" width=\"%g\" height=\"%g\" rx=\"5\" fill=\"%s\"/>"
         "<text x=\"%g\" y=\"%g\" class=\"n\">%s</text><text x=\"%g\" y=\"%g\" class=\"s\">%s</text></g>\n",
-        Escaped(whole), node.x - node.width / 2, node.y, node.width, kHeight, Color(*node.instruction), node.x,
-        node.y + 14, Escaped(cut(node.instruction->name())), node.x, node.y + 27,
-        Escaped(cut(node.instruction->shape().ToString())));
+        EscapeXml(whole), node.x - node.width / 2, node.y, node.width, kHeight, Color(*node.instruction), node.x,
+        node.y + 14, EscapeXml(cut(node.instruction->name())), node.x, node.y + 27,
+        EscapeXml(cut(node.instruction->shape().ToString())));
   }
   return y;
 }

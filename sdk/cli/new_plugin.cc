@@ -36,7 +36,7 @@ constexpr absl::string_view kTaken[] = {
     "throw",   "tpu",      "true",   "try",     "typename", "union",     "unsigned",  "using",  "virtual",
     "void",    "volatile", "while",  "with",    "xla",      "yield"};
 
-std::string Capitalized(const std::string& name) {
+std::string Capitalize(const std::string& name) {
   std::string out;
   for (absl::string_view word : absl::StrSplit(name, '_', absl::SkipEmpty())) {
     std::string part(word);
@@ -114,10 +114,8 @@ absl::Status CheckPluginName(const std::string& name) {
 absl::StatusOr<std::vector<std::string>> MakeProject(const std::string& templates, const std::string& folder,
                                                      const std::string& name) {
   RETURN_IF_ERROR(CheckPluginName(name));
-  const std::vector<std::pair<std::string, std::string>> words = {{"@name@", name},
-                                                                  {"@Name@", Capitalized(name)},
-                                                                  {"@NAME@", absl::AsciiStrToUpper(name)},
-                                                                  {"@version@", kVersion}};
+  const std::vector<std::pair<std::string, std::string>> words = {
+      {"@name@", name}, {"@Name@", Capitalize(name)}, {"@NAME@", absl::AsciiStrToUpper(name)}, {"@version@", kVersion}};
   std::error_code error;
   const bool was_there = fs::exists(folder, error);
   if (was_there && !fs::is_directory(folder, error)) {

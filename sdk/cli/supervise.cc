@@ -104,7 +104,7 @@ std::string DescribeActivity(const Shared& s) {
   return call == nullptr ? "before any call" : absl::StrCat("after ", call);
 }
 
-absl::Status Crashed(const Shared& s, int signal) {
+absl::Status MakeCrashError(const Shared& s, int signal) {
   const std::string library = Library(s);
   // The system sends this signal when memory runs out; a plugin does not send it to itself.
   const char* hint = signal == SIGKILL ? " (somebody killed it; the system does when memory runs out)" : "";
@@ -198,7 +198,7 @@ absl::Status Supervise(const PluginLimits& limits, const std::function<int()>& w
       signal(number, SIG_DFL);
       raise(number);
     }
-    if (!s.done.load()) return Crashed(s, number);
+    if (!s.done.load()) return MakeCrashError(s, number);
     return FromPlugin(absl::AbortedError(
         absl::StrCat(Library(s), ": crashed with ", SignalName(number), " at the end of the process, its work done")));
   }

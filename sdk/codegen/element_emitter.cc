@@ -168,8 +168,8 @@ bool ElementEmitter::Identity(Opcode op, PrimitiveType t, Val* v) {
   bool pred = t == PrimitiveType::kPred;
   switch (op) {
     case Opcode::kAdd:
-      if (IsComplex(t)) v->im = num(0);
       v->v = is_float ? llvm::ConstantFP::get(type, -0.0) : num(0);
+      if (IsComplex(t)) v->im = v->v;
       return true;
     case Opcode::kMultiply:
       v->v = num(1);

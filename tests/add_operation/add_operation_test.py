@@ -162,7 +162,7 @@ def check_programs(cli, plugins, copy):
     for name, plugin in plugins.items():
         for program in (text, artifact):
             out = run([str(cli), "run", str(plugin), str(program), "-i", INPUT])
-            found = [float(x) for x in re.findall(r"-?\d+\.\d+", out)]
+            found = [float(x) for x in re.findall(r"-?[\d.]+", out[out.find("{"):])]
             if found != EXPECTED:
                 fail(f"{program.name} on {name} gives {found}, expected {EXPECTED}:\n{out}")
 

@@ -25,7 +25,7 @@ class Payload {
   Payload& Byte(uint8_t b) { return Raw(absl::string_view(reinterpret_cast<const char*>(&b), 1)); }
   Payload& Varint(uint64_t v);
   Payload& Signed(int64_t v) { return Varint(Zigzag(v)); }
-  Payload& Flagged(uint64_t v, bool flag) { return Varint(v << 1 | (flag ? 1 : 0)); }
+  Payload& VarintWithFlag(uint64_t v, bool flag) { return Varint(v << 1 | (flag ? 1 : 0)); }
   Payload& Raw(absl::string_view bytes);
   Payload& Attr(int id) { return Reference(Piece::kAttr, id); }
   Payload& PresentAttr(int id) { return Reference(Piece::kPresentAttr, id); }  // the optional form, with its flag set

@@ -71,7 +71,7 @@ class Writer {
   absl::StatusOr<std::string> Run() {
     unknown_location_ = tables_.Attr(Tables::kBuiltin, Payload().Varint(15));
     Payload ir;
-    ir.Flagged(1, false);
+    ir.VarintWithFlag(1, false);
     RETURN_IF_ERROR(ModuleOp(&ir));
     return tables_.Finish(bytecode_, absl::StrCat("StableHLO_v", name_), ir);
   }
@@ -384,10 +384,10 @@ class Writer {
       }
       out->Varint(static_cast<uint64_t>(tables_.Properties(p.Varint(0))));
     }
-    out->Flagged(1, true);
+    out->VarintWithFlag(1, true);
     Payload inner;
     Payload& body = bytecode_ >= 2 ? inner : *out;
-    body.Varint(1).Varint(0).Flagged(module_.ops.size(), false);
+    body.Varint(1).Varint(0).VarintWithFlag(module_.ops.size(), false);
     for (const SourceOp* op : module_.ops) RETURN_IF_ERROR(Op(*op, 0, 0, &body));
     if (bytecode_ >= 2) out->Section(kIrSection, std::move(inner));
     return absl::OkStatus();
@@ -493,7 +493,7 @@ class Writer {
     }
     if (op.regions.empty()) return absl::OkStatus();
     const bool isolated = !Captures(op, level);
-    out->Flagged(op.regions.size(), isolated);
+    out->VarintWithFlag(op.regions.size(), isolated);
     Payload inner;
     Payload* body = isolated && bytecode_ >= 2 ? &inner : out;
     for (const SourceRegion& r : op.regions) RETURN_IF_ERROR(Region(r, level + 1, isolated ? 0 : base, body));
@@ -517,7 +517,7 @@ class Writer {
       }
     }
     out->Varint(static_cast<uint64_t>(next - base));
-    out->Flagged(block.ops.size(), !block.arguments.empty());
+    out->VarintWithFlag(block.ops.size(), !block.arguments.empty());
     if (!block.arguments.empty()) {
       out->Varint(block.arguments.size());
       for (const SourceValue& a : block.arguments) {

@@ -102,7 +102,8 @@ class Exporter {
   absl::StatusOr<const SourceAttr*> Ffi(const FfiDictionary& dictionary);
   absl::StatusOr<const SourceAttr*> ParseText(absl::string_view attribute);  // MLIR's spelling of one attribute
   absl::StatusOr<const SourceValue*> Constant(Frame& frame, const Literal& literal);
-  absl::StatusOr<const SourceValue*> Filled(Frame& frame, const SourceType* type, PrimitiveType element, double value);
+  absl::StatusOr<const SourceValue*> EmitFilled(Frame& frame, const SourceType* type, PrimitiveType element,
+                                                double value);
 
   absl::StatusOr<SourceOp*> Emit(Frame& frame, absl::string_view name, const Values& operands, NamedAttrs attributes,
                                  const std::vector<const SourceType*>& results, std::vector<SourceRegion> regions = {});

@@ -295,8 +295,8 @@ absl::StatusOr<const SourceValue*> Exporter::Constant(Frame& frame, const Litera
   return EmitOne(frame, "stablehlo.constant", {}, {{"value", value}}, value->type);
 }
 
-absl::StatusOr<const SourceValue*> Exporter::Filled(Frame& frame, const SourceType* type, PrimitiveType element,
-                                                    double value) {
+absl::StatusOr<const SourceValue*> Exporter::EmitFilled(Frame& frame, const SourceType* type, PrimitiveType element,
+                                                        double value) {
   ASSIGN_OR_RETURN(const SourceValue* scalar, Constant(frame, Literal::Scalar(element, value)));
   if (type->dims.empty()) return scalar;
   return EmitOne(frame, "stablehlo.broadcast_in_dim", {scalar}, {{"broadcast_dimensions", List({})}}, type);

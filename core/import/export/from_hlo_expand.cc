@@ -118,7 +118,7 @@ absl::StatusOr<const SourceValue*> Exporter::ExpandErf(Frame& frame, const Sourc
   auto binary = [&](const char* name, const SourceValue* a, const SourceValue* b) {
     return EmitOne(frame, name, {a, b}, {}, t);
   };
-  auto number = [&](double v) { return Filled(frame, t, inner, v); };
+  auto number = [&](double v) { return EmitFilled(frame, t, inner, v); };
   // Highest power first.
   auto polynomial = [&](const SourceValue* a, absl::Span<const double> c) -> absl::StatusOr<const SourceValue*> {
     ASSIGN_OR_RETURN(const SourceValue* sum, number(c[0]));
@@ -204,7 +204,7 @@ absl::StatusOr<const SourceValue*> Exporter::ExpandErf(Frame& frame, const Sourc
 absl::StatusOr<const SourceValue*> Exporter::ExpandCosh(Frame& frame, const SourceValue* x, PrimitiveType type) {
   const SourceType* t = x->type;
   if (!t->bounds.empty()) return absl::UnimplementedError("cosh of a dynamic shape");
-  ASSIGN_OR_RETURN(const SourceValue* half, Filled(frame, t, type, -0.693147180559945309417));
+  ASSIGN_OR_RETURN(const SourceValue* half, EmitFilled(frame, t, type, -0.693147180559945309417));
   ASSIGN_OR_RETURN(const SourceValue* up, EmitOne(frame, "stablehlo.add", {half, x}, {}, t));
   ASSIGN_OR_RETURN(const SourceValue* down, EmitOne(frame, "stablehlo.subtract", {half, x}, {}, t));
   ASSIGN_OR_RETURN(up, EmitOne(frame, "stablehlo.exponential", {up}, {}, t));

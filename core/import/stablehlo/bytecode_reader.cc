@@ -82,7 +82,7 @@ class IrReader {
     }
   }
 
-  LocationId CheckedLocation(ByteReader& in, uint64_t index) {
+  LocationId CheckLocation(ByteReader& in, uint64_t index) {
     if (in.ok() && index >= container_.attributes.size()) {
       in.Fail(absl::StrCat("location attribute ", index, " of ", container_.attributes.size()));
     }
@@ -152,7 +152,7 @@ class IrReader {
     value->type = *t;
     value->index = static_cast<uint32_t>(index);
     value->id = next_value_++;
-    if (located) value->location = CheckedLocation(in, in.Varint());
+    if (located) value->location = CheckLocation(in, in.Varint());
     Define(in, scope, next, value);
   }
 
@@ -271,7 +271,7 @@ class IrReader {
     uint8_t mask = in.Byte();
     if (mask & kUnknownMask) return fail("unknown bit 0x80 in the op mask");
     if (mask & kHasSuccessors) return fail("successors: unstructured control flow is not StableHLO");
-    op->location = CheckedLocation(in, in.Varint());
+    op->location = CheckLocation(in, in.Varint());
     const SourceAttr* dictionary = nullptr;
     if (mask & kHasAttributes) {
       dictionary = entries_.ReadAttribute(in);

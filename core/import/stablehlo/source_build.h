@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/import/stablehlo/source.h"
+#include "core/types/primitive_type.h"
 
 namespace backplane::stablehlo {
 
@@ -19,6 +20,9 @@ namespace backplane::stablehlo {
 const SourceType* ScalarType(ElementKind kind);
 const SourceType* NoneType();
 const SourceType* TokenType();
+
+// Returns the type of arrays with such elements; kInvalid for tf32, which only names a precision.
+PrimitiveType PrimitiveTypeOf(ElementKind kind);
 
 const SourceType* MakeTensorType(SourceArena& arena, absl::Span<const int64_t> dims, const SourceType* element);
 

@@ -16,33 +16,6 @@
 namespace backplane::stablehlo {
 namespace {
 
-PrimitiveType SmallType(ElementKind kind) {
-  switch (kind) {
-    case ElementKind::kF8E4M3FN:
-      return PrimitiveType::kF8E4M3FN;
-    case ElementKind::kF8E5M2:
-      return PrimitiveType::kF8E5M2;
-    case ElementKind::kF8E4M3FNUZ:
-      return PrimitiveType::kF8E4M3FNUZ;
-    case ElementKind::kF8E5M2FNUZ:
-      return PrimitiveType::kF8E5M2FNUZ;
-    case ElementKind::kF8E4M3B11FNUZ:
-      return PrimitiveType::kF8E4M3B11FNUZ;
-    case ElementKind::kF8E4M3:
-      return PrimitiveType::kF8E4M3;
-    case ElementKind::kF8E3M4:
-      return PrimitiveType::kF8E3M4;
-    case ElementKind::kF4E2M1FN:
-      return PrimitiveType::kF4E2M1FN;
-    case ElementKind::kF6E2M3FN:
-      return PrimitiveType::kF6E2M3FN;
-    case ElementKind::kF6E3M2FN:
-      return PrimitiveType::kF6E3M2FN;
-    default:
-      return PrimitiveType::kF8E8M0FNU;
-  }
-}
-
 // Reads the literal inside dense< > of one element type into bytes.
 class LiteralReader {
  public:
@@ -222,7 +195,7 @@ uint64_t EncodeFloat(double value, ElementKind kind) {
       return (u + 0xfff + ((u >> 13) & 1)) >> 13;
     }
     default:
-      return FloatToSmallBits(SmallType(kind), RoundToOddFloat(value));
+      return FloatToSmallBits(PrimitiveTypeOf(kind), RoundToOddFloat(value));
   }
 }
 

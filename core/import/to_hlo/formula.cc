@@ -34,7 +34,7 @@ Term Formula::Op(Opcode opcode, std::initializer_list<Term> operands, Attributes
   return {this, *y};
 }
 
-Term Formula::Declared(Opcode opcode, Term x, PrimitiveType to) {
+Term Formula::MakeTyped(Opcode opcode, Term x, PrimitiveType to) {
   if (!status_.ok()) return {this, nullptr};
   absl::StatusOr<Value> y = builder_->Op(opcode, {x.value}, {}, {}, x.value->shape().WithElementType(to));
   if (!y.ok()) {
@@ -120,9 +120,9 @@ Term Real(Term a) { return One(Opcode::kReal, a); }
 Term Imag(Term a) { return One(Opcode::kImag, a); }
 Term Complex(Term re, Term im) { return Two(Opcode::kComplex, re, im); }
 Term Convert(Term a, PrimitiveType to) {
-  return a.formula->TypeOf(a) == to ? a : a.formula->Declared(Opcode::kConvert, a, to);
+  return a.formula->TypeOf(a) == to ? a : a.formula->MakeTyped(Opcode::kConvert, a, to);
 }
-Term Bitcast(Term a, PrimitiveType to) { return a.formula->Declared(Opcode::kBitcastConvert, a, to); }
+Term Bitcast(Term a, PrimitiveType to) { return a.formula->MakeTyped(Opcode::kBitcastConvert, a, to); }
 
 Term CopySign(Term magnitude, Term sign) {
   Term size = Abs(magnitude);

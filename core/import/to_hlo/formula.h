@@ -36,7 +36,7 @@ class Formula {
   Term Of(Value value) { return {this, value}; }
   Term Number(double value, PrimitiveType type);
   Term Op(Opcode opcode, std::initializer_list<Term> operands, Attributes attrs = {});
-  Term Declared(Opcode opcode, Term x, PrimitiveType to);  // convert and bitcast-convert
+  Term MakeTyped(Opcode opcode, Term x, PrimitiveType to);  // convert and bitcast-convert
   absl::StatusOr<Value> Result(Term t) const { return status_.ok() ? absl::StatusOr<Value>(t.value) : status_; }
   // Returns the element type of a term, or f32 after an error.
   PrimitiveType TypeOf(Term t) const {

@@ -61,68 +61,8 @@ absl::StatusOr<PrimitiveType> ConvertElementType(const SourceType* type) {
   if (type->kind != TypeKind::kScalar) {
     return absl::InvalidArgumentError(absl::StrCat("element type ", stablehlo::TypeToString(type)));
   }
-  switch (type->element) {
-    case ElementKind::kBool:
-      return PrimitiveType::kPred;
-    case ElementKind::kI2:
-      return PrimitiveType::kS2;
-    case ElementKind::kI4:
-      return PrimitiveType::kS4;
-    case ElementKind::kI8:
-      return PrimitiveType::kS8;
-    case ElementKind::kI16:
-      return PrimitiveType::kS16;
-    case ElementKind::kI32:
-      return PrimitiveType::kS32;
-    case ElementKind::kI64:
-      return PrimitiveType::kS64;
-    case ElementKind::kU2:
-      return PrimitiveType::kU2;
-    case ElementKind::kU4:
-      return PrimitiveType::kU4;
-    case ElementKind::kU8:
-      return PrimitiveType::kU8;
-    case ElementKind::kU16:
-      return PrimitiveType::kU16;
-    case ElementKind::kU32:
-      return PrimitiveType::kU32;
-    case ElementKind::kU64:
-      return PrimitiveType::kU64;
-    case ElementKind::kIndex:
-      return PrimitiveType::kS64;
-    case ElementKind::kBF16:
-      return PrimitiveType::kBF16;
-    case ElementKind::kF16:
-      return PrimitiveType::kF16;
-    case ElementKind::kF32:
-      return PrimitiveType::kF32;
-    case ElementKind::kF64:
-      return PrimitiveType::kF64;
-    case ElementKind::kF8E4M3FN:
-      return PrimitiveType::kF8E4M3FN;
-    case ElementKind::kF8E5M2:
-      return PrimitiveType::kF8E5M2;
-    case ElementKind::kF8E4M3FNUZ:
-      return PrimitiveType::kF8E4M3FNUZ;
-    case ElementKind::kF8E5M2FNUZ:
-      return PrimitiveType::kF8E5M2FNUZ;
-    case ElementKind::kF8E4M3B11FNUZ:
-      return PrimitiveType::kF8E4M3B11FNUZ;
-    case ElementKind::kF8E4M3:
-      return PrimitiveType::kF8E4M3;
-    case ElementKind::kF8E3M4:
-      return PrimitiveType::kF8E3M4;
-    case ElementKind::kF4E2M1FN:
-      return PrimitiveType::kF4E2M1FN;
-    case ElementKind::kF6E2M3FN:
-      return PrimitiveType::kF6E2M3FN;
-    case ElementKind::kF6E3M2FN:
-      return PrimitiveType::kF6E3M2FN;
-    case ElementKind::kF8E8M0FNU:
-      return PrimitiveType::kF8E8M0FNU;
-    case ElementKind::kTF32:
-      break;
-  }
+  const PrimitiveType element = stablehlo::PrimitiveTypeOf(type->element);
+  if (element != PrimitiveType::kInvalid) return element;
   return absl::UnimplementedError(
       absl::StrCat("arrays of element type ", stablehlo::TypeToString(type), " are not supported"));
 }

@@ -24,7 +24,7 @@ void SetPrecision(const PrecisionConfig& config, bool with_algorithm, Attributes
 
 // The instruction with its result declared: the dimensions are inferred from operands of one type, whatever theirs are,
 // and the rules on types are those of the whole.
-Result Declared(Builder& b, Opcode opcode, std::vector<Value> operands, Attributes attrs, PrimitiveType type) {
+Result AddTyped(Builder& b, Opcode opcode, std::vector<Value> operands, Attributes attrs, PrimitiveType type) {
   if (!IsArrayType(type)) {
     return Fail(opcode, "preferred_element_type", Name(type), " is no type of elements");
   }
@@ -92,7 +92,7 @@ Result Convolve(Builder& b, Value lhs, Value rhs, const Spatial& spatial, const 
   if (feature_groups != 1) attrs.Set(AttrId::kFeatureGroupCount, feature_groups);
   if (batch_groups != 1) attrs.Set(AttrId::kBatchGroupCount, batch_groups);
   SetPrecision(precision, false, &attrs);
-  return Declared(b, kOp, {lhs, rhs}, std::move(attrs), ResultType(lhs, rhs, preferred));
+  return AddTyped(b, kOp, {lhs, rhs}, std::move(attrs), ResultType(lhs, rhs, preferred));
 }
 
 }  // namespace
@@ -103,7 +103,7 @@ Result DotGeneral(Builder& b, Value lhs, Value rhs, DotDimensions dimension_numb
   Attributes attrs;
   attrs.Set(AttrId::kDotDims, std::move(dimension_numbers));
   SetPrecision(precision, true, &attrs);
-  return Declared(b, Opcode::kDot, {lhs, rhs}, std::move(attrs), ResultType(lhs, rhs, preferred));
+  return AddTyped(b, Opcode::kDot, {lhs, rhs}, std::move(attrs), ResultType(lhs, rhs, preferred));
 }
 
 Result Dot(Builder& b, Value lhs, Value rhs, const PrecisionConfig& precision, ElementType preferred) {
@@ -126,7 +126,7 @@ Result RaggedDot(Builder& b, Value lhs, Value rhs, Value group_sizes, RaggedDotD
   Attributes attrs;
   attrs.Set(AttrId::kRaggedDotDims, std::move(dimension_numbers));
   SetPrecision(precision, false, &attrs);
-  return Declared(b, Opcode::kRaggedDot, {lhs, rhs, group_sizes}, std::move(attrs), ResultType(lhs, rhs, preferred));
+  return AddTyped(b, Opcode::kRaggedDot, {lhs, rhs, group_sizes}, std::move(attrs), ResultType(lhs, rhs, preferred));
 }
 
 Result ScaledDot(Builder& b, Value lhs, Value lhs_scale, Value rhs, Value rhs_scale, DotDimensions dimension_number,
@@ -136,7 +136,7 @@ Result ScaledDot(Builder& b, Value lhs, Value lhs_scale, Value rhs, Value rhs_sc
   Attributes attrs;
   attrs.Set(AttrId::kDotDims, std::move(dimension_number));
   SetPrecision(precision, false, &attrs);
-  return Declared(b, Opcode::kScaledDot, {lhs, rhs, lhs_scale, rhs_scale}, std::move(attrs),
+  return AddTyped(b, Opcode::kScaledDot, {lhs, rhs, lhs_scale, rhs_scale}, std::move(attrs),
                   preferred.value_or(PrimitiveType::kBF16));
 }
 

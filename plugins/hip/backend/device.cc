@@ -206,18 +206,21 @@ absl::StatusOr<void*> Devices::Allocate(int32_t device, size_t bytes) {
   absl::StatusOr<void*> address = d.memory->Allocate(bytes);
   if (address.ok() || !absl::IsResourceExhausted(address.status())) return address;
   const int64_t limit = d.memory->limit_bytes();
-  if (bytes > static_cast<size_t>(limit) || Event::InCallback() || !AwaitWork(d)) return address;
-  return d.memory->Allocate(bytes);
+  if (bytes > static_cast<size_t>(limit) || Event::InCallback()) return address;
+  // The limit is for hosts that block what the work needs: callbacks that the threads of the streams run, and other
+  // devices of a launch.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (absl::IsResourceExhausted(address.status()) && AwaitWork(d, until)) address = d.memory->Allocate(bytes);
+  return address;
 }
 
-bool Devices::AwaitWork(Device& device) {
-  // The limit is for hosts that block the callbacks which the threads of the streams run.
-  constexpr std::chrono::seconds kLimit(10);
+bool Devices::AwaitWork(Device& device, std::chrono::steady_clock::time_point until) {
   bool any = false;
   for (DeviceStream* stream :
-       {device.compute.get(), device.from_host.get(), device.to_host.get(), device.between.get()})
-    any = stream->AwaitEnqueued(kLimit) || any;
-  return any;
+       {device.compute.get(), device.from_host.get(), device.to_host.get(), device.between.get()}) {
+    if (stream != nullptr) any = stream->AwaitEnqueued(until) || any;
+  }
+  return any || device.launches->AwaitOne(until);
 }
 
 absl::Status Devices::CopyIn(int32_t device, const void* host, void* address, size_t bytes) {

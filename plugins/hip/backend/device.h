@@ -11,6 +11,7 @@
 #include "plugins/hip/backend/device_stream.h"
 #include "plugins/hip/backend/memory_pool.h"
 #include "plugins/hip/backend/pinned_memory.h"
+#include "plugins/hip/backend/running_launches.h"
 #include "plugins/hip/program/queue.h"
 #include "plugins/hip/runtime/hip_api.h"
 #include "sdk/backend/device_memory.h"
@@ -82,6 +83,7 @@ class Devices : public DeviceMemory, public std::enable_shared_from_this<Devices
   PinnedMemory& pinned() const { return *pinned_; }
   absl::StatusOr<std::unique_ptr<StreamQueue>> OpenQueue(int device);
   EventPool& events(int device) { return at(device).events; }
+  const std::shared_ptr<RunningLaunches>& launches(int device) const { return at(device).launches; }
 
   // The streams of a device: for programs, for copies from the host and to it, and for copies between devices or within
   // one.
@@ -97,8 +99,8 @@ class Devices : public DeviceMemory, public std::enable_shared_from_this<Devices
   // ended.
   absl::StatusOr<std::shared_ptr<Storage>> TakeScratch(int device, size_t bytes);
 
-  // DeviceMemory. If memory has run out, Allocate waits for the work that is in flight and tries again, because that
-  // work holds memory. It does not wait in a callback of an event.
+  // DeviceMemory. If memory has run out, Allocate waits for work in flight and tries again until none is left, because
+  // that work holds memory. It does not wait in a callback of an event.
   absl::StatusOr<void*> Allocate(int32_t device, size_t bytes) override;
   void Free(int32_t device, void* address, size_t bytes) override { at(device).memory->Free(address, bytes); }
   absl::Status CopyIn(int32_t device, const void* host, void* address, size_t bytes) override;
@@ -119,13 +121,14 @@ class Devices : public DeviceMemory, public std::enable_shared_from_this<Devices
     StreamPool streams;
     EventPool events;
     std::unique_ptr<DeviceStream> compute, from_host, to_host, between;
+    const std::shared_ptr<RunningLaunches> launches = std::make_shared<RunningLaunches>();
     Mutex mu;
     std::weak_ptr<Storage> scratch ABSL_GUARDED_BY(mu);
   };
   explicit Devices(HipApi api) : api_(std::move(api)) {}
   Device& at(int device) const { return *devices_[static_cast<size_t>(device)]; }
-  // Returns false if none is in flight.
-  bool AwaitWork(Device& device);
+  // Waits for work that may release memory. Returns false if none is in flight, or at the time limit.
+  bool AwaitWork(Device& device, std::chrono::steady_clock::time_point until);
 
   const HipApi api_;
   bool shares_scratch_ = true;

@@ -234,8 +234,7 @@ void DeviceStream::RunThread() {
   }
 }
 
-bool DeviceStream::AwaitEnqueued(std::chrono::milliseconds limit) {
-  const auto until = std::chrono::steady_clock::now() + limit;
+bool DeviceStream::AwaitEnqueued(std::chrono::steady_clock::time_point until) {
   MutexLock lock(mu_);
   const uint64_t last = enqueued_;
   if (ended_ == last) return false;

@@ -8,6 +8,7 @@
 #ifndef BACKPLANE_PLUGINS_HIP_BACKEND_DEVICE_STREAM_H_
 #define BACKPLANE_PLUGINS_HIP_BACKEND_DEVICE_STREAM_H_
 
+#include <algorithm>
 #include <chrono>
 #include <list>
 #include <memory>
@@ -48,11 +49,19 @@ class HandlePool {
         return handle;
       }
     }
+    {
+      MutexLock lock(mu_);
+      if (made_ == free_.capacity()) free_.reserve(std::max<size_t>(16, 2 * made_));
+      ++made_;
+    }
     Handle handle = nullptr;
     const absl::Status made = ToStatus(make_(api_, &handle), "making a stream or an event");
-    if (!made.ok()) return made;
-    return handle;
+    if (made.ok()) return handle;
+    MutexLock lock(mu_);
+    --made_;
+    return made;
   }
+  // Allocates nothing, because destructors call it.
   void Return(Handle handle) {
     MutexLock lock(mu_);
     free_.push_back(handle);
@@ -64,7 +73,8 @@ class HandlePool {
   const Make make_;
   const Destroy destroy_;
   Mutex mu_;
-  std::vector<Handle> free_ ABSL_GUARDED_BY(mu_);
+  std::vector<Handle> free_ ABSL_GUARDED_BY(mu_);  // has room for all
+  size_t made_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 using StreamPool = HandlePool<hipStream_t>;
@@ -107,7 +117,7 @@ class DeviceStream {
 
   // Waits until all work that has been enqueued so far has ended. Returns false if there was none, or at the time
   // limit.
-  bool AwaitEnqueued(std::chrono::milliseconds limit);
+  bool AwaitEnqueued(std::chrono::steady_clock::time_point until);
 
  private:
   class StreamSignal;

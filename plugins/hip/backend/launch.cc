@@ -88,6 +88,15 @@ absl::Status Launch::Prepare() {
   return absl::OkStatus();
 }
 
+absl::Status Launch::PrepareForHost() {
+  RETURN_IF_ERROR(Fault(FaultSite::kTemporary));
+  const int64_t bytes = executable->program().temporary_bytes();
+  if (bytes == 0) return absl::OkStatus();
+  const int32_t memory = runtime->memories->topology().devices[static_cast<size_t>(request.device)].memories.front();
+  ASSIGN_OR_RETURN(temporary_, runtime->memories->Allocate(memory, static_cast<size_t>(bytes)));
+  return absl::OkStatus();
+}
+
 absl::Status Launch::Enqueue(hipStream_t stream) {
   RETURN_IF_ERROR(FindAddresses());
   StreamQueue queue(runtime->devices->api(), request.device, stream);
@@ -99,11 +108,6 @@ absl::Status Launch::RunOnOwnStream() {
   Devices& devices = *runtime->devices;
   const int32_t device = request.device;
   RETURN_IF_ERROR(FindAddresses());
-  RETURN_IF_ERROR(Fault(FaultSite::kTemporary));
-  const int32_t memory = runtime->memories->topology().devices[static_cast<size_t>(device)].memories.front();
-  if (const int64_t bytes = executable->program().temporary_bytes(); bytes > 0) {
-    ASSIGN_OR_RETURN(temporary_, runtime->memories->Allocate(memory, static_cast<size_t>(bytes)));
-  }
   ASSIGN_OR_RETURN(residence_, residences->Find(*runtime, device, *executable));
   EvaluatorHooks hooks;
   hooks.replica_id = request.replica;
@@ -138,6 +142,7 @@ absl::Status Launch::RunWithHost() {
   OperationTrace& trace = OperationTrace::Get();
   const bool traced = trace.Active();
   const int64_t start = traced ? OperationTrace::NowNs() : 0;
+  const RunningLaunches::OnThisThread here(*runtime->devices->launches(request.device));
   absl::Status status = RunOnOwnStream();
   if (traced)
     trace.Record(request.device, true, executable->name(), executable->name(), start, OperationTrace::NowNs());

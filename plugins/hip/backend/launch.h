@@ -25,6 +25,7 @@ struct Launch {
   std::vector<DeviceArray> outputs;
 
   // For launches on a thread of the workers.
+  RunningLaunches::Token running;
   std::atomic<bool> taken{false};  // set by the thread that runs it or gives it up
   bool Take() { return !taken.exchange(true); }
 
@@ -32,6 +33,9 @@ struct Launch {
   bool IsForDevice() const;
   // Makes what Enqueue needs. An error means that nothing has been started.
   absl::Status Prepare();
+  // Allocates what RunWithHost needs. In the call that executes the program, because a launch that waits for memory
+  // while it runs may wait for those that it holds up.
+  absl::Status PrepareForHost();
   // Enqueues the kernels and copies of the program.
   absl::Status Enqueue(hipStream_t stream);
   // Runs the program on a stream of its own, with the help of this thread, and waits for its end.

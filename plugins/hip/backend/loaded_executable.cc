@@ -38,7 +38,7 @@ class HipLoaded : public LoadedExecutable {
     absl::Status made = Fault(FaultSite::kLaunch);
     if (made.ok()) made = CatchExceptions([&] { return MakeOutputs(*launch); });
     const bool for_device = made.ok() && launch->IsForDevice();
-    if (for_device) made = CatchExceptions([&] { return launch->Prepare(); });
+    if (made.ok()) made = CatchExceptions([&] { return for_device ? launch->Prepare() : launch->PrepareForHost(); });
     if (!made.ok()) {
       launch->End(made);
       return made;
@@ -92,6 +92,7 @@ class HipLoaded : public LoadedExecutable {
       return End(std::move(launch), arguments);
     }
     const absl::Status scheduled = CatchExceptions([&] {
+      launch->running = RunningLaunches::Token(launch->runtime->devices->launches(launch->request.device));
       const int64_t run_id = launch->request.run_id, members = launch->member->launch().process_count();
       launch->runtime->workers.ScheduleMember(run_id, members, [launch]() mutable {
         if (!launch->Take()) return;
@@ -104,6 +105,8 @@ class HipLoaded : public LoadedExecutable {
 
   // Releases everything that the launch holds before any event is set. A thread may keep the empty object for a while.
   static void End(std::shared_ptr<Launch> launch, absl::Status status) {
+    // Ends last: the launches that the event starts are counted by then.
+    const RunningLaunches::Token running = std::move(launch->running);
     const Promise done = std::move(launch->done);
     const std::shared_ptr<Runtime> runtime = launch->runtime;
     launch->End(status);

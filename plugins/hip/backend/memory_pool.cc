@@ -36,7 +36,7 @@ size_t MemoryPool::RoundedBytes(size_t bytes) {
 }
 
 absl::StatusOr<void*> MemoryPool::Allocate(size_t bytes) {
-  if (bytes > SIZE_MAX / 4) return Exhausted(bytes, absl::OkStatus());
+  if (bytes > SIZE_MAX / 4) return MakeExhaustedError(bytes, absl::OkStatus());
   const size_t rounded = options_.slab_bytes == 0 ? std::max<size_t>(bytes, 1) : RoundedBytes(bytes);
   if (options_.slab_bytes != 0) {
     MutexLock lock(mu_);
@@ -49,7 +49,7 @@ absl::StatusOr<void*> MemoryPool::Allocate(size_t bytes) {
   }
   absl::StatusOr<void*> address = AllocateSlabFor(rounded);
   if (absl::IsResourceExhausted(address.status()) && ReleaseEmptySlabs() > 0) address = AllocateSlabFor(rounded);
-  return address.ok() ? address : Exhausted(bytes, address.status());
+  return address.ok() ? address : MakeExhaustedError(bytes, address.status());
 }
 
 absl::StatusOr<void*> MemoryPool::AllocateSlabFor(size_t bytes) {
@@ -69,24 +69,31 @@ absl::StatusOr<void*> MemoryPool::AllocateSlabFor(size_t bytes) {
 
 absl::StatusOr<void*> MemoryPool::AddSlab(size_t slab_bytes, size_t bytes) {
   const int64_t added = static_cast<int64_t>(slab_bytes);
+  // Made first: nothing may fail once the source has given the slab.
+  Slabs entry;
+  entry.emplace(0, Slab{slab_bytes, 0});
+  Slabs::node_type node = entry.extract(entry.begin());
   {
     MutexLock lock(mu_);
     if (options_.limit_bytes > 0 && added > options_.limit_bytes - taken_)
       return absl::ResourceExhaustedError("the limit is reached");
+    ReserveEntry();
     taken_ += added;
   }
   const absl::StatusOr<void*> slab = source_.allocate(slab_bytes);
   MutexLock lock(mu_);
   if (!slab.ok()) {
     taken_ -= added;
+    --needed_entries_;
     return slab;
   }
-  slabs_.emplace(AddressOf(*slab), Slab{slab_bytes, 0});
+  node.key() = AddressOf(*slab);
+  slabs_.insert(std::move(node));
   AddFree(AddressOf(*slab), slab_bytes);
   return Take(bytes);
 }
 
-absl::Status MemoryPool::Exhausted(size_t bytes, const absl::Status& why) const {
+absl::Status MemoryPool::MakeExhaustedError(size_t bytes, const absl::Status& why) const {
   if (!why.ok() && !absl::IsResourceExhausted(why))
     return absl::Status(why.code(), absl::StrCat(options_.name, ": ", why.message()));
   const MemoryStats stats = Stats();
@@ -105,6 +112,7 @@ void MemoryPool::Free(void* pointer, size_t bytes) {
     {
       MutexLock lock(mu_);
       slabs_.erase(address);
+      needed_entries_ -= 2;  // of the slab and of the block
       in_use_ -= static_cast<int64_t>(bytes);
     }
     source_.free(pointer);
@@ -138,6 +146,7 @@ size_t MemoryPool::ReleaseEmptySlabs() {
       RemoveFree(free_.find(at->first));
       bytes += at->second.bytes;
       empty.insert(slabs_.extract(at));
+      --needed_entries_;
     }
   }
   for (const auto& [address, slab] : empty) source_.free(PointerTo(address));
@@ -182,12 +191,19 @@ void* MemoryPool::Take(size_t rounded) {
 }
 
 void* MemoryPool::TakeCell(int size_class) {
-  std::set<uintptr_t>& with_room = runs_with_room_[static_cast<size_t>(size_class)];
+  Runs& with_room = runs_with_room_[static_cast<size_t>(size_class)];
   if (with_room.empty()) {
+    std::map<uintptr_t, Run> run;  // made before the block is taken
+    run.emplace(0, Run{size_class, {}, 0, {}});
+    auto run_node = run.extract(run.begin());
+    Runs room = {0};
+    auto room_node = room.extract(room.begin());
     const uintptr_t block = TakeBestFit(kRunBytes);
     if (block == 0) return nullptr;
-    runs_.emplace(block, Run{size_class, {}, 0});
-    with_room.insert(block);
+    run_node.key() = block;
+    runs_.insert(std::move(run_node));
+    room_node.value() = block;
+    with_room.insert(std::move(room_node));
   }
   const uintptr_t begin = *with_room.begin();
   Run& run = runs_.at(begin);
@@ -195,7 +211,7 @@ void* MemoryPool::TakeCell(int size_class) {
   size_t cell = 0;
   while (run.taken[cell]) ++cell;
   run.taken[cell] = true;
-  if (++run.count == cells) with_room.erase(begin);
+  if (++run.count == cells) run.full = with_room.extract(begin);
   return PointerTo(begin + cell * CellBytes(size_class));
 }
 
@@ -207,11 +223,9 @@ bool MemoryPool::FreeCell(uintptr_t address) {
   if (address - begin >= kRunBytes) return false;
   Run& run = at->second;
   run.taken[(address - begin) / CellBytes(run.size_class)] = false;
-  std::set<uintptr_t>& with_room = runs_with_room_[static_cast<size_t>(run.size_class)];
-  if (--run.count > 0) {
-    with_room.insert(begin);
-    return true;
-  }
+  Runs& with_room = runs_with_room_[static_cast<size_t>(run.size_class)];
+  if (run.full) with_room.insert(std::move(run.full));
+  if (--run.count > 0) return true;
   with_room.erase(begin);
   runs_.erase(at);
   FreeBlock(begin, kRunBytes);
@@ -221,6 +235,7 @@ bool MemoryPool::FreeCell(uintptr_t address) {
 uintptr_t MemoryPool::TakeBestFit(size_t bytes) {
   const auto best = free_by_size_.lower_bound({bytes, 0});
   if (best == free_by_size_.end()) return 0;
+  ReserveEntry();
   const auto [block_bytes, address] = *best;
   RemoveFree(free_.find(address));
   if (block_bytes > bytes) AddFree(address + bytes, block_bytes - bytes);
@@ -231,6 +246,7 @@ uintptr_t MemoryPool::TakeBestFit(size_t bytes) {
 void MemoryPool::FreeBlock(uintptr_t address, size_t bytes) {
   const auto slab = SlabOf(address);
   slab->second.used -= bytes;
+  --needed_entries_;
   uintptr_t begin = address, end = address + bytes;
   const auto next = free_.lower_bound(end);
   // Slabs may be neighbours, and are released one by one.
@@ -251,14 +267,32 @@ void MemoryPool::FreeBlock(uintptr_t address, size_t bytes) {
 
 MemoryPool::Slabs::iterator MemoryPool::SlabOf(uintptr_t address) { return std::prev(slabs_.upper_bound(address)); }
 
-void MemoryPool::AddFree(uintptr_t address, size_t bytes) {
-  free_.emplace(address, bytes);
-  free_by_size_.emplace(bytes, address);
+void MemoryPool::ReserveEntry() {
+  if (entries_ == needed_entries_) {
+    if (entries_ == spares_.capacity()) spares_.reserve(std::max<size_t>(16, 2 * entries_));
+    FreeBlocks blocks;
+    FreeBySize by_size;
+    blocks.emplace(0, 0);
+    by_size.emplace(0, 0);
+    spares_.push_back({blocks.extract(blocks.begin()), by_size.extract(by_size.begin())});
+    ++entries_;
+  }
+  ++needed_entries_;
 }
 
-void MemoryPool::RemoveFree(std::map<uintptr_t, size_t>::iterator block) {
-  free_by_size_.erase({block->second, block->first});
-  free_.erase(block);
+void MemoryPool::AddFree(uintptr_t address, size_t bytes) {
+  FreeEntry entry = std::move(spares_.back());
+  spares_.pop_back();
+  entry.block.key() = address;
+  entry.block.mapped() = bytes;
+  entry.by_size.value() = {bytes, address};
+  free_.insert(std::move(entry.block));
+  free_by_size_.insert(std::move(entry.by_size));
+}
+
+void MemoryPool::RemoveFree(FreeBlocks::iterator block) {
+  FreeBySize::node_type by_size = free_by_size_.extract({block->second, block->first});
+  spares_.push_back({free_.extract(block), std::move(by_size)});
 }
 
 }  // namespace backplane::hip

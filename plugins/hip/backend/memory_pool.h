@@ -11,7 +11,8 @@
 // With slab_bytes = 0 each block is an allocation of the runtime, of exactly the size asked for. The emulated runtime
 // checks accesses for each of its allocations, so it then finds accesses beyond a block and after its release.
 //
-// Thread-safe. The source is called without the lock that Allocate and Free need.
+// Thread-safe. The source is called without the lock that Allocate and Free need. Free allocates no memory of the host,
+// because destructors call it: what it needs is made by the Allocate before it.
 #ifndef BACKPLANE_PLUGINS_HIP_BACKEND_MEMORY_POOL_H_
 #define BACKPLANE_PLUGINS_HIP_BACKEND_MEMORY_POOL_H_
 
@@ -76,13 +77,21 @@ class MemoryPool {
   struct Slab {
     size_t bytes, used;
   };
+  using Runs = std::set<uintptr_t>;
   // A block that is divided into cells of one size class.
   struct Run {
     int size_class;
     std::bitset<kRunBytes / kAlignment> taken;
     size_t count = 0;
+    Runs::node_type full;  // the run's entry in runs_with_room_ while it has no room
   };
   using Slabs = std::map<uintptr_t, Slab>;
+  using FreeBlocks = std::map<uintptr_t, size_t>;             // by address
+  using FreeBySize = std::set<std::pair<size_t, uintptr_t>>;  // bytes and address
+  struct FreeEntry {
+    FreeBlocks::node_type block;
+    FreeBySize::node_type by_size;
+  };
 
   static int SizeClass(size_t bytes);
   static size_t CellBytes(int size_class) { return kAlignment << size_class; }
@@ -92,7 +101,7 @@ class MemoryPool {
   // Takes a slab from the source. `bytes` of it are used at once.
   absl::StatusOr<void*> AddSlab(size_t slab_bytes, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(grow_mu_);
   // The error for the caller.
-  absl::Status Exhausted(size_t bytes, const absl::Status& why) const;
+  absl::Status MakeExhaustedError(size_t bytes, const absl::Status& why) const;
 
   // Null: no room.
   void* Take(size_t rounded) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -102,19 +111,26 @@ class MemoryPool {
   bool FreeCell(uintptr_t address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FreeBlock(uintptr_t address, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Slabs::iterator SlabOf(uintptr_t address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // These two allocate nothing: they move entries from spares_ and to it.
   void AddFree(uintptr_t address, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void RemoveFree(std::map<uintptr_t, size_t>::iterator block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void RemoveFree(FreeBlocks::iterator block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Makes the entry of a further block or slab.
+  void ReserveEntry() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Count(size_t rounded) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Source source_;
   const Options options_;
   Mutex grow_mu_;  // one thread at a time takes slabs; locked before mu_
   mutable Mutex mu_;
-  Slabs slabs_ ABSL_GUARDED_BY(mu_);                                          // by address
-  std::map<uintptr_t, size_t> free_ ABSL_GUARDED_BY(mu_);                     // by address, with bytes
-  std::set<std::pair<size_t, uintptr_t>> free_by_size_ ABSL_GUARDED_BY(mu_);  // bytes and address
+  Slabs slabs_ ABSL_GUARDED_BY(mu_);  // by address
+  FreeBlocks free_ ABSL_GUARDED_BY(mu_);
+  FreeBySize free_by_size_ ABSL_GUARDED_BY(mu_);
+  // Free blocks lie between blocks in use and the ends of slabs, so there are at most as many as blocks in use and
+  // slabs together, which is `needed_entries_`. So many entries exist, in free_ or in spares_, which has room for all.
+  std::vector<FreeEntry> spares_ ABSL_GUARDED_BY(mu_);
+  size_t entries_ ABSL_GUARDED_BY(mu_) = 0, needed_entries_ ABSL_GUARDED_BY(mu_) = 0;
   std::map<uintptr_t, Run> runs_ ABSL_GUARDED_BY(mu_);
-  std::array<std::set<uintptr_t>, kClasses> runs_with_room_ ABSL_GUARDED_BY(mu_);
+  std::array<Runs, kClasses> runs_with_room_ ABSL_GUARDED_BY(mu_);
   int64_t taken_ ABSL_GUARDED_BY(mu_) = 0, in_use_ ABSL_GUARDED_BY(mu_) = 0, peak_ ABSL_GUARDED_BY(mu_) = 0,
                  allocations_ ABSL_GUARDED_BY(mu_) = 0, largest_ ABSL_GUARDED_BY(mu_) = 0;
 };

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <random>
 #include <set>
 #include <thread>
@@ -10,6 +11,21 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "plugins/hip/backend/device_stream.h"
+
+namespace {
+
+thread_local int64_t allocations_of_thread = 0;  // of the host's memory
+
+}  // namespace
+
+void* operator new(size_t bytes) {
+  ++allocations_of_thread;
+  if (void* address = std::malloc(bytes)) return address;
+  throw std::bad_alloc();
+}
+void operator delete(void* address) noexcept { std::free(address); }
+void operator delete(void* address, size_t) noexcept { std::free(address); }
 
 namespace backplane::hip {
 namespace {
@@ -128,6 +144,59 @@ TEST(MemoryPoolTest, RandomBlocksDoNotOverlapAndAllMemoryComesBack) {
     EXPECT_EQ(pool.Stats().pool_bytes, 0);
     EXPECT_EQ(pool.Stats().largest_free_block_bytes, 0);
   }
+}
+
+// Destructors free blocks and return handles. They must succeed when the host has no memory left.
+TEST(MemoryPoolTest, ReleasingAllocatesNothing) {
+  std::mt19937 random(20261124);
+  for (const size_t slab_bytes : {size_t{0}, size_t{1} << 20}) {
+    FakeRuntime runtime(size_t{64} << 20);
+    MemoryPool pool(runtime.source(), {"device 0", slab_bytes, 0});
+    std::vector<std::pair<void*, size_t>> blocks;
+    int64_t released = 0;
+    for (int i = 0; i < 20'000; ++i) {
+      if (blocks.empty() || random() % 100 < (blocks.size() < 200 ? 60 : 40)) {
+        const size_t bytes = random() % 3 == 0 ? 1 + random() % 200'000 : 1 + random() % 6000;
+        const absl::StatusOr<void*> block = pool.Allocate(bytes);
+        ASSERT_TRUE(block.ok()) << block.status();
+        blocks.push_back({*block, bytes});
+        continue;
+      }
+      std::swap(blocks[random() % blocks.size()], blocks.back());
+      const int64_t before = allocations_of_thread;
+      pool.Free(blocks.back().first, blocks.back().second);
+      ASSERT_EQ(allocations_of_thread, before) << "block " << i << " of " << blocks.back().second << " bytes";
+      blocks.pop_back();
+      ++released;
+    }
+    for (const auto& [block, bytes] : blocks) pool.Free(block, bytes);
+    EXPECT_GT(released, 5000);
+    EXPECT_EQ(pool.Stats().bytes_in_use, 0);
+  }
+}
+
+TEST(HandlePoolTest, ReturningAllocatesNothing) {
+  static int made;
+  made = 0;
+  HipApi api = {};
+  api.hipGetDevice = [](int* device) { return *device = 0, hipSuccess; };
+  api.hipSetDevice = [](int) { return hipSuccess; };
+  EventPool pool(
+      api, 0,
+      [](const HipApi&, hipEvent_t* event) {
+        *event = reinterpret_cast<hipEvent_t>(static_cast<uintptr_t>(++made));
+        return made == 40 ? hipErrorOutOfMemory : hipSuccess;
+      },
+      [](const HipApi&, hipEvent_t) { return hipSuccess; });
+  std::vector<hipEvent_t> events;
+  for (int i = 0; i < 100; ++i) {
+    const absl::StatusOr<hipEvent_t> event = pool.Take();
+    EXPECT_EQ(event.ok(), i != 39) << i;
+    if (event.ok()) events.push_back(*event);
+  }
+  const int64_t before = allocations_of_thread;
+  for (hipEvent_t event : events) pool.Return(event);
+  EXPECT_EQ(allocations_of_thread, before);
 }
 
 TEST(MemoryPoolTest, BlocksComeFromSlabsThatGrow) {

@@ -276,6 +276,19 @@ TEST_P(StreamOrderTest, MemoryOfWorkInFlightIsAwaited) {
   EXPECT_THAT(status.message(), HasSubstr("the limit is 65536"));
 }
 
+// The same of launches that the host helps, which have streams of their own. Each depends on the one before it.
+TEST_P(StreamOrderTest, MemoryOfLaunchesThatTheHostHelpsIsAwaited) {
+  Open({{"HIPEMU_LATENCY_US", "500"}}, GetParam(), 256 << 10);
+  const auto twice = Load(kDoubleUntil);
+  const DeviceArray limit = Put({8}, {});
+  DeviceArray x = Put(std::vector<float>(4096, 1.0f), {4096});
+  for (int i = 0; i < 40; ++i) {
+    x = Run(*twice, {x, limit});
+    ASSERT_NE(x.storage, nullptr) << i;
+  }
+  EXPECT_EQ(Get(x), std::vector<float>(4096, 8.0f));
+}
+
 TEST_P(StreamOrderTest, AKernelThatFailsOnTheDeviceFailsAllBehindIt) {
   Open({{"HIPEMU_LATENCY_US", "2000"}}, GetParam());
   const auto add = Load(kAddOne);

@@ -14,7 +14,7 @@ namespace backplane::hip {
 
 using compiler::FusionGraph;
 using compiler::FusionRole;
-using compiler::MergeVerdict;
+using compiler::MergeDecision;
 
 namespace {
 
@@ -87,43 +87,43 @@ bool GpuFusionPolicy::IsReadElementwise(const FusionGraph& graph, int producer, 
   });
 }
 
-MergeVerdict GpuFusionPolicy::JudgeMerge(const FusionGraph& graph, int producer, int target,
-                                         bool further_result) const {
+MergeDecision GpuFusionPolicy::DecideMerge(const FusionGraph& graph, int producer, int target,
+                                           bool further_result) const {
   const FusionGraph::Node& p = graph.node(producer);
   const Instruction& instruction = *p.instruction;
   const Facts& own = facts_[static_cast<size_t>(p.group)];
   const Facts& facts = facts_[static_cast<size_t>(target)];
-  if (!instruction.shape().IsArray() || further_result) return MergeVerdict::kRefuse;
-  if (p.role == FusionRole::kUpdate || p.role == FusionRole::kWindow) return MergeVerdict::kRefuse;
+  if (!instruction.shape().IsArray() || further_result) return MergeDecision::kRefuse;
+  if (p.role == FusionRole::kUpdate || p.role == FusionRole::kWindow) return MergeDecision::kRefuse;
   if (graph.group(p.group).members.size() + graph.group(target).members.size() > kMaxMembers ||
       graph.CountInputs(p.group, target) > kMaxInputs)
-    return MergeVerdict::kRefuse;
+    return MergeDecision::kRefuse;
   if (own.has_reduction) {
     // One that a thread computes alone is computed for each element that reads it.
     if (!own.has_shared_reduction)
-      return IsReadElementwise(graph, producer, target) && !facts.has_reduction ? MergeVerdict::kIfPlannable
-                                                                                : MergeVerdict::kRefuse;
-    return MergeVerdict::kIfPlannable;
+      return IsReadElementwise(graph, producer, target) && !facts.has_reduction ? MergeDecision::kIfPlannable
+                                                                                : MergeDecision::kRefuse;
+    return MergeDecision::kIfPlannable;
   }
   size_t moving = 0;
   for (const FusionGraph::Use& use : p.uses) {
     if (graph.group_of(use.node) != target) continue;
     const FusionGraph::Node& reader = graph.node(use.node);
     if (reader.role == FusionRole::kWindow && (!IsCheap(instruction) || graph.group(p.group).members.size() > 3))
-      return MergeVerdict::kRefuse;
+      return MergeDecision::kRefuse;
     // The updated array must stay one: the kernel works in place on it.
     if (reader.role == FusionRole::kUpdate && reader.instruction->operand(0) == &instruction)
-      return MergeVerdict::kRefuse;
+      return MergeDecision::kRefuse;
     if (reader.role == FusionRole::kIndexing || use.repeats) {
       ++moving;
       const int64_t read = reader.instruction->shape().IsArray() ? reader.instruction->shape().num_elements() : 0;
       if ((use.repeats || read > instruction.shape().num_elements()) && !IsCheap(instruction) &&
           !facts.has_shared_reduction)
-        return MergeVerdict::kRefuse;
+        return MergeDecision::kRefuse;
     }
   }
-  if (moving > kMaxMovingReads) return MergeVerdict::kRefuse;
-  return facts.has_shared_reduction ? MergeVerdict::kIfPlannable : MergeVerdict::kAccept;
+  if (moving > kMaxMovingReads) return MergeDecision::kRefuse;
+  return facts.has_shared_reduction ? MergeDecision::kIfPlannable : MergeDecision::kAccept;
 }
 
 bool GpuFusionPolicy::CanPlan(const Computation& kernel) const {

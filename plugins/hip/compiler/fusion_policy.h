@@ -19,8 +19,8 @@ class GpuFusionPolicy : public compiler::FusionPolicy {
   compiler::FusionRole GetRole(const Instruction& instruction) const override;
   bool IsCopiedIntoReaders(const Instruction& instruction) const override;
   void Start(const compiler::FusionGraph& graph) override;
-  compiler::MergeVerdict JudgeMerge(const compiler::FusionGraph& graph, int producer, int target,
-                                    bool further_result) const override;
+  compiler::MergeDecision DecideMerge(const compiler::FusionGraph& graph, int producer, int target,
+                                      bool further_result) const override;
   bool CanPlan(const Computation& kernel) const override;
   void BeforeMerge(const compiler::FusionGraph& graph, int from, int into) override;
   bool NeedsFusion(const compiler::FusionGraph& graph, int group) const override;

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/types/integer_division.h"
+#include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsAMDGPU.h"
 #include "plugins/hip/compiler/dot_output.h"
@@ -72,7 +73,9 @@ class MatrixEmitter {
   }
 
   llvm::Type* SumVector() const {
-    llvm::Type* sum = step_.sum == PrimitiveType::kS32 ? b_.getInt32Ty() : b_.getFloatTy();
+    llvm::Type* sum = step_.sum == PrimitiveType::kS32   ? b_.getInt32Ty()
+                      : step_.sum == PrimitiveType::kF64 ? b_.getDoubleTy()
+                                                         : b_.getFloatTy();
     return llvm::FixedVectorType::get(sum, static_cast<unsigned>(step_.sum_elements()));
   }
 
@@ -168,7 +171,8 @@ class MatrixEmitter {
   // Multiplies the elements of the slices in shared memory, `k` of each row.
   void MultiplySlices(LoopScopes::Values& sums, int64_t k) {
     // A lane's chunks: of MFMA one of four neighbours; its parts serve one step after another, in the same way for both
-    // operands, so that it does not matter which elements of k a step multiplies. Of WMMA both of two neighbours.
+    // operands, so that it does not matter which elements of k a step multiplies. Of WMMA both of two neighbours, of
+    // bytes one after the other.
     const int64_t chunks = step_.is_wmma ? 2 : 4;
     for (int64_t first = 0; first * ChunkElements(step_) < k; first += chunks) {
       // All chunks at once would not leave registers for the loads that are under way.
@@ -193,6 +197,9 @@ class MatrixEmitter {
   // What the intrinsic takes, for one step after another: of the lane's row behind `row` in shared memory.
   MatrixSlice::Values LoadParts(MatrixSlice& slice, Value* row, int64_t chunk) {
     row = b_.CreateAdd(row, lane_in_step_);
+    if (step_.is_wmma && step_.operand == PrimitiveType::kS8) {
+      return {slice.LoadChunk(row, Number(chunk)), slice.LoadChunk(row, Number(chunk + 1))};
+    }
     if (step_.is_wmma) {
       llvm::Type* half = OperandVector(8);
       Value* low = b_.CreateBitCast(slice.LoadChunk(row, Number(chunk)), half);
@@ -207,7 +214,8 @@ class MatrixEmitter {
         Value* words = b_.CreateBitCast(loaded, llvm::FixedVectorType::get(b_.getInt64Ty(), 2));
         parts.push_back(b_.CreateExtractElement(words, static_cast<uint64_t>(at / count)));
       } else if (count == 1) {
-        parts.push_back(b_.CreateExtractElement(b_.CreateBitCast(loaded, OperandVector(4)), static_cast<uint64_t>(at)));
+        llvm::Type* elements = OperandVector(static_cast<unsigned>(ChunkElements(step_)));
+        parts.push_back(b_.CreateExtractElement(b_.CreateBitCast(loaded, elements), static_cast<uint64_t>(at)));
       } else {
         parts.push_back(
             b_.CreateShuffleVector(b_.CreateBitCast(loaded, OperandVector(8)), {at, at + 1, at + 2, at + 3}));
@@ -219,6 +227,7 @@ class MatrixEmitter {
   llvm::Type* OperandVector(unsigned count) const {
     llvm::Type* element = step_.operand == PrimitiveType::kF16    ? b_.getHalfTy()
                           : step_.operand == PrimitiveType::kBF16 ? b_.getInt16Ty()
+                          : step_.operand == PrimitiveType::kF64  ? b_.getDoubleTy()
                                                                   : b_.getFloatTy();
     return llvm::FixedVectorType::get(element, count);
   }
@@ -228,7 +237,13 @@ class MatrixEmitter {
     std::vector<llvm::Type*> types = {left->getType(), right->getType(), vector};
     std::vector<Value*> arguments = {left, right, sums};
     std::string name = step_.instruction;
-    if (step_.is_wmma) {
+    if (step_.is_wmma && step_.operand == PrimitiveType::kS8) {
+      absl::StrAppend(&name, ".v8i32.v4i32");
+      Value *is_signed = b_.getTrue(), *saturates = b_.getFalse();
+      llvm::Type* flag = b_.getInt1Ty();
+      types = {flag, left->getType(), flag, right->getType(), vector, flag};
+      arguments = {is_signed, left, is_signed, right, sums, saturates};
+    } else if (step_.is_wmma) {
       absl::StrAppend(&name, ".v8f32.v16", step_.operand == PrimitiveType::kF16 ? "f16" : "i16");
     } else {
       for (int k = 0; k < 3; ++k) types.push_back(b_.getInt32Ty()), arguments.push_back(b_.getInt32(0));
@@ -251,7 +266,13 @@ class MatrixEmitter {
           all = b_.CreateShuffleVector(all, sums[static_cast<size_t>(i * steps_across() + j + 1)],
                                        {0, 1, 2, 3, 4, 5, 6, 7});
         }
-        StoreRun(first_row, row, first_column, column, all);
+        // Columns beyond the end stand for others chunk by chunk, so no more than a chunk is stored at a time.
+        const int lanes = static_cast<int>(std::min(run, ChunkElements(step_)));
+        for (int at = 0; at < run; at += lanes) {
+          Value* part = all;
+          if (lanes < run) part = b_.CreateShuffleVector(all, llvm::createSequentialMask(at, lanes, 0));
+          StoreRun(first_row, row, first_column, b_.CreateAdd(column, Number(at)), part, lanes);
+        }
       }
     }
   }
@@ -263,11 +284,10 @@ class MatrixEmitter {
                                     llvm::ConstantInt::get(first->getType(), static_cast<uint64_t>(rows - tile_rows)));
   }
 
-  void StoreRun(Value* first_row, Value* row, Value* first_column, Value* column, Value* sums) {
+  void StoreRun(Value* first_row, Value* row, Value* first_column, Value* column, Value* sums, int lanes) {
     auto at = [&](Value* first, Value* in_tile) {
       return b_.CreateAdd(first, b_.CreateZExtOrTrunc(in_tile, first->getType()));
     };
-    const int lanes = static_cast<int>(RunOfColumns(step_));
     WithOriginal(lhs_.IsOriginal(row), [&] {
       Value* in_row = at(first_row, lhs_.RowOf(row));
       if (!rhs_.HasFewRows()) {

@@ -252,6 +252,10 @@ Value* MatrixSlice::LoadElements(Value* tile_row, Value* first_k) {
 // From chunks along the rows, one for each element of k, to chunks along k, one for each row.
 MatrixSlice::Values MatrixSlice::Transpose(const Values& rows) {
   const size_t count = rows.size(), words = 4, in_word = count / words;  // elements in a word
+  if (count == 2) {                                                      // f64, of two words each
+    return {b_.CreateShuffleVector(rows[0], rows[1], {0, 1, 4, 5}),
+            b_.CreateShuffleVector(rows[0], rows[1], {2, 3, 6, 7})};
+  }
   auto word = [&](size_t row, size_t w) { return b_.CreateExtractElement(rows[row], static_cast<uint64_t>(w)); };
   // Bytes 0 to 3 of the selector's numbering are those of `low`.
   auto pick = [&](Value* high, Value* low, uint32_t selector) {

@@ -3,8 +3,8 @@
 //
 // How the matrices lie in the registers of a wave (AMD's ISA manuals of CDNA3 and RDNA3):
 //   MFMA  64 lanes. Lane l holds elements k * (l / 16) / 4 ... of row l % 16 of the left operand, and of column l % 16
-//   of
-//         the right one: k / 4 of them. Sum r of lane l is that of row 4 * (l / 16) + r, column l % 16.
+//         of the right one: k / 4 of them. Sum r of lane l is that of row 4 * (l / 16) + r, of f64 4 * r + l / 16,
+//         column l % 16.
 //   WMMA  32 lanes. Lane l holds all k elements of row l % 16, and of column l % 16. Sum r of lane l is that of row
 //         2 * r + l / 16, column l % 16.
 #ifndef BACKPLANE_PLUGINS_HIP_COMPILER_MATRIX_STEP_H_

@@ -16,6 +16,8 @@ constexpr MatrixTile kMfmaTiles[] = {
     {256, 128, 4, 2}, {128, 128, 2, 2}, {128, 64, 2, 2}, {64, 128, 2, 2},
     {64, 64, 2, 2},   {32, 128, 2, 2},  {32, 64, 2, 2},
 };
+// Of f64, blocks of two elements by two are transposed on the way, one for each thread.
+constexpr MatrixTile kF64Tiles[] = {{64, 64, 2, 2}, {32, 64, 2, 2}};
 constexpr MatrixTile kWmmaTiles[] = {{128, 128, 4, 2}, {128, 64, 4, 2}, {64, 128, 4, 2}, {64, 64, 4, 2}};
 
 int64_t CountTiles(const DotProblem& p, const MatrixTile& t) {
@@ -36,8 +38,9 @@ int64_t SliceElements(const MatrixStep& step) { return kRowChunks * ChunkElement
 int64_t RunOfColumns(const MatrixStep& step) { return step.is_wmma || ByteWidth(step.operand) == 2 ? 8 : 4; }
 
 MatrixTile ChooseMatrixTile(const DotProblem& p, const MatrixStep& step) {
-  const absl::Span<const MatrixTile> tiles =
-      step.is_wmma ? absl::Span<const MatrixTile>(kWmmaTiles) : absl::Span<const MatrixTile>(kMfmaTiles);
+  absl::Span<const MatrixTile> tiles = kMfmaTiles;
+  if (step.is_wmma) tiles = kWmmaTiles;
+  if (ByteWidth(step.operand) == 8) tiles = kF64Tiles;
   // Operands that are transposed on the way cost instructions for each tile, which a larger tile spreads over more
   // products. Otherwise two blocks of a smaller tile overlap their work better.
   const bool transposes = p.lhs_k_stride != 1 || p.rhs_k_stride != 1;
@@ -64,8 +67,8 @@ bool OffsetsFit(const DotProblem& p, const MatrixTile& tile, const MatrixStep& s
 }
 
 llvm::Value* PermuteColumns(llvm::IRBuilder<>& b, const MatrixStep& step, llvm::Value* column) {
-  // A lane's sums of a step are those of rows 2 * r + lane / 16 (WMMA) or 4 * (lane / 16) + r (MFMA) of the left
-  // factor, for which the right operand serves.
+  // A lane's sums of a step are those of rows 2 * r + lane / 16 (WMMA), 4 * (lane / 16) + r (MFMA) or 4 * r + lane / 16
+  // (MFMA of f64) of the left factor, for which the right operand serves.
   auto move = [&](std::initializer_list<int> to) {
     const uint32_t moved = (1u << to.size()) - 1;
     llvm::Value* result = b.CreateAnd(column, b.getInt32(~moved));
@@ -74,6 +77,7 @@ llvm::Value* PermuteColumns(llvm::IRBuilder<>& b, const MatrixStep& step, llvm::
     return result;
   };
   if (step.is_wmma) return move({1, 2, 3, 0});
+  if (ByteWidth(step.operand) == 8) return move({2, 3, 0, 1});
   return ByteWidth(step.operand) == 2 ? move({0, 1, 4, 2, 3}) : column;  // a pair of steps makes a run of eight
 }
 

@@ -128,22 +128,23 @@ class ScanEmitter {
   }
 
   // The elements of a tile that neighbouring threads move together, and those that this thread scans.
-  Value* Moved(int64_t e) { return b_.CreateAdd(thread_, Number(e * rows_.threads)); }
-  Value* Scanned(int64_t e) { return b_.CreateAdd(b_.CreateMul(thread_, Number(rows_.each)), Number(e)); }
+  Value* CopiedElement(int64_t e) { return b_.CreateAdd(thread_, Number(e * rows_.threads)); }
+  Value* ScannedElement(int64_t e) { return b_.CreateAdd(b_.CreateMul(thread_, Number(rows_.each)), Number(e)); }
 
   // Scans the tile that starts at element `first` of the row, after elements whose sum is `before`. Returns the sum
   // with those of the tile.
   Vals EmitTile(Value* row, Value* first, const Vals& before) {
     for (int64_t e = 0; e < rows_.each; ++e) {
-      Value* at = b_.CreateAdd(first, Moved(e));
+      Value* at = b_.CreateAdd(first, CopiedElement(e));
       f_.scopes.If(b_.CreateICmpULT(at, Number(rows_.length)),
-                   [&] { StoreShared(tile_, Slot(Moved(e)), Load(row, at)); });
-      f_.scopes.If(b_.CreateICmpUGE(at, Number(rows_.length)), [&] { StoreShared(tile_, Slot(Moved(e)), identity_); });
+                   [&] { StoreShared(tile_, Slot(CopiedElement(e)), Load(row, at)); });
+      f_.scopes.If(b_.CreateICmpUGE(at, Number(rows_.length)),
+                   [&] { StoreShared(tile_, Slot(CopiedElement(e)), identity_); });
     }
     f_.EmitBarrier();
     Vals own = identity_;
     for (int64_t e = 0; e < rows_.each; ++e) {
-      const Affine at = Slot(Scanned(e));
+      const Affine at = Slot(ScannedElement(e));
       own = Combine(own, LoadShared(tile_, at));
       StoreShared(tile_, at, own);
     }
@@ -152,15 +153,15 @@ class ScanEmitter {
     Vals prefix = LoadShared(totals_, f_.AsIndex(last, rows_.threads));
     prefix = Combine(before, Select(b_.CreateICmpUGT(thread_, Number(0)), prefix, identity_));
     for (int64_t e = 0; e < rows_.each; ++e) {
-      const Affine at = Slot(Scanned(e));
+      const Affine at = Slot(ScannedElement(e));
       StoreShared(tile_, at, Combine(prefix, LoadShared(tile_, at)));
     }
     const Vals total = LoadShared(totals_, Affine::Const(rows_.threads - 1));
     f_.EmitBarrier();
     for (int64_t e = 0; e < rows_.each; ++e) {
-      Value* at = b_.CreateAdd(first, Moved(e));
+      Value* at = b_.CreateAdd(first, CopiedElement(e));
       f_.scopes.If(b_.CreateICmpULT(at, Number(rows_.length)),
-                   [&] { Store(row, at, Combine(initial_, LoadShared(tile_, Slot(Moved(e))))); });
+                   [&] { Store(row, at, Combine(initial_, LoadShared(tile_, Slot(CopiedElement(e))))); });
     }
     f_.EmitBarrier();  // the memory is written again
     return Combine(before, total);

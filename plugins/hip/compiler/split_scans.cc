@@ -1,5 +1,6 @@
 #include "plugins/hip/compiler/split_scans.h"
 
+#include <complex>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -31,6 +32,13 @@ Literal Extreme(PrimitiveType t, bool largest) {
 
 // With which the operation changes nothing.
 std::optional<Literal> IdentityOf(Opcode op, PrimitiveType t) {
+  if (IsComplex(t)) {  // of additions alone: an infinite part times the zero of (1, 0) is NaN
+    if (op != Opcode::kAdd) return std::nullopt;
+    const std::complex<float> narrow(-0.0f, -0.0f);
+    const std::complex<double> wide(-0.0, -0.0);
+    return t == PrimitiveType::kC64 ? Literal::FromValues<std::complex<float>>({}, {&narrow, 1})
+                                    : Literal::FromValues<std::complex<double>>({}, {&wide, 1});
+  }
   switch (op) {
     case Opcode::kAdd:
       return Literal::Scalar(t, IsFloat(t) ? -0.0 : 0);

@@ -31,7 +31,7 @@ ThreadState& ThisThread() {
   return state;
 }
 
-hipError_t Remember(hipError_t error) {
+hipError_t SetLastError(hipError_t error) {
   if (error != hipSuccess && error != hipErrorNotReady) ThisThread().last = error;
   return error;
 }

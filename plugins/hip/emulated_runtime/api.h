@@ -36,7 +36,7 @@ enum CallFlags : unsigned {
 };
 
 // Stores the error for hipGetLastError.
-hipError_t Remember(hipError_t error);
+hipError_t SetLastError(hipError_t error);
 // What is checked before a call; an error ends it.
 hipError_t EnterCall(const char* name, unsigned flags, Runtime** runtime);
 
@@ -48,11 +48,11 @@ hipError_t Call(const char* name, unsigned flags, const Body& body) noexcept {
     Runtime* runtime = nullptr;
     hipError_t error = EnterCall(name, flags, &runtime);
     if (error == hipSuccess) error = body(*runtime);
-    return (flags & kKeepsLastError) != 0 ? error : Remember(error);
+    return (flags & kKeepsLastError) != 0 ? error : SetLastError(error);
   } catch (const std::bad_alloc&) {
-    return Remember(hipErrorOutOfMemory);
+    return SetLastError(hipErrorOutOfMemory);
   } catch (...) {
-    return Remember(hipErrorUnknown);
+    return SetLastError(hipErrorUnknown);
   }
 }
 

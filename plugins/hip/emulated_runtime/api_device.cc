@@ -117,7 +117,7 @@ HIPEMU_EXPORT hipError_t hipInit(unsigned flags) noexcept {
 }
 
 HIPEMU_EXPORT hipError_t hipRuntimeGetVersion(int* version) noexcept {
-  if (version == nullptr) return Remember(hipErrorInvalidValue);
+  if (version == nullptr) return SetLastError(hipErrorInvalidValue);
   *version = kVersion;
   return hipSuccess;
 }
@@ -136,7 +136,7 @@ HIPEMU_EXPORT hipError_t hipGetLastError() noexcept {
 }
 
 HIPEMU_EXPORT hipError_t hipGetDeviceCount(int* count) noexcept {
-  if (count == nullptr) return Remember(hipErrorInvalidValue);
+  if (count == nullptr) return SetLastError(hipErrorInvalidValue);
   *count = 0;
   return Call("hipGetDeviceCount", kRunsOnFailedDevice, [&](Runtime& runtime) {
     *count = runtime.device_count();

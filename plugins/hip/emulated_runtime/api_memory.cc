@@ -51,7 +51,7 @@ hipError_t Copy(Runtime& runtime, CopyRequest request, hipStream_t handle) {
       Dispatch(runtime, stream, NodeKind::kCopy, PrepareCopy(stream->device(), request), &position);
   if (error != hipSuccess || !to_pageable || captures) return error;
   position.stream->Await(position.sequence);
-  runtime.order().HostSaw(position.clock);
+  runtime.order().RecordHostWait(position.clock);
   return stream->device().error();
 }
 
@@ -143,7 +143,7 @@ HIPEMU_EXPORT hipError_t hipFreeAsync(void* address, hipStream_t stream) noexcep
     work.action = [device = place.device, at = AddressOf(address)](const OperationPtr& operation) {
       const std::optional<AddressRange> block = device->heap().Find(at, 0);
       if (block.has_value()) {
-        const hipError_t error = JudgeAccess(*device, operation, at, block->end - at, true);
+        const hipError_t error = CheckAccess(*device, operation, at, block->end - at, true);
         if (error != hipSuccess) return error;
       }
       return FreeDevice(*device, at, "hipFreeAsync") == hipSuccess ? hipSuccess : hipErrorIllegalAddress;
@@ -286,7 +286,7 @@ HIPEMU_EXPORT hipError_t hipMemcpy(void* to, const void* from, size_t bytes, hip
     const std::shared_ptr<Stream>& stream = CurrentDevice(runtime).null_stream();
     const StreamPosition tail = stream->Tail();
     stream->Await(tail.sequence);
-    runtime.order().HostSaw(tail.clock);
+    runtime.order().RecordHostWait(tail.clock);
     return CurrentDevice(runtime).error();
   });
 }

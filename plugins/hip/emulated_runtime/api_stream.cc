@@ -88,7 +88,7 @@ hipError_t WaitForEvent(Runtime& runtime, const std::shared_ptr<Stream>& stream,
 template <typename Function>
 void RunHostFunction(Runtime& runtime, const OperationPtr& operation, const Function& function) {
   // The host learns that everything before has finished.
-  runtime.order().HostSaw(operation->clock);
+  runtime.order().RecordHostWait(operation->clock);
   struct Scope {  // it may throw
     Scope() { ThisThread().in_host_function = true; }
     ~Scope() { ThisThread().in_host_function = false; }
@@ -151,7 +151,7 @@ HIPEMU_EXPORT hipError_t hipStreamQuery(hipStream_t stream) noexcept {
     if (hipError_t error = RefuseInCapture(found); error != hipSuccess) return error;
     const StreamPosition tail = found->Tail();
     if (!found->IsDone(tail.sequence)) return hipErrorNotReady;
-    runtime.order().HostSaw(tail.clock);
+    runtime.order().RecordHostWait(tail.clock);
     return found->device().error();
   });
 }
@@ -167,7 +167,7 @@ HIPEMU_EXPORT hipError_t hipStreamSynchronize(hipStream_t stream) noexcept {
     }
     const StreamPosition tail = found->Tail();
     found->Await(tail.sequence);
-    runtime.order().HostSaw(tail.clock);
+    runtime.order().RecordHostWait(tail.clock);
     return found->device().error();
   });
 }
@@ -262,7 +262,7 @@ HIPEMU_EXPORT hipError_t hipEventQuery(hipEvent_t event) noexcept {
     if (hipError_t error = RefuseCaptured(record); error != hipSuccess) return error;
     if (record == nullptr) return hipSuccess;
     if (!record->position.stream->IsDone(record->position.sequence)) return hipErrorNotReady;
-    runtime.order().HostSaw(record->position.clock);
+    runtime.order().RecordHostWait(record->position.clock);
     return found->device().error();
   });
 }
@@ -275,7 +275,7 @@ HIPEMU_EXPORT hipError_t hipEventSynchronize(hipEvent_t event) noexcept {
     if (hipError_t error = RefuseCaptured(record); error != hipSuccess) return error;
     if (record == nullptr) return hipSuccess;
     record->position.stream->Await(record->position.sequence);
-    runtime.order().HostSaw(record->position.clock);
+    runtime.order().RecordHostWait(record->position.clock);
     return found->device().error();
   });
 }

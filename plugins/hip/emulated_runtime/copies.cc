@@ -31,7 +31,7 @@ hipError_t CheckSide(Device& by, const CopyRequest& request, uint64_t address, C
 
 }  // namespace
 
-hipError_t JudgeAccess(Device& by, const OperationPtr& operation, uint64_t address, uint64_t bytes, bool write) {
+hipError_t CheckAccess(Device& by, const OperationPtr& operation, uint64_t address, uint64_t bytes, bool write) {
   const MemoryPlace place = by.runtime().Locate(address);
   if (place.kind != MemoryPlace::kDevice || bytes == 0) return hipSuccess;
   DeviceHeap& heap = place.device->heap();
@@ -59,9 +59,9 @@ Prepared PrepareCopy(Device& by, const CopyRequest& request) {
   prepared.action = [&by, to = request.to, from = request.from, bytes = request.bytes,
                      staged = request.staged](const OperationPtr& operation) {
     if (staged == nullptr) {
-      if (hipError_t error = JudgeAccess(by, operation, from, bytes, false); error != hipSuccess) return error;
+      if (hipError_t error = CheckAccess(by, operation, from, bytes, false); error != hipSuccess) return error;
     }
-    if (hipError_t error = JudgeAccess(by, operation, to, bytes, true); error != hipSuccess) return error;
+    if (hipError_t error = CheckAccess(by, operation, to, bytes, true); error != hipSuccess) return error;
     const void* source = staged == nullptr ? reinterpret_cast<const void*>(from) : staged->data();
     std::memmove(reinterpret_cast<void*>(to), source, bytes);
     return hipSuccess;
@@ -90,7 +90,7 @@ Prepared PrepareFill(Device& by, const FillRequest& request) {
     std::memcpy(pattern, &value, sizeof pattern);
     for (uint64_t row = 0; row < rows; ++row) {
       const uint64_t begin = to + row * pitch;
-      if (hipError_t error = JudgeAccess(by, operation, begin, row_bytes, true); error != hipSuccess) return error;
+      if (hipError_t error = CheckAccess(by, operation, begin, row_bytes, true); error != hipSuccess) return error;
       unsigned char* bytes = reinterpret_cast<unsigned char*>(begin);
       if (element_bytes == 1) {
         std::memset(bytes, pattern[0], row_bytes);

@@ -35,7 +35,7 @@ Prepared PrepareFill(Device& by, const FillRequest& request);
 
 // When an operation accesses memory: checks that it is still allocated, and the order between streams. `by` is the
 // device that runs the operation. Reports and returns the error that poisons the device.
-hipError_t JudgeAccess(Device& by, const OperationPtr& operation, uint64_t address, uint64_t bytes, bool write);
+hipError_t CheckAccess(Device& by, const OperationPtr& operation, uint64_t address, uint64_t bytes, bool write);
 
 }  // namespace backplane::hip::emulated
 

@@ -48,7 +48,7 @@ void Device::Await(bool only_blocking) {
     if (only_blocking && !stream->is_blocking()) continue;
     const StreamPosition tail = stream->Tail();
     stream->Await(tail.sequence);
-    runtime_.order().HostSaw(tail.clock);
+    runtime_.order().RecordHostWait(tail.clock);
   }
 }
 

@@ -9,7 +9,7 @@
 namespace backplane::hip::emulated {
 namespace {
 
-hipError_t UsualError(absl::string_view function) {
+hipError_t DefaultErrorOf(absl::string_view function) {
   return function == "hipMalloc" || function == "hipHostMalloc" || function == "hipMallocAsync" ? hipErrorOutOfMemory
                                                                                                 : hipErrorUnknown;
 }
@@ -39,7 +39,7 @@ void FaultTable::Set(absl::string_view function, int64_t n, hipError_t error) {
     entry.faults.clear();
     return;
   }
-  entry.faults.push_back({entry.calls + n, error == hipSuccess ? UsualError(function) : error});
+  entry.faults.push_back({entry.calls + n, error == hipSuccess ? DefaultErrorOf(function) : error});
 }
 
 hipError_t FaultTable::CountCall(absl::string_view function) {

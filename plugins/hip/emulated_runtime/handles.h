@@ -35,7 +35,7 @@ class HandleTable {
     const uint64_t number = reinterpret_cast<uint64_t>(handle);
     MutexLock lock(mu_);
     if (const auto found = objects_.find(number); found != objects_.end()) return found->second;
-    Complain(number);
+    ReportMisuse(number);
     return nullptr;
   }
 
@@ -45,7 +45,7 @@ class HandleTable {
     MutexLock lock(mu_);
     const auto found = objects_.find(number);
     if (found == objects_.end()) {
-      Complain(number);
+      ReportMisuse(number);
       return nullptr;
     }
     std::shared_ptr<Object> object = std::move(found->second);
@@ -72,7 +72,7 @@ class HandleTable {
   }
 
  private:
-  void Complain(uint64_t number) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+  void ReportMisuse(uint64_t number) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     const bool was_one = number > tag_ && number <= tag_ + 16 * last_ && number % 16 == 0;
     Report().Add(was_one ? absl::StrCat("freed handle: ", kind_, " ", (number - tag_) / 16, " was destroyed before")
                          : absl::StrCat("wrong handle: 0x", absl::Hex(number), " is no ", kind_));

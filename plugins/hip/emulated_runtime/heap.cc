@@ -17,7 +17,7 @@ uint64_t RoundUp(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / un
 unsigned char* HeapBytes(uint64_t address) { return reinterpret_cast<unsigned char*>(address); }
 
 // The first byte of the range that is not `value`, or nothing.
-std::optional<uint64_t> FirstOther(uint64_t begin, uint64_t bytes, unsigned char value) {
+std::optional<uint64_t> FindFirstOther(uint64_t begin, uint64_t bytes, unsigned char value) {
   const unsigned char* first = HeapBytes(begin);
   const unsigned char* found = std::find_if(first, first + bytes, [&](unsigned char byte) { return byte != value; });
   if (found == first + bytes) return std::nullopt;
@@ -82,7 +82,7 @@ std::optional<uint64_t> DeviceHeap::TakeBestFit(uint64_t bytes) {
 void DeviceHeap::ReleaseOldest() {
   const FreedBlock block = held_back_.front();
   held_back_.pop_front();
-  if (const auto written = FirstOther(block.begin, PoisonBytes(block.bytes), kFreed); written.has_value()) {
+  if (const auto written = FindFirstOther(block.begin, PoisonBytes(block.bytes), kFreed); written.has_value()) {
     found_.push_back(absl::StrCat("use after free: byte ", *written - block.begin, " of allocation ", block.serial,
                                   " (", block.bytes, " bytes at 0x", absl::Hex(block.begin),
                                   ") was written after it was freed"));
@@ -111,13 +111,13 @@ std::optional<uint64_t> DeviceHeap::Allocate(size_t bytes) {
 }
 
 std::string DeviceHeap::GuardProblem(uint64_t begin, const Block& block) const {
-  const auto before = FirstOther(begin - kGuardBytes, kGuardBytes, kGuard);
+  const auto before = FindFirstOther(begin - kGuardBytes, kGuardBytes, kGuard);
   if (before.has_value()) {
     return absl::StrCat("out of bounds: ", begin - *before, " bytes before allocation ", block.serial, " (",
                         block.bytes, " bytes at 0x", absl::Hex(begin), ") were written");
   }
   const uint64_t end = begin + block.bytes;
-  const auto after = FirstOther(end, block.charged - block.bytes + kGuardBytes, kGuard);
+  const auto after = FindFirstOther(end, block.charged - block.bytes + kGuardBytes, kGuard);
   if (after.has_value()) {
     return absl::StrCat("out of bounds: byte ", *after - begin, " of allocation ", block.serial, ", which has ",
                         block.bytes, " bytes at 0x", absl::Hex(begin), ", was written");

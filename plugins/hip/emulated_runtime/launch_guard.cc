@@ -110,7 +110,7 @@ hipError_t LaunchGuard::BeginByArguments(const OperationPtr& operation, absl::Sp
     }
     const uint64_t end = std::min(block->end, (word / kLineBytes + 1) * kLineBytes);
     if (word >= end) continue;  // the end of a block: of an empty array
-    if (hipError_t error = JudgeAccess(device_, operation, word, end - word, false); error != hipSuccess) return error;
+    if (hipError_t error = CheckAccess(device_, operation, word, end - word, false); error != hipSuccess) return error;
     const unsigned char* first = reinterpret_cast<const unsigned char*>(word);
     lines_.push_back({word, end, std::vector<unsigned char>(first, first + (end - word))});
   }
@@ -120,12 +120,12 @@ hipError_t LaunchGuard::BeginByArguments(const OperationPtr& operation, absl::Sp
 hipError_t LaunchGuard::End(const OperationPtr& operation) {
   for (const Line& line : lines_) {
     if (std::memcmp(reinterpret_cast<const void*>(line.begin), line.before.data(), line.before.size()) == 0) continue;
-    const hipError_t error = JudgeAccess(device_, operation, line.begin, line.end - line.begin, true);
+    const hipError_t error = CheckAccess(device_, operation, line.begin, line.end - line.begin, true);
     if (error != hipSuccess) return error;
   }
   MergeAccesses(accesses_);
   for (const Access& access : accesses_) {
-    const hipError_t error = JudgeAccess(device_, operation, access.begin, access.end - access.begin, access.write);
+    const hipError_t error = CheckAccess(device_, operation, access.begin, access.end - access.begin, access.write);
     if (error != hipSuccess) return error;
   }
   return hipSuccess;

@@ -17,7 +17,7 @@ namespace {
 constexpr uint32_t kMaxBlockThreads = 1024, kMaxGridYZ = 65536, kMaxSharedBytes = 65536;
 
 // Empty if the launch is within the limits of the device and the kernel.
-std::string ProblemOfLaunch(const KernelFacts& kernel, const LaunchRequest& request) {
+std::string FindProblemOfLaunch(const KernelFacts& kernel, const LaunchRequest& request) {
   const hipDim3& blocks = request.blocks;
   const hipDim3& threads = request.threads;
   const uint64_t block_threads = uint64_t{threads.x} * threads.y * threads.z;
@@ -37,9 +37,9 @@ std::string ProblemOfLaunch(const KernelFacts& kernel, const LaunchRequest& requ
     return absl::StrCat("a block of ", block_threads, " threads is not the one of ", kernel.threads,
                         " that the kernel was compiled for");
   }
-  constexpr uint64_t kMost = std::numeric_limits<uint32_t>::max();
-  if (uint64_t{blocks.x} * threads.x > kMost || blocks.y > kMaxGridYZ || blocks.z > kMaxGridYZ ||
-      uint64_t{blocks.x} * blocks.y > kMost || uint64_t{blocks.x} * blocks.y * blocks.z > kMost) {
+  constexpr uint64_t kMaxThreads = std::numeric_limits<uint32_t>::max();
+  if (uint64_t{blocks.x} * threads.x > kMaxThreads || blocks.y > kMaxGridYZ || blocks.z > kMaxGridYZ ||
+      uint64_t{blocks.x} * blocks.y > kMaxThreads || uint64_t{blocks.x} * blocks.y * blocks.z > kMaxThreads) {
     return absl::StrCat("a grid of ", blocks.x, " x ", blocks.y, " x ", blocks.z, " blocks is too large");
   }
   if (uint64_t{kernel.shared_bytes} + request.dynamic_shared_bytes > kMaxSharedBytes) {
@@ -130,7 +130,7 @@ Prepared PrepareLaunch(const std::shared_ptr<Function>& function, const LaunchRe
     prepared.error = error;
     return prepared;
   };
-  if (std::string problem = ProblemOfLaunch(kernel, request); !problem.empty()) {
+  if (std::string problem = FindProblemOfLaunch(kernel, request); !problem.empty()) {
     return refuse(hipErrorInvalidConfiguration, problem);
   }
   auto launch = std::make_shared<PreparedKernel>();

@@ -56,7 +56,7 @@ void OrderTracker::Order(int stream, const VectorClock& clock) {
   streams_[static_cast<size_t>(stream)].Join(clock);
 }
 
-void OrderTracker::HostSaw(const VectorClock& clock) {
+void OrderTracker::RecordHostWait(const VectorClock& clock) {
   MutexLock lock(mu_);
   host_.Join(clock);
 }

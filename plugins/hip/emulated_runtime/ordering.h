@@ -57,7 +57,7 @@ class OrderTracker {
   OperationPtr Begin(int stream, std::string text);
   // What comes later on the stream is after `clock`.
   void Order(int stream, const VectorClock& clock);
-  void HostSaw(const VectorClock& clock);
+  void RecordHostWait(const VectorClock& clock);
   VectorClock ClockOf(int stream) const;
 
  private:

@@ -63,7 +63,7 @@ TEST_F(OrderingTest, TheHostOrders) {
   const OperationPtr write = order_.Begin(first_, "a");
   EXPECT_FALSE(log_.Record(write, 0, 64, true).has_value());
   const OperationPtr before = order_.Begin(second_, "before");
-  order_.HostSaw(write->clock);
+  order_.RecordHostWait(write->clock);
   EXPECT_FALSE(log_.Record(order_.Begin(second_, "after"), 0, 32, false).has_value());
   EXPECT_TRUE(log_.Record(before, 32, 64, false).has_value());
 }

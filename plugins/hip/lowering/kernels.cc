@@ -24,7 +24,7 @@ std::string Print(const llvm::Type& type) {
 
 bool IsKernel(const llvm::Function& function) { return function.hasFnAttribute(kKernelAttribute); }
 
-absl::Status Mistake(llvm::StringRef subject, absl::string_view what) {
+absl::Status MakeKernelError(llvm::StringRef subject, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("lowering: ", subject.str(), ": ", what));
 }
 
@@ -32,8 +32,8 @@ absl::StatusOr<int> ThreadsOf(const llvm::Function& kernel, const GpuTarget& tar
   const std::string text = kernel.getFnAttribute(kKernelAttribute).getValueAsString().str();
   int threads = 0;
   if (!absl::SimpleAtoi(text, &threads) || threads < 1) {
-    return Mistake(kernel.getName(), absl::StrCat("attribute \"", kKernelAttribute, "\" is \"", text,
-                                                  "\", not a positive number of threads"));
+    return MakeKernelError(kernel.getName(), absl::StrCat("attribute \"", kKernelAttribute, "\" is \"", text,
+                                                          "\", not a positive number of threads"));
   }
   if (threads > target.max_block_threads) {
     return absl::ResourceExhaustedError(absl::StrCat("lowering: ", kernel.getName().str(), ": ", threads,
@@ -52,12 +52,13 @@ bool IsKernelName(absl::string_view name) {
 
 absl::Status CheckKernel(const llvm::Function& kernel, const GpuTarget& target) {
   if (!IsKernelName(absl::string_view(kernel.getName().data(), kernel.getName().size()))) {
-    return Mistake(kernel.getName(), "a kernel's name has letters, digits, _ and $ alone");
+    return MakeKernelError(kernel.getName(), "a kernel's name has letters, digits, _ and $ alone");
   }
-  if (kernel.isDeclaration()) return Mistake(kernel.getName(), "a kernel without a body");
-  if (!kernel.hasExternalLinkage()) return Mistake(kernel.getName(), "a kernel without external linkage");
+  if (kernel.isDeclaration()) return MakeKernelError(kernel.getName(), "a kernel without a body");
+  if (!kernel.hasExternalLinkage()) return MakeKernelError(kernel.getName(), "a kernel without external linkage");
   if (!kernel.getReturnType()->isVoidTy()) {
-    return Mistake(kernel.getName(), absl::StrCat("a kernel returns void, not ", Print(*kernel.getReturnType())));
+    return MakeKernelError(kernel.getName(),
+                           absl::StrCat("a kernel returns void, not ", Print(*kernel.getReturnType())));
   }
   for (const llvm::Argument& argument : kernel.args()) {
     const llvm::Type* type = argument.getType();
@@ -65,9 +66,10 @@ absl::Status CheckKernel(const llvm::Function& kernel, const GpuTarget& target) 
     const bool integer =
         type->isIntegerTy(8) || type->isIntegerTy(16) || type->isIntegerTy(32) || type->isIntegerTy(64);
     if (!pointer && !integer) {
-      return Mistake(kernel.getName(), absl::StrCat("parameter ", argument.getArgNo(), " is ", Print(*type),
-                                                    "; a kernel takes pointers to global memory (ptr addrspace(",
-                                                    kGlobalAddressSpace, ")) and integers of 8 to 64 bits"));
+      return MakeKernelError(kernel.getName(),
+                             absl::StrCat("parameter ", argument.getArgNo(), " is ", Print(*type),
+                                          "; a kernel takes pointers to global memory (ptr addrspace(",
+                                          kGlobalAddressSpace, ")) and integers of 8 to 64 bits"));
     }
   }
   return ThreadsOf(kernel, target).status();
@@ -110,37 +112,38 @@ bool IsElementaryFunction(llvm::Intrinsic::ID id) {
 
 absl::Status CheckDeclaration(const llvm::Function& function) {
   if (IsElementaryFunction(function.getIntrinsicID())) {
-    return Mistake(function.getName(), "not an instruction of all targets; sdk/codegen/vector_math.h emits it");
+    return MakeKernelError(function.getName(), "not an instruction of all targets; sdk/codegen/vector_math.h emits it");
   }
   if (function.isIntrinsic()) return absl::OkStatus();
   const llvm::FunctionType* type = GpuFunctionType(function.getContext(), function.getName());
   if (type == nullptr) {
-    return Mistake(function.getName(),
-                   "a function without a body; a kernel can call gpu.thread, gpu.block, gpu.blocks, "
-                   "gpu.barrier, gpu.shuffle.xor and gpu.shuffle.index");
+    return MakeKernelError(function.getName(),
+                           "a function without a body; a kernel can call gpu.thread, gpu.block, gpu.blocks, "
+                           "gpu.barrier, gpu.shuffle.xor and gpu.shuffle.index");
   }
   if (type != function.getFunctionType()) {
-    return Mistake(function.getName(),
-                   absl::StrCat("declared as ", Print(*function.getFunctionType()), ", but it is ", Print(*type)));
+    return MakeKernelError(function.getName(), absl::StrCat("declared as ", Print(*function.getFunctionType()),
+                                                            ", but it is ", Print(*type)));
   }
   for (const llvm::Use& use : function.uses()) {
     const auto* call = llvm::dyn_cast<llvm::CallInst>(use.getUser());
-    if (call == nullptr || !call->isCallee(&use)) return Mistake(function.getName(), "used other than by a call");
+    if (call == nullptr || !call->isCallee(&use))
+      return MakeKernelError(function.getName(), "used other than by a call");
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckVariable(const llvm::GlobalVariable& variable) {
   if (!variable.hasLocalLinkage()) {
-    return Mistake(variable.getName(), "a variable of a module of kernels is internal or private");
+    return MakeKernelError(variable.getName(), "a variable of a module of kernels is internal or private");
   }
   if (variable.getAddressSpace() != kSharedAddressSpace) {
     if (!variable.isConstant())
-      return Mistake(variable.getName(), "a global variable is constant, or in shared memory");
+      return MakeKernelError(variable.getName(), "a global variable is constant, or in shared memory");
     return absl::OkStatus();
   }
   if (variable.hasInitializer() && !llvm::isa<llvm::UndefValue>(variable.getInitializer())) {
-    return Mistake(variable.getName(), "shared memory has no initial value: use undef or poison");
+    return MakeKernelError(variable.getName(), "shared memory has no initial value: use undef or poison");
   }
   return absl::OkStatus();
 }
@@ -192,10 +195,12 @@ uint64_t SharedAlignment(const llvm::GlobalVariable& variable) {
 absl::Status CheckModule(llvm::Module& module, const GpuTarget& target) {
   std::string broken;
   llvm::raw_string_ostream stream(broken);
-  if (llvm::verifyModule(module, &stream)) return Mistake(module.getName(), absl::StrCat("no valid IR: ", broken));
+  if (llvm::verifyModule(module, &stream))
+    return MakeKernelError(module.getName(), absl::StrCat("no valid IR: ", broken));
   if (module.getTargetTriple() != target.ir.triple) {
-    return Mistake(module.getName(), absl::StrCat("the module's triple is \"", module.getTargetTriple(), "\", that of ",
-                                                  target.name, " is \"", target.ir.triple, "\""));
+    return MakeKernelError(module.getName(),
+                           absl::StrCat("the module's triple is \"", module.getTargetTriple(), "\", that of ",
+                                        target.name, " is \"", target.ir.triple, "\""));
   }
   bool found = false;
   for (llvm::Function& function : module) {
@@ -203,18 +208,18 @@ absl::Status CheckModule(llvm::Module& module, const GpuTarget& target) {
       found = true;
       RETURN_IF_ERROR(CheckKernel(function, target));
       for (const llvm::User* user : function.users()) {
-        if (llvm::isa<llvm::CallBase>(user)) return Mistake(function.getName(), "a kernel is called");
+        if (llvm::isa<llvm::CallBase>(user)) return MakeKernelError(function.getName(), "a kernel is called");
       }
     } else if (function.isDeclaration()) {
       RETURN_IF_ERROR(CheckDeclaration(function));
     } else if (!function.hasLocalLinkage()) {
-      return Mistake(function.getName(), absl::StrCat("neither internal nor a kernel (attribute \"", kKernelAttribute,
-                                                      "\" with the number of threads)"));
+      return MakeKernelError(function.getName(), absl::StrCat("neither internal nor a kernel (attribute \"",
+                                                              kKernelAttribute, "\" with the number of threads)"));
     }
   }
   if (!found) {
-    return Mistake(module.getName(),
-                   absl::StrCat("no kernel: no function has the attribute \"", kKernelAttribute, "\""));
+    return MakeKernelError(module.getName(),
+                           absl::StrCat("no kernel: no function has the attribute \"", kKernelAttribute, "\""));
   }
   absl::flat_hash_set<llvm::Function*> marked;
   for (const llvm::GlobalVariable& variable : module.globals()) {
@@ -228,10 +233,10 @@ absl::Status CheckModule(llvm::Module& module, const GpuTarget& target) {
     if (!marked.contains(&function)) continue;
     absl::flat_hash_set<const llvm::Function*> seen;
     if (CallsItself(function, function, seen)) {
-      return Mistake(function.getName(), "a function that uses threads or shared memory calls itself");
+      return MakeKernelError(function.getName(), "a function that uses threads or shared memory calls itself");
     }
     if (function.hasAddressTaken()) {
-      return Mistake(function.getName(), "a function that uses threads or shared memory has its address taken");
+      return MakeKernelError(function.getName(), "a function that uses threads or shared memory has its address taken");
     }
   }
   return absl::OkStatus();
@@ -256,8 +261,8 @@ absl::StatusOr<std::vector<Kernel>> DescribeKernels(llvm::Module& module, const 
       kernel.reads_blocks |= name == kBlocks;
     }
     if (kernel.has_shuffle && kernel.threads % 32 != 0) {
-      return Mistake(function.getName(),
-                     absl::StrCat("shuffles in a block of ", kernel.threads, " threads, which is no multiple of 32"));
+      return MakeKernelError(function.getName(), absl::StrCat("shuffles in a block of ", kernel.threads,
+                                                              " threads, which is no multiple of 32"));
     }
     kernels.push_back(std::move(kernel));
   }

@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kMaxCopies = 256;
 constexpr int64_t kScratchAlignment = 256;
 
-int64_t Aligned(int64_t bytes) { return (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment; }
+int64_t AlignScratch(int64_t bytes) { return (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment; }
 
 bool Reduces(const Instruction& i) { return i.Is(Opcode::kAllReduce) || i.Is(Opcode::kReduceScatter); }
 
@@ -96,7 +96,7 @@ absl::Status CollectiveStep::DescribeLeaves(MakeCombiner make_combiner) {
     copies += leaf.rows * members;
     if (Reduces(collective_) && leaf.size > 0) {
       ASSIGN_OR_RETURN(leaf.combiner, make_combiner(*collective_.called(0), leaf.type, members, result.num_elements()));
-      scratch_bytes_ = std::max(scratch_bytes_, members * Aligned(leaf.size + compiler::kTailPadding));
+      scratch_bytes_ = std::max(scratch_bytes_, members * AlignScratch(leaf.size + compiler::kTailPadding));
     }
     leaves_.push_back(leaf);
   }
@@ -196,7 +196,7 @@ absl::Status CollectiveStep::Combine(const RunState& state, absl::Span<const Pee
       arguments.push_back(peers[m].operands[k]);
       continue;
     }
-    void* const to = At(state.scratch, static_cast<int64_t>(m) * Aligned(leaf.size + compiler::kTailPadding));
+    void* const to = At(state.scratch, static_cast<int64_t>(m) * AlignScratch(leaf.size + compiler::kTailPadding));
     for (int64_t r = 0; r < leaf.rows; ++r) {
       RETURN_IF_ERROR(state.queue->CopyFrom(peers[m].device, At(peers[m].operands[k], r * row + first),
                                             At(to, r * leaf.bytes), static_cast<size_t>(leaf.bytes)));

@@ -34,7 +34,7 @@ std::string DotText(const Problem& p) {
 
 double ToleranceOf(const std::string& type) {
   if (type == "f16" || type == "bf16") return 0.05;
-  return type == "f32" ? 1e-4 : 0;
+  return type == "f32" ? 1e-4 : type == "f64" ? 1e-12 : 0;
 }
 
 int64_t CountOf(const Compiled& compiled, const std::string& part) {
@@ -57,7 +57,7 @@ class Gemm : public testing::TestWithParam<const char*> {
       EXPECT_LE(k.shared_bytes, 65536) << k.name;
     }
     // A product of one term is no dot any more.
-    if (p.k > 1 && (IsGfx942() || p.type == "f16" || p.type == "bf16")) {
+    if (p.k > 1 && (IsGfx942() || p.type == "f16" || p.type == "bf16" || p.type == "s8")) {
       EXPECT_GT(CountOf(compiled, IsGfx942() ? "mfma" : "wmma"), 0) << absl::StrJoin(compiled.log, "\n");
     }
     return compiled;
@@ -66,7 +66,7 @@ class Gemm : public testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(Targets, Gemm, testing::Values("gfx942", "gfx1100"));
 
 TEST_P(Gemm, MultipliesEvenSizesInAllOrders) {
-  for (const char* type : {"f16", "bf16", "f32", "s8"}) {
+  for (const char* type : {"f16", "bf16", "f32", "f64", "s8"}) {
     for (const bool lhs : {false, true}) {
       for (const bool rhs : {false, true})
         Run({128, 192, 256, type, lhs, rhs, 0, std::string(type) == "s8" ? "s32" : ""});
@@ -75,7 +75,7 @@ TEST_P(Gemm, MultipliesEvenSizesInAllOrders) {
 }
 
 TEST_P(Gemm, MultipliesOddSizesInAllOrders) {
-  for (const char* type : {"f16", "f32"}) {
+  for (const char* type : {"f16", "f32", "f64"}) {
     for (const bool lhs : {false, true}) {
       for (const bool rhs : {false, true}) {
         Run({131, 77, 203, type, lhs, rhs});
@@ -84,6 +84,7 @@ TEST_P(Gemm, MultipliesOddSizesInAllOrders) {
       }
     }
   }
+  for (const bool rhs : {false, true}) Run({70, 45, 33, "f64", !rhs, rhs});
   for (const bool lhs : {false, true}) Run({70, 45, 150, "s8", lhs, !lhs, 0, "s32"});
 }
 
@@ -91,6 +92,7 @@ TEST_P(Gemm, MultipliesFewTerms) {
   for (const int64_t k : {1, 3, 7, 8, 9, 63, 64, 65, 127, 129}) {
     Run({40, 72, k, "f16"});
     Run({72, 40, k, "bf16", true, true});
+    if (k < 20) Run({72, 40, k, "f64", true, true});
   }
   // No terms: zeros.
   CompileAndCompare(DotText({40, 72, 0, "f16"}), GetParam(), 0);

@@ -12,9 +12,9 @@ constexpr GpuPeaks kPeaks[] = {
     {"gfx908", "AMD Instinct MI100", "AMD, data sheet of Instinct MI100", 1228.8 * kGiga, 23.1 * kTera, 11.5 * kTera,
      46.1 * kTera, 184.6 * kTera, 92.3 * kTera, 184.6 * kTera},
     {"gfx90a", "AMD Instinct MI250X, one of its two dies", "AMD, data sheet of Instinct MI250X, halved", 1638.4 * kGiga,
-     23.95 * kTera, 23.95 * kTera, 47.85 * kTera, 191.5 * kTera, 191.5 * kTera, 191.5 * kTera},
+     23.95 * kTera, 23.95 * kTera, 47.85 * kTera, 191.5 * kTera, 191.5 * kTera, 191.5 * kTera, 47.85 * kTera},
     {"gfx942", "AMD Instinct MI300X", "AMD, data sheet of Instinct MI300X", 5300 * kGiga, 163.4 * kTera, 81.7 * kTera,
-     163.4 * kTera, 1307.4 * kTera, 1307.4 * kTera, 2614.9 * kTera},
+     163.4 * kTera, 1307.4 * kTera, 1307.4 * kTera, 2614.9 * kTera, 163.4 * kTera},
     {"gfx1030", "AMD Radeon RX 6900 XT", "AMD, specifications of Radeon RX 6900 XT; f64 at 1/16 of f32", 512 * kGiga,
      23.04 * kTera, 1.44 * kTera, 0, 0, 0, 0},
     {"gfx1100", "AMD Radeon RX 7900 XTX", "AMD, specifications of Radeon RX 7900 XTX; f64 at 1/32 of f32", 960 * kGiga,
@@ -49,6 +49,8 @@ double GpuPeaks::MatrixPeak(PrimitiveType operand) const {
       return matrix_bf16;
     case PrimitiveType::kS8:
       return matrix_s8;
+    case PrimitiveType::kF64:
+      return matrix_f64;
     default:
       return 0;
   }

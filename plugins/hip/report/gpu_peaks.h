@@ -15,8 +15,9 @@ struct GpuPeaks {
   const char* source;  // where they are published
   double memory_bytes;
   double vector_f32, vector_f64;
-  // Of matrix instructions, without structured sparsity; 0: the kernels of this plugin use none for the type.
-  double matrix_f32, matrix_f16, matrix_bf16, matrix_s8;
+  // Of matrix instructions, without structured sparsity; 0: not published, or the kernels of this plugin use none for
+  // the type.
+  double matrix_f32, matrix_f16, matrix_bf16, matrix_s8, matrix_f64 = 0;
 
   // The peak of matrix instructions for operands of the type; 0 if it is not in the table.
   double MatrixPeak(PrimitiveType operand) const;

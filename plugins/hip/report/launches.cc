@@ -120,7 +120,7 @@ class LaunchFinder {
     AddArithmetic(i, &launch);
     const auto refusal = refusals_.find(&i);
     if (refusal != refusals_.end() || !IsKernelInstruction(i)) {
-      launch.kind = refusal != refusals_.end() ? ProgramLaunch::Kind::kHost : ProgramLaunch::Kind::kExchange;
+      launch.kind = refusal != refusals_.end() ? ProgramLaunch::Kind::kHost : ProgramLaunch::Kind::kCollective;
       if (refusal != refusals_.end()) launch.note = refusal->second;
       for (const Instruction* o : i.operands()) launch.read_bytes += BytesOf(o->shape());
       launch.written_bytes = BytesOf(i.shape());

@@ -17,7 +17,7 @@ struct ProgramLaunch {
     kKernel,
     kCopy,
     kHost,     // the host evaluates the instruction
-    kExchange  // a collective: copies between devices, and kernels that combine them
+    kCollective  // a collective: copies between devices, and kernels that combine them
   };
   Kind kind = Kind::kKernel;
   const Instruction* instruction = nullptr;  // null: a copy at the end of a computation

@@ -60,7 +60,8 @@ class Writer {
       const std::pair<const char*, double> matrix[] = {{"matrix_f32", peaks->matrix_f32},
                                                        {"matrix_f16", peaks->matrix_f16},
                                                        {"matrix_bf16", peaks->matrix_bf16},
-                                                       {"matrix_s8", peaks->matrix_s8}};
+                                                       {"matrix_s8", peaks->matrix_s8},
+                                                       {"matrix_f64", peaks->matrix_f64}};
       for (const auto& [name, rate] : matrix) {
         if (rate > 0) out_.attribute(name, rate);
       }
@@ -86,7 +87,7 @@ class Writer {
   }
 
   void WriteLaunch(const ProgramLaunch& launch, const KernelPlan* plan, const GpuPeaks* peaks) {
-    static constexpr const char* kKinds[] = {"kernel", "copy", "host", "exchange"};
+    static constexpr const char* kKinds[] = {"kernel", "copy", "host", "collective"};
     out_.object([&] {
       out_.attribute("kind", kKinds[static_cast<size_t>(launch.kind)]);
       if (launch.instruction != nullptr) Text("name", launch.instruction->name());
@@ -140,7 +141,7 @@ class Writer {
 struct Totals {
   double read_bytes = 0, written_bytes = 0, flops = 0, transcendentals = 0;
   double seconds = 0, memory_bound_seconds = 0, compute_bound_seconds = 0;
-  int64_t launches = 0, host_steps = 0, exchanges = 0;
+  int64_t launches = 0, host_steps = 0, collectives = 0;
   bool known = true;
 };
 
@@ -157,7 +158,7 @@ std::string WriteReportJson(const Module& module, const GpuTarget& target,
   for (const ProgramLaunch& launch : launches) {
     totals.known = totals.known && launch.executions_known;
     if (launch.kind == ProgramLaunch::Kind::kHost) totals.host_steps += launch.executions;
-    if (launch.kind == ProgramLaunch::Kind::kExchange) totals.exchanges += launch.executions;
+    if (launch.kind == ProgramLaunch::Kind::kCollective) totals.collectives += launch.executions;
     if (!IsOfTheDevice(launch)) continue;
     const double n = static_cast<double>(launch.executions);
     totals.launches += launch.executions;
@@ -185,7 +186,7 @@ std::string WriteReportJson(const Module& module, const GpuTarget& target,
     out.attributeObject("totals", [&] {
       out.attribute("launches", totals.launches);
       out.attribute("host_steps", totals.host_steps);
-      out.attribute("exchanges", totals.exchanges);
+      out.attribute("collectives", totals.collectives);
       out.attribute("trip_counts_known", totals.known);
       out.attribute("read_bytes", totals.read_bytes);
       out.attribute("written_bytes", totals.written_bytes);

@@ -9,7 +9,7 @@ namespace backplane::tpu {
 
 using compiler::FusionGraph;
 using compiler::FusionRole;
-using compiler::MergeVerdict;
+using compiler::MergeDecision;
 
 namespace {
 
@@ -110,9 +110,9 @@ void KernelPolicy::Start(const FusionGraph& graph) {
   }
 }
 
-MergeVerdict KernelPolicy::JudgeMerge(const FusionGraph& graph, int producer, int target, bool further_result) const {
-  if (further_result && !CanBeFurtherResult(graph, producer, target)) return MergeVerdict::kRefuse;
-  return CanJoin(graph, producer, target) ? MergeVerdict::kAccept : MergeVerdict::kRefuse;
+MergeDecision KernelPolicy::DecideMerge(const FusionGraph& graph, int producer, int target, bool further_result) const {
+  if (further_result && !CanBeFurtherResult(graph, producer, target)) return MergeDecision::kRefuse;
+  return CanJoin(graph, producer, target) ? MergeDecision::kAccept : MergeDecision::kRefuse;
 }
 
 double KernelPolicy::RecomputeCost(const FusionGraph& graph, int n, int t) const {

@@ -18,8 +18,8 @@ class KernelPolicy : public compiler::FusionPolicy {
   compiler::FusionRole GetRole(const Instruction& i) const override;
   bool IsCopiedIntoReaders(const Instruction& i) const override;
   void Start(const compiler::FusionGraph& graph) override;
-  compiler::MergeVerdict JudgeMerge(const compiler::FusionGraph& graph, int producer, int target,
-                                    bool further_result) const override;
+  compiler::MergeDecision DecideMerge(const compiler::FusionGraph& graph, int producer, int target,
+                                      bool further_result) const override;
   bool ShouldCopyIntoReaders(const compiler::FusionGraph& graph, int producer,
                              absl::Span<const int> targets) const override;
   void BeforeMerge(const compiler::FusionGraph& graph, int from, int into) override;

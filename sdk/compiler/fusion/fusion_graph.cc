@@ -133,11 +133,11 @@ void FusionGraph::FindGroup(int n) {
 }
 
 bool FusionGraph::CanMerge(int n, int target, bool further_result) const {
-  const MergeVerdict verdict = policy_->JudgeMerge(*this, n, target, further_result);
-  if (verdict == MergeVerdict::kRefuse) return false;
+  const MergeDecision decision = policy_->DecideMerge(*this, n, target, further_result);
+  if (decision == MergeDecision::kRefuse) return false;
   // A producer that only the target reads cannot reach it another way.
   if (further_result && HasPathAround(group_of(n), target)) return false;
-  return verdict == MergeVerdict::kAccept || CanPlan(group_of(n), target);
+  return decision == MergeDecision::kAccept || CanPlan(group_of(n), target);
 }
 
 bool FusionGraph::CanPlan(int a, int b) const {

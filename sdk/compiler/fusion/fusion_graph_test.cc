@@ -30,10 +30,10 @@ class TestPolicy : public FusionPolicy {
     return i.info().Has(kElementwise) && i.shape().IsArray() ? FusionRole::kElementwise : FusionRole::kNotFusible;
   }
   bool IsCopiedIntoReaders(const Instruction& i) const override { return copied.contains(i.opcode()); }
-  MergeVerdict JudgeMerge(const FusionGraph& graph, int producer, int target, bool further_result) const override {
+  MergeDecision DecideMerge(const FusionGraph& graph, int producer, int target, bool further_result) const override {
     ++judged;
     EXPECT_EQ(graph.node(producer).escapes || CountTargets(graph, producer) > 1, further_result);
-    return graph.instruction(producer).Is(Opcode::kReduce) ? reductions : verdict;
+    return graph.instruction(producer).Is(Opcode::kReduce) ? reductions : decision;
   }
   bool ShouldCopyIntoReaders(const FusionGraph& graph, int producer, absl::Span<const int> targets) const override {
     EXPECT_EQ(static_cast<int>(targets.size()), CountTargets(graph, producer));
@@ -58,7 +58,7 @@ class TestPolicy : public FusionPolicy {
 
   FusionOptions wanted;
   std::set<Opcode> copied, recomputed;
-  MergeVerdict verdict = MergeVerdict::kAccept, reductions = MergeVerdict::kAccept;
+  MergeDecision decision = MergeDecision::kAccept, reductions = MergeDecision::kAccept;
   int64_t max_planned = 1000;
   mutable int judged = 0;
   mutable std::vector<std::string> planned;
@@ -191,7 +191,7 @@ TEST(FusionGraph, LooksThroughCopies) {
     ROOT t = (f32[4], f32[1]) tuple(d, e))");
   TestPolicy policy;
   policy.copied = {Opcode::kBroadcast};
-  policy.verdict = MergeVerdict::kRefuse;
+  policy.decision = MergeDecision::kRefuse;
   FusionGraph graph(m->entry(), &policy);
   graph.MergeProducers();
   const FusionGraph::Node& negate = graph.node(1);
@@ -229,11 +229,11 @@ TEST(FusionGraph, AsksWhetherTheTargetCanPlan) {
     n = f32[4] negate(s)
     ROOT d = f32[4] exponential(n))";
   TestPolicy policy;
-  policy.reductions = MergeVerdict::kIfPlannable;
+  policy.reductions = MergeDecision::kIfPlannable;
   EXPECT_EQ(Fuse(kText, policy), "{constant reduce negate exponential}");
   EXPECT_THAT(policy.planned, ElementsAre("reduce negate exponential"));  // as it would be outlined then
   TestPolicy small;
-  small.reductions = MergeVerdict::kIfPlannable;
+  small.reductions = MergeDecision::kIfPlannable;
   small.max_planned = 4;
   EXPECT_EQ(Fuse(kText, small), "{constant reduce} {negate exponential}");
 }
@@ -270,8 +270,8 @@ class LoopPolicy : public FusionPolicy {
   FusionRole GetRole(const Instruction& i) const override {
     return i.info().Has(kElementwise) && i.shape().IsArray() ? FusionRole::kElementwise : FusionRole::kNotFusible;
   }
-  MergeVerdict JudgeMerge(const FusionGraph& graph, int producer, int target, bool further_result) const override {
-    return graph.CountInputs(graph.group_of(producer), target) <= 64 ? MergeVerdict::kAccept : MergeVerdict::kRefuse;
+  MergeDecision DecideMerge(const FusionGraph& graph, int producer, int target, bool further_result) const override {
+    return graph.CountInputs(graph.group_of(producer), target) <= 64 ? MergeDecision::kAccept : MergeDecision::kRefuse;
   }
   FusionLabel Describe(const FusionGraph& graph, int group, absl::Span<const int> results) const override {
     return {"loop_fusion", "fused_loop", FusionKind::kLoop, &graph.instruction(results.back())};
@@ -344,7 +344,7 @@ TEST(FusionGraph, AsksLittleOfLargePrograms) {
   FusionGraph(one->entry(), &accepts).MergeProducers();
   EXPECT_EQ(accepts.judged, kLength + 1);  // once for each producer
   TestPolicy refuses;
-  refuses.verdict = MergeVerdict::kRefuse;
+  refuses.decision = MergeDecision::kRefuse;
   refuses.wanted.max_targets = 64;
   FusionGraph(many->entry(), &refuses).MergeProducers();
   EXPECT_EQ(refuses.judged, 64);
@@ -380,8 +380,8 @@ bool HasPathSlowly(const FusionGraph& graph, int a, int b, bool around) {
 class RandomPolicy : public TestPolicy {
  public:
   RandomPolicy(uint32_t seed, bool copies) : copies_(copies), random_(seed) {}
-  MergeVerdict JudgeMerge(const FusionGraph&, int, int, bool) const override {
-    return random_() % 2 == 0 ? MergeVerdict::kAccept : MergeVerdict::kRefuse;
+  MergeDecision DecideMerge(const FusionGraph&, int, int, bool) const override {
+    return random_() % 2 == 0 ? MergeDecision::kAccept : MergeDecision::kRefuse;
   }
   bool ShouldCopyIntoReaders(const FusionGraph&, int, absl::Span<const int>) const override {
     return copies_ && random_() % 2 == 0;

@@ -4,21 +4,21 @@
 // first, FusionGraph looks at the groups that read it and asks the policy:
 //
 //   readers                                    what happens                      function called
-//   all in one group                           the producer may join it          JudgeMerge, CanPlan
+//   all in one group                           the producer may join it          DecideMerge, CanPlan
 //   in several groups, or outside of them      it may be copied into each        ShouldCopyIntoReaders
-//                                              or join one as a further result   JudgeMerge, CanPlan
+//                                              or join one as a further result   DecideMerge, CanPlan
 //
 // FusionGraph ensures that no merge creates a cycle. Afterwards Finish may merge groups that do not read each other,
 // and every group that NeedsFusion accepts becomes a fusion instruction with a computation of its own.
 //
-// To write a policy for a new target, derive from FusionPolicy and define GetRole, JudgeMerge and Describe. A policy
+// To write a policy for a new target, derive from FusionPolicy and define GetRole, DecideMerge and Describe. A policy
 // keeps its data about nodes and groups in tables of its own, indexed by their numbers: Start sizes them, BeforeMerge
 // updates them. A policy object is used for one computation.
 //
-// Cost. GetRole and IsCopiedIntoReaders are called once per instruction. JudgeMerge is called once for each producer
+// Cost. GetRole and IsCopiedIntoReaders are called once per instruction. DecideMerge is called once for each producer
 // with one reading group, and for at most FusionOptions::max_targets groups for any other producer. It should examine
 // the producer, its uses and the group, never the whole graph. CanPlan is by far the most expensive function:
-// JudgeMerge should return kAccept or kRefuse wherever it can decide without it.
+// DecideMerge should return kAccept or kRefuse wherever it can decide without it.
 #ifndef BACKPLANE_SDK_COMPILER_FUSION_FUSION_POLICY_H_
 #define BACKPLANE_SDK_COMPILER_FUSION_FUSION_POLICY_H_
 
@@ -46,7 +46,7 @@ enum class FusionRole : uint8_t {
 };
 
 // A policy's decision about a merge.
-enum class MergeVerdict : uint8_t {
+enum class MergeDecision : uint8_t {
   kRefuse,
   kIfPlannable,  // if CanPlan accepts the merged group
   kAccept,
@@ -104,7 +104,7 @@ class FusionPolicy {
 
   // Whether merging the group of the producer into the target is profitable. `further_result`: other groups read the
   // producer as well, so the merged kernel must also store it.
-  virtual MergeVerdict JudgeMerge(const FusionGraph& graph, int producer, int target, bool further_result) const = 0;
+  virtual MergeDecision DecideMerge(const FusionGraph& graph, int producer, int target, bool further_result) const = 0;
   // Whether the producer is computed in each group that reads it rather than once. Called if several groups read it. If
   // true, the producer is not stored, as with IsCopiedIntoReaders.
   virtual bool ShouldCopyIntoReaders(const FusionGraph& graph, int producer, absl::Span<const int> targets) const {

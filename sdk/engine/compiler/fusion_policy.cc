@@ -8,7 +8,7 @@ namespace backplane::engine {
 
 using codegen::FusionRole;
 using compiler::FusionGraph;
-using compiler::MergeVerdict;
+using compiler::MergeDecision;
 
 namespace {
 
@@ -113,34 +113,34 @@ bool EngineFusionPolicy::CanPlan(const Computation& kernel) const { return codeg
 
 // ---- Whether a producer joins a kernel that reads it.
 
-MergeVerdict EngineFusionPolicy::JudgeMerge(const FusionGraph& graph, int n, int target, bool further_result) const {
+MergeDecision EngineFusionPolicy::DecideMerge(const FusionGraph& graph, int n, int target, bool further_result) const {
   const FusionGraph::Node& p = graph.node(n);
   // A reduce with several results is followed by get-tuple-elements, which stay outside.
-  if (!p.instruction->shape().IsArray()) return MergeVerdict::kRefuse;
+  if (!p.instruction->shape().IsArray()) return MergeDecision::kRefuse;
   if (p.role == FusionRole::kUpdate || p.role == FusionRole::kWindow || p.role == FusionRole::kAlone)
-    return MergeVerdict::kRefuse;
-  if (!further_result) return JudgeJoin(graph, n, target);
+    return MergeDecision::kRefuse;
+  if (!further_result) return DecideJoin(graph, n, target);
   // One kernel with one result more, where everything is over the same elements, or per row of them.
   const Facts& facts = facts_[target];
   const bool same_space = p.role == FusionRole::kElementwise && HasDims(p.instruction->shape(), facts.space);
   if (facts.has_reduction || p.role == FusionRole::kReduction) {
     const bool rows =
         FeedsRowsOf(graph, n, target) || (same_space && facts.has_row_consumer && !RowSpace(graph, target).empty());
-    if (!rows || JudgeJoin(graph, n, target) == MergeVerdict::kRefuse) return MergeVerdict::kRefuse;
-    return MergeVerdict::kIfPlannable;
+    if (!rows || DecideJoin(graph, n, target) == MergeDecision::kRefuse) return MergeDecision::kRefuse;
+    return MergeDecision::kIfPlannable;
   }
-  if (!same_space || !AreAllUsersElementwise(graph, n, target)) return MergeVerdict::kRefuse;
-  return JudgeJoin(graph, n, target);
+  if (!same_space || !AreAllUsersElementwise(graph, n, target)) return MergeDecision::kRefuse;
+  return DecideJoin(graph, n, target);
 }
 
-MergeVerdict EngineFusionPolicy::JudgeJoin(const FusionGraph& graph, int n, int target) const {
+MergeDecision EngineFusionPolicy::DecideJoin(const FusionGraph& graph, int n, int target) const {
   const FusionGraph::Node& p = graph.node(n);
   const Facts& own = facts_[p.group];
   const Facts& facts = facts_[target];
-  if (facts.alone || own.alone) return MergeVerdict::kRefuse;
-  if (own.weight + facts.weight > kMaxInstructions) return MergeVerdict::kRefuse;
-  if (graph.CountInputs(p.group, target) > kMaxParameters) return MergeVerdict::kRefuse;
-  if (IsLargeTranspose(*p.instruction)) return MergeVerdict::kRefuse;
+  if (facts.alone || own.alone) return MergeDecision::kRefuse;
+  if (own.weight + facts.weight > kMaxInstructions) return MergeDecision::kRefuse;
+  if (graph.CountInputs(p.group, target) > kMaxParameters) return MergeDecision::kRefuse;
+  if (IsLargeTranspose(*p.instruction)) return MergeDecision::kRefuse;
   if (p.role == FusionRole::kReduction || own.has_reduction) return JudgeReduction(graph, n, target);
 
   // How often each element of p is computed in the kernel.
@@ -149,7 +149,7 @@ MergeVerdict EngineFusionPolicy::JudgeJoin(const FusionGraph& graph, int n, int 
   for (const FusionGraph::Use& use : p.uses) {
     if (graph.group_of(use.node) != target) continue;
     const FusionGraph::Node& c = graph.node(use.node);
-    if (IsLargeTranspose(*c.instruction)) return MergeVerdict::kRefuse;
+    if (IsLargeTranspose(*c.instruction)) return MergeDecision::kRefuse;
     double t = 1;
     const double out = static_cast<double>(std::max<int64_t>(1, CountElements(*c.instruction)));
     const double in = static_cast<double>(std::max<int64_t>(1, p.instruction->shape().num_elements()));
@@ -158,11 +158,11 @@ MergeVerdict EngineFusionPolicy::JudgeJoin(const FusionGraph& graph, int n, int 
       case FusionRole::kReduction:
         break;
       case FusionRole::kWindow:
-        return costs_[n] <= kCheapCycles && graph.group(p.group).members.size() <= 2 ? MergeVerdict::kAccept
-                                                                                     : MergeVerdict::kRefuse;
+        return costs_[n] <= kCheapCycles && graph.group(p.group).members.size() <= 2 ? MergeDecision::kAccept
+                                                                                     : MergeDecision::kRefuse;
       case FusionRole::kUpdate:
         // The updated operand must stay a buffer: the kernel works in place on it.
-        if (c.instruction->operand(0) == p.instruction) return MergeVerdict::kRefuse;
+        if (c.instruction->operand(0) == p.instruction) return MergeDecision::kRefuse;
         break;
       default:
         t = std::max(1.0, out / in);
@@ -170,17 +170,17 @@ MergeVerdict EngineFusionPolicy::JudgeJoin(const FusionGraph& graph, int n, int 
     }
     times = std::max(times, t);
   }
-  if (distinct > 0 && !facts.has_reduction && !IsCodeSmall(graph, n, target)) return MergeVerdict::kRefuse;
+  if (distinct > 0 && !facts.has_reduction && !IsCodeSmall(graph, n, target)) return MergeDecision::kRefuse;
   times = std::max(times, 1.0) * std::max(1, distinct);
   if (times > 1 && !FeedsRowsOf(graph, n, target)) {
     double cost = 0;
     for (int m : graph.group(p.group).members) cost += costs_[m];
-    if (cost > kCheapCycles) return MergeVerdict::kRefuse;
+    if (cost > kCheapCycles) return MergeDecision::kRefuse;
   }
-  return MergeVerdict::kAccept;
+  return MergeDecision::kAccept;
 }
 
-MergeVerdict EngineFusionPolicy::JudgeReduction(const FusionGraph& graph, int n, int target) const {
+MergeDecision EngineFusionPolicy::JudgeReduction(const FusionGraph& graph, int n, int target) const {
   const FusionGraph::Node& p = graph.node(n);
   const Facts& facts = facts_[target];
   // A reduction that reads this one is computed with it only if both walk along the same rows. Otherwise each of its
@@ -199,17 +199,17 @@ MergeVerdict EngineFusionPolicy::JudgeReduction(const FusionGraph& graph, int n,
     for (int m : graph.group(target).members) {
       const FusionGraph::Node& member = graph.node(m);
       if (member.role == FusionRole::kIndexing && !member.instruction->Is(Opcode::kBroadcast))
-        return MergeVerdict::kRefuse;
-      if (member.role == FusionRole::kUpdate || member.role == FusionRole::kWindow) return MergeVerdict::kRefuse;
+        return MergeDecision::kRefuse;
+      if (member.role == FusionRole::kUpdate || member.role == FusionRole::kWindow) return MergeDecision::kRefuse;
     }
-    return MergeVerdict::kIfPlannable;
+    return MergeDecision::kIfPlannable;
   }
   const Instruction* reduce = ReductionOf(graph, n);
-  if (!codegen::IsRowReduction(*reduce)) return MergeVerdict::kRefuse;
+  if (!codegen::IsRowReduction(*reduce)) return MergeDecision::kRefuse;
   // The kernel's space must be the rows that the reduction read, or have reductions of the same rows.
   const Shape& input = reduce->operand(0)->shape();
-  return HasDims(input, facts.space) || HasDims(input, RowSpace(graph, target)) ? MergeVerdict::kIfPlannable
-                                                                                : MergeVerdict::kRefuse;
+  return HasDims(input, facts.space) || HasDims(input, RowSpace(graph, target)) ? MergeDecision::kIfPlannable
+                                                                                : MergeDecision::kRefuse;
 }
 
 // What the members of the target do with n.

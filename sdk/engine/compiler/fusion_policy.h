@@ -28,8 +28,8 @@ class EngineFusionPolicy : public compiler::FusionPolicy {
   compiler::FusionOptions options() const override;
   codegen::FusionRole GetRole(const Instruction& instruction) const override;
   void Start(const compiler::FusionGraph& graph) override;
-  compiler::MergeVerdict JudgeMerge(const compiler::FusionGraph& graph, int producer, int target,
-                                    bool further_result) const override;
+  compiler::MergeDecision DecideMerge(const compiler::FusionGraph& graph, int producer, int target,
+                                      bool further_result) const override;
   bool CanPlan(const Computation& kernel) const override;
   bool IsClosed(const compiler::FusionGraph& graph, int group) const override { return facts_[group].alone; }
   void BeforeMerge(const compiler::FusionGraph& graph, int from, int into) override;
@@ -47,8 +47,8 @@ class EngineFusionPolicy : public compiler::FusionPolicy {
     std::vector<int64_t> space;  // dims of the results (or of the rows, when reductions are broadcast back)
   };
 
-  compiler::MergeVerdict JudgeJoin(const compiler::FusionGraph& graph, int n, int target) const;
-  compiler::MergeVerdict JudgeReduction(const compiler::FusionGraph& graph, int n, int target) const;
+  compiler::MergeDecision DecideJoin(const compiler::FusionGraph& graph, int n, int target) const;
+  compiler::MergeDecision JudgeReduction(const compiler::FusionGraph& graph, int n, int target) const;
   struct Downstream {
     bool has_reduction = false;  // a reduction depends on it
     bool by_rows = true;         // dimensions are added at the end only

@@ -20,10 +20,10 @@ using Elf = llvm::object::ELFFile<llvm::object::ELF64LE>;
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kLargestImage = 1ull << 30;
 
-absl::Status NotACodeObject(absl::string_view why) {
+absl::Status MakeCodeObjectError(absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat("isa: not a code object of an AMD GPU: ", why));
 }
-absl::Status NotACodeObject(llvm::Error error) { return NotACodeObject(llvm::toString(std::move(error))); }
+absl::Status MakeCodeObjectError(llvm::Error error) { return MakeCodeObjectError(llvm::toString(std::move(error))); }
 
 llvm::Expected<Elf> OpenElf(absl::string_view elf) { return Elf::create(llvm::StringRef(elf.data(), elf.size())); }
 
@@ -41,14 +41,15 @@ LoadedCode::~LoadedCode() = default;
 
 absl::Status LoadedCode::Load(absl::string_view elf) {
   auto file = OpenElf(elf);
-  if (!file) return NotACodeObject(file.takeError());
+  if (!file) return MakeCodeObjectError(file.takeError());
   const auto& header = file->getHeader();
   if (header.e_ident[llvm::ELF::EI_CLASS] != llvm::ELF::ELFCLASS64)
-    return NotACodeObject("the ELF file is not of 64 bits");
+    return MakeCodeObjectError("the ELF file is not of 64 bits");
   if (header.e_machine != llvm::ELF::EM_AMDGPU) {
-    return NotACodeObject(absl::StrCat("the ELF machine is ", static_cast<int>(header.e_machine), " instead of 224"));
+    return MakeCodeObjectError(
+        absl::StrCat("the ELF machine is ", static_cast<int>(header.e_machine), " instead of 224"));
   }
-  if (header.e_type != llvm::ELF::ET_DYN) return NotACodeObject("the ELF file is not linked (ET_DYN)");
+  if (header.e_type != llvm::ELF::ET_DYN) return MakeCodeObjectError("the ELF file is not linked (ET_DYN)");
   const int version = header.e_ident[llvm::ELF::EI_ABIVERSION];
   if (version != llvm::ELF::ELFABIVERSION_AMDGPU_HSA_V4 && version != llvm::ELF::ELFABIVERSION_AMDGPU_HSA_V5) {
     return absl::UnimplementedError(
@@ -77,19 +78,19 @@ absl::Status LoadedCode::Load(absl::string_view elf) {
 
 absl::Status LoadedCode::LoadSegments(absl::string_view elf) {
   auto file = OpenElf(elf);
-  if (!file) return NotACodeObject(file.takeError());
+  if (!file) return MakeCodeObjectError(file.takeError());
   auto segments = file->program_headers();
-  if (!segments) return NotACodeObject(segments.takeError());
+  if (!segments) return MakeCodeObjectError(segments.takeError());
   uint64_t end = 0;
   for (const auto& s : *segments) {
     if (s.p_type != llvm::ELF::PT_LOAD) continue;
     if (s.p_filesz > s.p_memsz || s.p_offset > elf.size() || s.p_filesz > elf.size() - s.p_offset ||
         s.p_vaddr > kLargestImage || s.p_memsz > kLargestImage) {
-      return NotACodeObject("a segment exceeds the file");
+      return MakeCodeObjectError("a segment exceeds the file");
     }
     end = std::max<uint64_t>(end, s.p_vaddr + s.p_memsz);
   }
-  if (end == 0) return NotACodeObject("there is no segment to load");
+  if (end == 0) return MakeCodeObjectError("there is no segment to load");
   memory_.assign(end + kPage, 0);
   base_ = (reinterpret_cast<uint64_t>(memory_.data()) + kPage - 1) & ~(kPage - 1);
   image_bytes_ = end;
@@ -103,21 +104,21 @@ absl::Status LoadedCode::LoadSegments(absl::string_view elf) {
 
 absl::Status LoadedCode::ReadSymbols(absl::string_view elf) {
   auto file = OpenElf(elf);
-  if (!file) return NotACodeObject(file.takeError());
+  if (!file) return MakeCodeObjectError(file.takeError());
   auto sections = file->sections();
-  if (!sections) return NotACodeObject(sections.takeError());
+  if (!sections) return MakeCodeObjectError(sections.takeError());
   for (const auto& section : *sections) {
     if (section.sh_type != llvm::ELF::SHT_SYMTAB && section.sh_type != llvm::ELF::SHT_DYNSYM) continue;
     auto names = file->getStringTableForSymtab(section);
-    if (!names) return NotACodeObject(names.takeError());
+    if (!names) return MakeCodeObjectError(names.takeError());
     auto symbols = file->symbols(&section);
-    if (!symbols) return NotACodeObject(symbols.takeError());
+    if (!symbols) return MakeCodeObjectError(symbols.takeError());
     for (const auto& symbol : *symbols) {
       auto name = symbol.getName(*names);
-      if (!name) return NotACodeObject(name.takeError());
+      if (!name) return MakeCodeObjectError(name.takeError());
       if (symbol.st_shndx == llvm::ELF::SHN_UNDEF || name->empty()) continue;
       if (symbol.st_value > image_bytes_ || symbol.st_size > image_bytes_ - symbol.st_value) {
-        return NotACodeObject(absl::StrCat("the symbol ", name->str(), " exceeds the image"));
+        return MakeCodeObjectError(absl::StrCat("the symbol ", name->str(), " exceeds the image"));
       }
       symbols_[name->str()] = base_ + symbol.st_value;
       if (symbol.getType() == llvm::ELF::STT_FUNC && symbol.st_size > 0) {
@@ -130,24 +131,24 @@ absl::Status LoadedCode::ReadSymbols(absl::string_view elf) {
 
 absl::Status LoadedCode::Relocate(absl::string_view elf) {
   auto file = OpenElf(elf);
-  if (!file) return NotACodeObject(file.takeError());
+  if (!file) return MakeCodeObjectError(file.takeError());
   auto sections = file->sections();
-  if (!sections) return NotACodeObject(sections.takeError());
+  if (!sections) return MakeCodeObjectError(sections.takeError());
   for (const auto& section : *sections) {
     if (section.sh_type == llvm::ELF::SHT_REL) return absl::UnimplementedError("isa: relocations without addends");
     if (section.sh_type != llvm::ELF::SHT_RELA || (section.sh_flags & llvm::ELF::SHF_ALLOC) == 0) continue;
     auto relocations = file->relas(section);
-    if (!relocations) return NotACodeObject(relocations.takeError());
+    if (!relocations) return MakeCodeObjectError(relocations.takeError());
     auto table = file->getSection(section.sh_link);
-    if (!table) return NotACodeObject(table.takeError());
+    if (!table) return MakeCodeObjectError(table.takeError());
     for (const auto& r : *relocations) {
       if (r.r_offset > image_bytes_ || image_bytes_ - r.r_offset < 8)
-        return NotACodeObject("a relocation exceeds the image");
+        return MakeCodeObjectError("a relocation exceeds the image");
       uint64_t value = base_ + r.r_addend;
       const uint32_t type = r.getType(false);
       if (type == llvm::ELF::R_AMDGPU_ABS64) {
         auto symbol = file->getRelocationSymbol(r, *table);
-        if (!symbol) return NotACodeObject(symbol.takeError());
+        if (!symbol) return MakeCodeObjectError(symbol.takeError());
         if (*symbol == nullptr || (*symbol)->st_shndx == llvm::ELF::SHN_UNDEF) {
           return absl::UnimplementedError("isa: a relocation against a symbol that the code object does not define");
         }
@@ -163,9 +164,9 @@ absl::Status LoadedCode::Relocate(absl::string_view elf) {
 
 absl::Status LoadedCode::ReadMetadata(absl::string_view elf) {
   auto file = OpenElf(elf);
-  if (!file) return NotACodeObject(file.takeError());
+  if (!file) return MakeCodeObjectError(file.takeError());
   auto segments = file->program_headers();
-  if (!segments) return NotACodeObject(segments.takeError());
+  if (!segments) return MakeCodeObjectError(segments.takeError());
   std::vector<KernelMetadata> kernels;
   for (const auto& segment : *segments) {
     if (segment.p_type != llvm::ELF::PT_NOTE) continue;
@@ -176,14 +177,14 @@ absl::Status LoadedCode::ReadMetadata(absl::string_view elf) {
       if (absl::Status s = AppendKernelMetadata(absl::string_view(blob.data(), blob.size()), kernels); !s.ok())
         return s;
     }
-    if (error) return NotACodeObject(std::move(error));
+    if (error) return MakeCodeObjectError(std::move(error));
   }
   for (KernelMetadata& k : kernels) {
     auto symbol = symbols_.find(k.descriptor_symbol);
     if (symbol == symbols_.end())
-      return NotACodeObject(absl::StrCat("the symbol ", k.descriptor_symbol, " is missing"));
+      return MakeCodeObjectError(absl::StrCat("the symbol ", k.descriptor_symbol, " is missing"));
     constexpr uint64_t kDescriptorBytes = 64;
-    if (!Owns(symbol->second, kDescriptorBytes)) return NotACodeObject("a kernel descriptor exceeds the image");
+    if (!Owns(symbol->second, kDescriptorBytes)) return MakeCodeObjectError("a kernel descriptor exceeds the image");
     const uint8_t* d = reinterpret_cast<const uint8_t*>(symbol->second);
     KernelDescriptor descriptor;
     descriptor.lds_bytes = ReadAt<uint32_t>(d);

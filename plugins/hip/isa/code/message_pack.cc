@@ -16,9 +16,9 @@ class PackedReader {
   size_t remaining() const { return rest_.size(); }
 
   absl::Status Read(PackedValue& v, int depth) {
-    if (depth > kMaxDepth) return Bad("is nested too deeply");
+    if (depth > kMaxDepth) return MakeError("is nested too deeply");
     uint64_t tag = 0;
-    if (!Take(1, tag)) return Bad("ends early");
+    if (!Take(1, tag)) return MakeError("ends early");
     if (tag < 0x80) return Integer(v, static_cast<int64_t>(tag));
     if (tag >= 0xe0) return Integer(v, static_cast<int8_t>(tag));
     if (tag < 0x90) return Map(v, tag & 15, depth);
@@ -37,34 +37,35 @@ class PackedReader {
       case 0xcd:
       case 0xce:
       case 0xcf:
-        if (!Take(size_t{1} << (tag - 0xcc), n)) return Bad("ends early");
-        if (n > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return Bad("has a number beyond 63 bits");
+        if (!Take(size_t{1} << (tag - 0xcc), n)) return MakeError("ends early");
+        if (n > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+          return MakeError("has a number beyond 63 bits");
         return Integer(v, static_cast<int64_t>(n));
       case 0xd0:
       case 0xd1:
       case 0xd2:
       case 0xd3: {
         const int shift = 64 - (8 << (tag - 0xd0));
-        if (!Take(size_t{1} << (tag - 0xd0), n)) return Bad("ends early");
+        if (!Take(size_t{1} << (tag - 0xd0), n)) return MakeError("ends early");
         return Integer(v, static_cast<int64_t>(n << shift) >> shift);
       }
       case 0xd9:
       case 0xda:
       case 0xdb:
-        return Take(size_t{1} << (tag - 0xd9), n) ? String(v, n) : Bad("ends early");
+        return Take(size_t{1} << (tag - 0xd9), n) ? String(v, n) : MakeError("ends early");
       case 0xdc:
       case 0xdd:
-        return Take(size_t{2} << (tag - 0xdc), n) ? Array(v, n, depth) : Bad("ends early");
+        return Take(size_t{2} << (tag - 0xdc), n) ? Array(v, n, depth) : MakeError("ends early");
       case 0xde:
       case 0xdf:
-        return Take(size_t{2} << (tag - 0xde), n) ? Map(v, n, depth) : Bad("ends early");
+        return Take(size_t{2} << (tag - 0xde), n) ? Map(v, n, depth) : MakeError("ends early");
       default:
-        return Bad(absl::StrCat("has a value of the format 0x", absl::Hex(tag)));
+        return MakeError(absl::StrCat("has a value of the format 0x", absl::Hex(tag)));
     }
   }
 
  private:
-  static absl::Status Bad(absl::string_view what) {
+  static absl::Status MakeError(absl::string_view what) {
     return absl::InvalidArgumentError(absl::StrCat("isa: the metadata of the code object ", what));
   }
   // Numbers are big-endian.
@@ -81,14 +82,14 @@ class PackedReader {
     return absl::OkStatus();
   }
   absl::Status String(PackedValue& v, uint64_t bytes) {
-    if (bytes > rest_.size()) return Bad("ends early");
+    if (bytes > rest_.size()) return MakeError("ends early");
     v.kind = PackedValue::Kind::kString;
     v.text = std::string(rest_.substr(0, bytes));
     rest_.remove_prefix(bytes);
     return absl::OkStatus();
   }
   absl::Status Array(PackedValue& v, uint64_t count, int depth) {
-    if (count > rest_.size()) return Bad("ends early");  // an item has at least a byte
+    if (count > rest_.size()) return MakeError("ends early");  // an item has at least a byte
     v.kind = PackedValue::Kind::kArray;
     for (uint64_t i = 0; i < count; ++i) {
       if (absl::Status s = Read(v.items.emplace_back(), depth + 1); !s.ok()) return s;
@@ -96,12 +97,12 @@ class PackedReader {
     return absl::OkStatus();
   }
   absl::Status Map(PackedValue& v, uint64_t count, int depth) {
-    if (count > rest_.size() / 2) return Bad("ends early");
+    if (count > rest_.size() / 2) return MakeError("ends early");
     v.kind = PackedValue::Kind::kMap;
     for (uint64_t i = 0; i < count; ++i) {
       PackedValue key;
       if (absl::Status s = Read(key, depth + 1); !s.ok()) return s;
-      if (key.kind != PackedValue::Kind::kString) return Bad("has a key that is no string");
+      if (key.kind != PackedValue::Kind::kString) return MakeError("has a key that is no string");
       v.keys.push_back(std::move(key.text));
       if (absl::Status s = Read(v.items.emplace_back(), depth + 1); !s.ok()) return s;
     }

@@ -11,7 +11,7 @@ namespace {
 
 using Kind = PackedValue::Kind;
 
-absl::Status BadMetadata(absl::string_view what) {
+absl::Status MakeMetadataError(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("isa: the metadata of the code object: ", what));
 }
 
@@ -20,7 +20,7 @@ absl::Status ReadUint(const PackedValue& map, absl::string_view name, uint32_t& 
   const PackedValue* v = map.Find(name);
   if (v == nullptr) return absl::OkStatus();
   if (v->kind != Kind::kInteger || v->integer < 0 || v->integer > std::numeric_limits<uint32_t>::max()) {
-    return BadMetadata(absl::StrCat(name, " is no number of 32 bits"));
+    return MakeMetadataError(absl::StrCat(name, " is no number of 32 bits"));
   }
   to = static_cast<uint32_t>(v->integer);
   return absl::OkStatus();
@@ -28,7 +28,8 @@ absl::Status ReadUint(const PackedValue& map, absl::string_view name, uint32_t& 
 
 absl::Status ReadString(const PackedValue& map, absl::string_view name, std::string& to) {
   const PackedValue* v = map.Find(name);
-  if (v == nullptr || v->kind != Kind::kString) return BadMetadata(absl::StrCat(name, " is missing or no string"));
+  if (v == nullptr || v->kind != Kind::kString)
+    return MakeMetadataError(absl::StrCat(name, " is missing or no string"));
   to = v->text;
   return absl::OkStatus();
 }
@@ -60,7 +61,7 @@ absl::Status ReadKernel(const PackedValue& map, KernelMetadata& k) {
     if (absl::Status s = ReadUint(a, ".offset", argument.offset); !s.ok()) return s;
     if (absl::Status s = ReadUint(a, ".size", argument.size); !s.ok()) return s;
     if (argument.offset > k.info.kernarg_bytes || argument.size > k.info.kernarg_bytes - argument.offset) {
-      return BadMetadata(absl::StrCat("an argument of ", k.info.name, " exceeds the kernel's arguments"));
+      return MakeMetadataError(absl::StrCat("an argument of ", k.info.name, " exceeds the kernel's arguments"));
     }
     k.info.arguments.push_back(std::move(argument));
   }
@@ -73,7 +74,7 @@ absl::Status AppendKernelMetadata(absl::string_view blob, std::vector<KernelMeta
   auto root = ReadMessagePack(blob);
   if (!root.ok()) return root.status();
   const PackedValue* list = root->Find("amdhsa.kernels");
-  if (list == nullptr || list->kind != Kind::kArray) return BadMetadata("amdhsa.kernels is missing");
+  if (list == nullptr || list->kind != Kind::kArray) return MakeMetadataError("amdhsa.kernels is missing");
   for (const PackedValue& k : list->items) {
     KernelMetadata kernel;
     if (absl::Status s = ReadKernel(k, kernel); !s.ok()) return s;

@@ -166,6 +166,12 @@ constexpr Operation LanesByVcc(absl::string_view mnemonic) {
   return o;
 }
 
+// The same operation, of which a 16-bit result leaves the upper half of its register as it is on gfx942.
+constexpr Operation KeepUpperHalf(Operation o) {
+  o.keeps_upper_half = true;
+  return o;
+}
+
 }  // namespace backplane::hip::isa
 
 #endif  // BACKPLANE_PLUGINS_HIP_ISA_MACHINE_LANES_H_

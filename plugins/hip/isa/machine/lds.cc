@@ -24,7 +24,7 @@ bool IsOther(uint64_t shadow, LdsAccess access, uint8_t me) {
 
 }  // namespace
 
-LdsState::Shadow LdsState::After(Shadow before, uint8_t me, LdsAccess access) const {
+LdsState::Shadow LdsState::Advance(Shadow before, uint8_t me, LdsAccess access) const {
   if (before >> 32 != phase_) before = Shadow{phase_} << 32;
   const bool race = IsOther(before, LdsAccess::kWrite, me) ||
                     (access != LdsAccess::kAtomic && IsOther(before, LdsAccess::kAtomic, me)) ||
@@ -43,7 +43,7 @@ absl::Status LdsState::Record(uint32_t wave, uint32_t address, uint32_t bytes, L
   for (uint32_t i = address; i < address + bytes; ++i) {
     if (shadow_[i] != before || after == 0) {
       before = shadow_[i];
-      after = After(before, me, access);
+      after = Advance(before, me, access);
       if (after == 0) return DescribeRace(before, i, me, access);
     }
     shadow_[i] = after;

@@ -39,7 +39,7 @@ class LdsState {
     LdsAccess access;
   };
   // The shadow after an access; zero if it is a race.
-  Shadow After(Shadow before, uint8_t me, LdsAccess access) const;
+  Shadow Advance(Shadow before, uint8_t me, LdsAccess access) const;
   static absl::Status DescribeRace(Shadow s, uint32_t address, uint8_t me, LdsAccess access);
   static constexpr uint8_t kSeveral = 255;
   static constexpr uint32_t kRemembered = 64;  // lgkmcnt counts no more

@@ -53,7 +53,7 @@ struct FloatOfBits<uint64_t> {
 };
 
 template <auto F>
-inline uint32_t OnHalves(uint32_t a, uint32_t b) {
+inline uint32_t ApplyToHalves(uint32_t a, uint32_t b) {
   return uint32_t{F(static_cast<uint16_t>(a), static_cast<uint16_t>(b))} |
          uint32_t{F(static_cast<uint16_t>(a >> 16), static_cast<uint16_t>(b >> 16))} << 16;
 }
@@ -101,10 +101,10 @@ inline Bits ApplyAtomic(Bits before, Bits data, Bits expected) {
     case AtomicKind::kMaxFloat:
       return std::bit_cast<Bits>(MaxOf(f(before), f(data)));
     case AtomicKind::kAddHalves:
-      return OnHalves<[](uint16_t a, uint16_t b) { return HalfOfFloat(FloatOfHalf(a) + FloatOfHalf(b)); }>(
+      return ApplyToHalves<[](uint16_t a, uint16_t b) { return HalfOfFloat(FloatOfHalf(a) + FloatOfHalf(b)); }>(
           static_cast<uint32_t>(before), static_cast<uint32_t>(data));
     case AtomicKind::kAddBf16s:
-      return OnHalves<[](uint16_t a, uint16_t b) { return Bf16OfFloat(FloatOfBf16(a) + FloatOfBf16(b)); }>(
+      return ApplyToHalves<[](uint16_t a, uint16_t b) { return Bf16OfFloat(FloatOfBf16(a) + FloatOfBf16(b)); }>(
           static_cast<uint32_t>(before), static_cast<uint32_t>(data));
   }
   return before;

@@ -113,7 +113,7 @@ void SwizzleLanes(Wave& wave, const Instruction& i) {
   FinishInLds(wave, i, row);
 }
 
-constexpr Operation OnVectors(Operation o) {
+constexpr Operation MarkAsPacked(Operation o) {
   o.packed = true;  // op_sel has a meaning of its own
   return o;
 }
@@ -124,10 +124,10 @@ constexpr Operation kCrossLane[] = {
     Custom("v_writelane_b32", Category::kVector, WriteLane, 1, Type::k32, Type::k32, Type::k32),
     Custom("v_mbcnt_lo_u32_b32", Category::kVector, CountLanesBelow<false>, 1, Type::k32, Type::k32, Type::k32),
     Custom("v_mbcnt_hi_u32_b32", Category::kVector, CountLanesBelow<true>, 1, Type::k32, Type::k32, Type::k32),
-    OnVectors(Custom("v_permlane16_b32", Category::kVector, PermuteRows<false>, 1, Type::k32, Type::k32, Type::k32,
-                     Type::k32)),
-    OnVectors(Custom("v_permlanex16_b32", Category::kVector, PermuteRows<true>, 1, Type::k32, Type::k32, Type::k32,
-                     Type::k32)),
+    MarkAsPacked(Custom("v_permlane16_b32", Category::kVector, PermuteRows<false>, 1, Type::k32, Type::k32, Type::k32,
+                        Type::k32)),
+    MarkAsPacked(Custom("v_permlanex16_b32", Category::kVector, PermuteRows<true>, 1, Type::k32, Type::k32, Type::k32,
+                        Type::k32)),
     Custom("v_permlane64_b32", Category::kVector, PermuteLane64, 1, Type::k32, Type::k32),
     Custom("ds_bpermute_b32", Category::kLds, PullByAddress, 1, Type::k32, Type::k32, Type::k32),
     Custom("ds_permute_b32", Category::kLds, PushByAddress, 1, Type::k32, Type::k32, Type::k32),

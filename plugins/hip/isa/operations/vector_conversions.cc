@@ -24,7 +24,7 @@ uint32_t ClampTo(int64_t v) {
 }
 constexpr uint32_t PairOf(uint32_t low, uint32_t high) { return (low & 0xffff) | high << 16; }
 
-inline uint32_t Normalized(double v, double scale, bool is_signed) {
+inline uint32_t ConvertToNormalized(double v, double scale, bool is_signed) {
   if (std::isnan(v)) return 0;
   const double low = is_signed ? -1.0 : 0.0;
   const double r = std::nearbyint((v < low ? low : v > 1 ? 1.0 : v) * scale);
@@ -33,11 +33,6 @@ inline uint32_t Normalized(double v, double scale, bool is_signed) {
 inline uint64_t PairOfFloats(float low, float high) {
   return std::bit_cast<uint32_t>(low) | static_cast<uint64_t>(std::bit_cast<uint32_t>(high)) << 32;
 }
-constexpr Operation KeepUpper(Operation o) {
-  o.keeps_upper_half = true;
-  return o;
-}
-
 template <int kByte>
 float FloatOfByte(uint32_t v) {
   return static_cast<float>(v >> (8 * kByte) & 255);
@@ -81,14 +76,18 @@ constexpr Operation kVectorConversions[] = {
       return PairOf(static_cast<uint16_t>(Truncate<int16_t>(a)), static_cast<uint16_t>(Truncate<int16_t>(b)));
     }>("v_cvt_pk_i16_f32"),
     Lanes<[](float a, float b) { return (PairOf(Truncate<uint16_t>(a), Truncate<uint16_t>(b))); }>("v_cvt_pk_u16_f32"),
-    Lanes<[](float a, float b) { return PairOf(Normalized(a, 32767, true), Normalized(b, 32767, true)); }>(
-        "v_cvt_pknorm_i16_f32"),
-    Lanes<[](float a, float b) { return PairOf(Normalized(a, 65535, false), Normalized(b, 65535, false)); }>(
-        "v_cvt_pknorm_u16_f32"),
-    Lanes<[](float a, float b) { return PairOf(Normalized(a, 32767, true), Normalized(b, 32767, true)); }>(
-        "v_cvt_pk_norm_i16_f32"),
-    Lanes<[](float a, float b) { return PairOf(Normalized(a, 65535, false), Normalized(b, 65535, false)); }>(
-        "v_cvt_pk_norm_u16_f32"),
+    Lanes<[](float a, float b) {
+      return PairOf(ConvertToNormalized(a, 32767, true), ConvertToNormalized(b, 32767, true));
+    }>("v_cvt_pknorm_i16_f32"),
+    Lanes<[](float a, float b) {
+      return PairOf(ConvertToNormalized(a, 65535, false), ConvertToNormalized(b, 65535, false));
+    }>("v_cvt_pknorm_u16_f32"),
+    Lanes<[](float a, float b) {
+      return PairOf(ConvertToNormalized(a, 32767, true), ConvertToNormalized(b, 32767, true));
+    }>("v_cvt_pk_norm_i16_f32"),
+    Lanes<[](float a, float b) {
+      return PairOf(ConvertToNormalized(a, 65535, false), ConvertToNormalized(b, 65535, false));
+    }>("v_cvt_pk_norm_u16_f32"),
     // 8-bit floats of gfx942
     Lanes<[](uint32_t a) { return (FloatOfFloat8(static_cast<uint8_t>(a), kFp8)); }>("v_cvt_f32_fp8"),
     Lanes<[](uint32_t a) { return (FloatOfFloat8(static_cast<uint8_t>(a), kBf8)); }>("v_cvt_f32_bf8"),
@@ -100,10 +99,10 @@ constexpr Operation kVectorConversions[] = {
       return PairOfFloats(FloatOfFloat8(static_cast<uint8_t>(a), kBf8),
                           FloatOfFloat8(static_cast<uint8_t>(a >> 8), kBf8));
     }>("v_cvt_pk_f32_bf8"),
-    KeepUpper(Lanes<[](float a, float b) {
+    KeepUpperHalf(Lanes<[](float a, float b) {
       return static_cast<uint16_t>(Float8OfFloat(a, kFp8, false) | Float8OfFloat(b, kFp8, false) << 8);
     }>("v_cvt_pk_fp8_f32")),
-    KeepUpper(Lanes<[](float a, float b) {
+    KeepUpperHalf(Lanes<[](float a, float b) {
       return static_cast<uint16_t>(Float8OfFloat(a, kBf8, false) | Float8OfFloat(b, kBf8, false) << 8);
     }>("v_cvt_pk_bf8_f32")),
 };

@@ -103,11 +103,6 @@ inline Half FixHalfDivision(Half q, Half d, Half n) {
   return with_sign(std::fabs(q.v));
 }
 
-constexpr Operation KeepingHalf(Operation o) {
-  o.keeps_upper_half = true;
-  return o;
-}
-
 constexpr Operation kVectorDivision[] = {
     Lanes<[](float v, float d, float n, bool& undo) { return ScaleForDivision(v, d, n, undo); }>("v_div_scale_f32"),
     Lanes<[](double v, double d, double n, bool& undo) { return ScaleForDivision(v, d, n, undo); }>("v_div_scale_f64"),
@@ -115,7 +110,7 @@ constexpr Operation kVectorDivision[] = {
     LanesByVcc<[](double a, double b, double c, bool undo) { return FmaForDivision(a, b, c, undo); }>("v_div_fmas_f64"),
     Lanes<[](float q, float d, float n) { return FixDivision(q, d, n); }>("v_div_fixup_f32"),
     Lanes<[](double q, double d, double n) { return FixDivision(q, d, n); }>("v_div_fixup_f64"),
-    KeepingHalf(Lanes<[](Half q, Half d, Half n) { return FixHalfDivision(q, d, n); }>("v_div_fixup_f16")),
+    KeepUpperHalf(Lanes<[](Half q, Half d, Half n) { return FixHalfDivision(q, d, n); }>("v_div_fixup_f16")),
 };
 
 }  // namespace

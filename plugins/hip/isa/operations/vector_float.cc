@@ -10,10 +10,6 @@ namespace {
 // Zero times anything is zero.
 inline float LegacyProduct(float a, float b) { return a == 0 || b == 0 ? 0.0f : a * b; }
 
-constexpr Operation KeepsHalf(Operation o) {
-  o.keeps_upper_half = true;
-  return o;
-}
 inline Half FmaOfHalves(Half a, Half b, Half c) { return {FloatOfHalf(FmaHalf(a.v, b.v, c.v))}; }
 template <class F>
 inline Half HalfTranscendental(Half a, F f) {
@@ -32,10 +28,10 @@ inline Half HalfTranscendental(Half a, F f) {
     const float a = x.v, b = y.v;         \
     return {EXPRESSION};                  \
   }>(NAME)
-#define BACKPLANE_HALF3(NAME, EXPRESSION)              \
-  KeepsHalf(Lanes<[](Half x, Half y, Half z) -> Half { \
-    const float a = x.v, b = y.v, c = z.v;             \
-    return {EXPRESSION};                               \
+#define BACKPLANE_HALF3(NAME, EXPRESSION)                  \
+  KeepUpperHalf(Lanes<[](Half x, Half y, Half z) -> Half { \
+    const float a = x.v, b = y.v, c = z.v;                 \
+    return {EXPRESSION};                                   \
   }>(NAME))
 
 constexpr Operation kVectorFloat[] = {
@@ -89,7 +85,7 @@ constexpr Operation kVectorFloat[] = {
     BACKPLANE_HALF2("v_mul_f16", a* b),
     BACKPLANE_HALF2("v_min_f16", MinOf(a, b)),
     BACKPLANE_HALF2("v_max_f16", MaxOf(a, b)),
-    KeepsHalf(Lanes<[](Half a, Half b, Half c) { return FmaOfHalves(a, b, c); }>("v_fma_f16")),
+    KeepUpperHalf(Lanes<[](Half a, Half b, Half c) { return FmaOfHalves(a, b, c); }>("v_fma_f16")),
     AccumulatingLanes<[](Half a, Half b, Half c) { return FmaOfHalves(a, b, c); }>("v_fmac_f16"),
     Lanes<[](Half a, Half b, Half c) { return FmaOfHalves(a, b, c); }>("v_fmaak_f16"),
     Lanes<[](Half a, Half b, Half c) { return FmaOfHalves(a, b, c); }>("v_fmamk_f16"),

@@ -22,7 +22,7 @@ constexpr T Saturate(int64_t v) {
   return static_cast<T>(std::clamp<int64_t>(v, std::numeric_limits<T>::min(), std::numeric_limits<T>::max()));
 }
 template <class T>
-constexpr T Middle(T a, T b, T c) {
+constexpr T MedianOfIntegers(T a, T b, T c) {
   return std::max(std::min(a, b), std::min(std::max(a, b), c));
 }
 constexpr int32_t Signed24(uint32_t v) { return static_cast<int32_t>(v << 8) >> 8; }
@@ -34,15 +34,10 @@ constexpr uint32_t SumOfAbsoluteDifferences(uint32_t a, uint32_t b, uint32_t c) 
   }
   return c;
 }
-constexpr Operation OnGfx1100(Operation o) {
+constexpr Operation LimitToGfx1100(Operation o) {
   o.machine = Operation::kGfx1100;
   return o;
 }
-constexpr Operation Keeping(Operation o) {
-  o.keeps_upper_half = true;
-  return o;
-}
-
 #define BACKPLANE_SUM(NAME) Lanes<[](uint32_t a, uint32_t b) { return a + b; }>(NAME)
 #define BACKPLANE_DIFFERENCE(NAME) Lanes<[](uint32_t a, uint32_t b) { return a - b; }>(NAME)
 #define BACKPLANE_ADD_CO(NAME) Lanes<[](uint32_t a, uint32_t b, bool& out) { return AddWithCarry(a, b, 0, out); }>(NAME)
@@ -135,12 +130,14 @@ constexpr Operation kVectorInteger[] = {
     Lanes<[](uint32_t a, uint32_t b, uint32_t c) {
       return std::max({a, b, c});
     }>("v_max3_u32"),
-    Lanes<[](int32_t a, int32_t b, int32_t c) { return Middle(a, b, c); }>("v_med3_i32"),
-    Lanes<[](uint32_t a, uint32_t b, uint32_t c) { return Middle(a, b, c); }>("v_med3_u32"),
-    OnGfx1100(Lanes<[](int32_t a, int32_t b, int32_t c) { return std::min(std::max(a, b), c); }>("v_maxmin_i32")),
-    OnGfx1100(Lanes<[](uint32_t a, uint32_t b, uint32_t c) { return std::min(std::max(a, b), c); }>("v_maxmin_u32")),
-    OnGfx1100(Lanes<[](int32_t a, int32_t b, int32_t c) { return std::max(std::min(a, b), c); }>("v_minmax_i32")),
-    OnGfx1100(Lanes<[](uint32_t a, uint32_t b, uint32_t c) { return std::max(std::min(a, b), c); }>("v_minmax_u32")),
+    Lanes<[](int32_t a, int32_t b, int32_t c) { return MedianOfIntegers(a, b, c); }>("v_med3_i32"),
+    Lanes<[](uint32_t a, uint32_t b, uint32_t c) { return MedianOfIntegers(a, b, c); }>("v_med3_u32"),
+    LimitToGfx1100(Lanes<[](int32_t a, int32_t b, int32_t c) { return std::min(std::max(a, b), c); }>("v_maxmin_i32")),
+    LimitToGfx1100(
+        Lanes<[](uint32_t a, uint32_t b, uint32_t c) { return std::min(std::max(a, b), c); }>("v_maxmin_u32")),
+    LimitToGfx1100(Lanes<[](int32_t a, int32_t b, int32_t c) { return std::max(std::min(a, b), c); }>("v_minmax_i32")),
+    LimitToGfx1100(
+        Lanes<[](uint32_t a, uint32_t b, uint32_t c) { return std::max(std::min(a, b), c); }>("v_minmax_u32")),
     Lanes<[](uint32_t a, uint32_t b, uint32_t c) { return SumOfAbsoluteDifferences(a, b, c); }>("v_sad_u8"),
     Lanes<[](uint32_t a, uint32_t b, uint32_t c) { return ((a > b ? a - b : b - a) + c); }>("v_sad_u32"),
     // 16 bits
@@ -162,32 +159,32 @@ constexpr Operation kVectorInteger[] = {
     Lanes<[](int16_t a, int16_t b) { return Saturate<int16_t>(int64_t{a} - b); }>("v_sub_i16 clamp"),
     Lanes<[](int16_t a, int16_t b) { return Saturate<int16_t>(int64_t{a} - b); }>("v_sub_nc_i16 clamp"),
     Lanes<[](uint16_t a, uint16_t b) { return static_cast<uint16_t>(uint32_t{a} * b); }>("v_mul_lo_u16"),
-    Keeping(Lanes<[](uint16_t a, uint16_t b, uint16_t c) { return static_cast<uint16_t>(uint32_t{a} * b + c); }>(
+    KeepUpperHalf(Lanes<[](uint16_t a, uint16_t b, uint16_t c) { return static_cast<uint16_t>(uint32_t{a} * b + c); }>(
         "v_mad_u16")),
     Lanes<[](uint16_t a, uint16_t b, uint16_t c) { return static_cast<uint16_t>(uint32_t{a} * b + c); }>(
         "v_mad_legacy_u16"),
     Lanes<[](uint16_t a, uint16_t b, uint16_t c) { return static_cast<uint16_t>(uint32_t{a} * b + c); }>(
         "v_mad_legacy_i16"),
-    Keeping(Lanes<[](uint16_t a, uint16_t b, uint16_t c) { return static_cast<uint16_t>(uint32_t{a} * b + c); }>(
+    KeepUpperHalf(Lanes<[](uint16_t a, uint16_t b, uint16_t c) { return static_cast<uint16_t>(uint32_t{a} * b + c); }>(
         "v_mad_i16")),
     Lanes<[](int16_t a, int16_t b) { return std::min(a, b); }>("v_min_i16"),
     Lanes<[](int16_t a, int16_t b) { return std::max(a, b); }>("v_max_i16"),
     Lanes<[](uint16_t a, uint16_t b) { return std::min(a, b); }>("v_min_u16"),
     Lanes<[](uint16_t a, uint16_t b) { return std::max(a, b); }>("v_max_u16"),
-    Keeping(Lanes<[](int16_t a, int16_t b, int16_t c) {
+    KeepUpperHalf(Lanes<[](int16_t a, int16_t b, int16_t c) {
       return std::min({a, b, c});
     }>("v_min3_i16")),
-    Keeping(Lanes<[](int16_t a, int16_t b, int16_t c) {
+    KeepUpperHalf(Lanes<[](int16_t a, int16_t b, int16_t c) {
       return std::max({a, b, c});
     }>("v_max3_i16")),
-    Keeping(Lanes<[](uint16_t a, uint16_t b, uint16_t c) {
+    KeepUpperHalf(Lanes<[](uint16_t a, uint16_t b, uint16_t c) {
       return std::min({a, b, c});
     }>("v_min3_u16")),
-    Keeping(Lanes<[](uint16_t a, uint16_t b, uint16_t c) {
+    KeepUpperHalf(Lanes<[](uint16_t a, uint16_t b, uint16_t c) {
       return std::max({a, b, c});
     }>("v_max3_u16")),
-    Keeping(Lanes<[](int16_t a, int16_t b, int16_t c) { return Middle(a, b, c); }>("v_med3_i16")),
-    Keeping(Lanes<[](uint16_t a, uint16_t b, uint16_t c) { return Middle(a, b, c); }>("v_med3_u16")),
+    KeepUpperHalf(Lanes<[](int16_t a, int16_t b, int16_t c) { return MedianOfIntegers(a, b, c); }>("v_med3_i16")),
+    KeepUpperHalf(Lanes<[](uint16_t a, uint16_t b, uint16_t c) { return MedianOfIntegers(a, b, c); }>("v_med3_u16")),
 };
 
 #undef BACKPLANE_SUM

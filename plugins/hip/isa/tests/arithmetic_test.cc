@@ -54,7 +54,7 @@ uint16_t NearestHalf(double v) {
   const bool up = above < below || (above == below && (low & 1) != 0);
   return sign | static_cast<uint16_t>(low + up);
 }
-uint64_t OnHalves(const std::function<double(double, double)>& f, uint64_t a, uint64_t b) {
+uint64_t ApplyToHalves(const std::function<double(double, double)>& f, uint64_t a, uint64_t b) {
   return NearestHalf(f(HalfValue(a & 0xffff), HalfValue(b & 0xffff))) |
          static_cast<uint64_t>(NearestHalf(f(HalfValue(a >> 16 & 0xffff), HalfValue(b >> 16 & 0xffff)))) << 16;
 }
@@ -364,13 +364,13 @@ TEST_P(Arithmetic, Floats) {
 TEST_P(Arithmetic, HalvesAndMixes) {
   const Case cases[] = {
       {"v_pk_add_f16 v10, v2, v4", "both", As::kHalves, 0,
-       [](const Inputs& i) { return OnHalves([](double a, double b) { return a + b; }, i.a, i.b); }},
+       [](const Inputs& i) { return ApplyToHalves([](double a, double b) { return a + b; }, i.a, i.b); }},
       {"v_pk_mul_f16 v10, v2, v4 neg_lo:[1,0] neg_hi:[1,0]", "both", As::kHalves, 0,
-       [](const Inputs& i) { return OnHalves([](double a, double b) { return -a * b; }, i.a, i.b); }},
+       [](const Inputs& i) { return ApplyToHalves([](double a, double b) { return -a * b; }, i.a, i.b); }},
       {"v_pk_fma_f16 v10, v2, v4, v4", "both", As::kHalves, 0,
        [](const Inputs& i) {
-         return OnHalves([](double a, double b) { return static_cast<double>(static_cast<__float128>(a) * b + b); },
-                         i.a, i.b);
+         return ApplyToHalves(
+             [](double a, double b) { return static_cast<double>(static_cast<__float128>(a) * b + b); }, i.a, i.b);
        }},
       {"v_fma_mix_f32 v10, v2, v4, v6 op_sel:[1,0,0] op_sel_hi:[1,1,0]", "both", As::kFloat, 0,
        [](const Inputs& i) {
