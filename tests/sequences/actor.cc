@@ -234,6 +234,7 @@ Item Actor::NewClient() {
     all.device = m.device;
     Right(Fn::PJRT_Device_AddressableMemories, &all);
     for (size_t k = 0; k < all.num_memories; ++k) Add(Type::Memory, all.memories[k], client, false);
+    client->all_memories.emplace_back(all.memories, all.memories + all.num_memories);
   }
   if (client->devices.empty()) throw Wrong{"the client has no addressable device"};
   return client;
