@@ -313,13 +313,14 @@ class ReductionExpander {
       ASSIGN_OR_RETURN(Value zero, MakeScalar(it.b, PrimitiveType::kS32, 0));
       ASSIGN_OR_RETURN(Value one, MakeScalar(it.b, PrimitiveType::kS32, 1));
       ASSIGN_OR_RETURN(std::vector<Value> coordinates, DelinearizeIndex(it.b, it.count, batch));
-      // Computes the destination of each element of the window, and whether it lies inside the operand.
+      // Computes the destination of each element of the window, and whether the window lies inside the operand.
       ASSIGN_OR_RETURN(Value address, MakeFilled(it.b, kIndexType, 0, {count}));
       ASSIGN_OR_RETURN(Value inside, Fill(it.b, PrimitiveType::kPred, 1, {count}));
       int64_t stride = all, next = 0;
       for (int64_t d = 0; d < operand.rank(); ++d) {
         const int64_t extent = operand.dimensions(d);
         stride /= extent;
+        int64_t last_start = extent - 1;
         Value at = nullptr;
         auto add = [&](Value v) -> absl::Status {
           if (at == nullptr) {
@@ -336,6 +337,7 @@ class ReductionExpander {
           ASSIGN_OR_RETURN(v, it.b.BroadcastInDim(v, {count}, {}));
           RETURN_IF_ERROR(add(v));
         } else if (!has(s.inserted_window_dims, d)) {
+          last_start = extent - window[static_cast<size_t>(next)];
           ASSIGN_OR_RETURN(Value v, it.b.Iota(Shape(kIndexType, window), next++));
           ASSIGN_OR_RETURN(v, it.b.Reshape(v, {count}));
           RETURN_IF_ERROR(add(v));
@@ -345,15 +347,15 @@ class ReductionExpander {
           ASSIGN_OR_RETURN(Value v, SliceAt(it.b, it.constants[n], {it.count, column}, {1, 1}));
           ASSIGN_OR_RETURN(v, it.b.Reshape(v, {}));
           ASSIGN_OR_RETURN(v, it.b.BroadcastInDim(v, {count}, {}));
+          ASSIGN_OR_RETURN(Value low, MakeFilled(it.b, kIndexType, 0, {count}));
+          ASSIGN_OR_RETURN(Value high, MakeFilled(it.b, kIndexType, last_start, {count}));
+          ASSIGN_OR_RETURN(low, it.b.Compare(v, low, ComparisonDirection::kGe));
+          ASSIGN_OR_RETURN(high, it.b.Compare(v, high, ComparisonDirection::kLe));
+          ASSIGN_OR_RETURN(inside, it.b.Binary(Opcode::kAnd, inside, low));
+          ASSIGN_OR_RETURN(inside, it.b.Binary(Opcode::kAnd, inside, high));
           RETURN_IF_ERROR(add(v));
         }
         if (at == nullptr) continue;  // an inserted dimension without an index has start 0
-        ASSIGN_OR_RETURN(Value low, MakeFilled(it.b, kIndexType, 0, {count}));
-        ASSIGN_OR_RETURN(Value high, MakeFilled(it.b, kIndexType, extent, {count}));
-        ASSIGN_OR_RETURN(low, it.b.Compare(at, low, ComparisonDirection::kGe));
-        ASSIGN_OR_RETURN(high, it.b.Compare(at, high, ComparisonDirection::kLt));
-        ASSIGN_OR_RETURN(inside, it.b.Binary(Opcode::kAnd, inside, low));
-        ASSIGN_OR_RETURN(inside, it.b.Binary(Opcode::kAnd, inside, high));
         ASSIGN_OR_RETURN(Value step, MakeFilled(it.b, kIndexType, stride, {count}));
         ASSIGN_OR_RETURN(at, it.b.Binary(Opcode::kMultiply, at, step));
         ASSIGN_OR_RETURN(address, it.b.Binary(Opcode::kAdd, address, at));

@@ -31,6 +31,9 @@ Wide Widen(const T& v) {
       return Wide(v.real(), v.imag());
     else
       return Widen<Wide>(v.real());
+  } else if constexpr (std::is_same_v<T, bool>) {
+    // A byte of a host or of a bitcast may be neither 0 nor 1, and reading such a bool is undefined.
+    return Widen<Wide>(static_cast<int>(reinterpret_cast<const unsigned char&>(v) != 0));
   } else if constexpr (std::is_arithmetic_v<T>) {
     if constexpr (std::is_floating_point_v<T> && std::is_integral_v<Wide>)
       return SaturatingInt<Wide>(v);

@@ -223,6 +223,7 @@ Index ScatterTarget(const Instruction& scatter, const Index& update_index, VarTa
   const ScatterDimensions& s = scatter.scatter_dims();
   const Instruction* indices = scatter.operand((scatter.operand_count() - 1) / 2);
   const Shape& operand = scatter.operand(0)->shape();
+  const Shape& updates = scatter.operand((scatter.operand_count() - 1) / 2 + 1)->shape();
   const std::vector<int64_t> update_dims = ScatterUpdateDims(scatter);
   auto scatter_index = [&](int64_t k) {
     return update_index[static_cast<size_t>(update_dims[static_cast<size_t>(k)])];
@@ -236,16 +237,21 @@ Index ScatterTarget(const Instruction& scatter, const Index& update_index, VarTa
       e = scatter_index(k - (k > s.index_vector_dim ? 1 : 0));
       continue;
     }
-    if (PositionIn(s.inserted_window_dims, d) < 0)
-      e = update_index[static_cast<size_t>(s.update_window_dims[window++])];
+    int64_t extent = 1;
+    if (PositionIn(s.inserted_window_dims, d) < 0) {
+      const int64_t from = s.update_window_dims[window++];
+      extent = updates.dimensions(from);
+      e = update_index[static_cast<size_t>(from)];
+    }
     const int64_t mapped = PositionIn(s.scatter_dims_to_operand_dims, d);
     if (mapped < 0) continue;
     Index where;
     int64_t next = 0;
     for (int64_t k = 0; k < indices->shape().rank(); ++k)
       where.push_back(k == s.index_vector_dim ? Affine::Const(mapped) : scatter_index(next++));
-    e.Add(vars.Runtime(indices, where, -kFar, kFar, true));
-    AddGuard(vars, guards, e, 0, operand.dimensions(d));
+    const Affine start = vars.Runtime(indices, where, -kFar, kFar, true);
+    AddGuard(vars, guards, start, 0, operand.dimensions(d) - extent + 1);
+    e.Add(start);
   }
   return target;
 }

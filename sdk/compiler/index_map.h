@@ -57,7 +57,8 @@ bool IsReducedDim(const Instruction& reduce, int64_t dim);
 // Returns the result shape of the instruction if it is an array, or of its first element if it is a tuple.
 const Shape& FirstShape(const Instruction& instruction);
 
-// Index of the operand's element that a scatter's update at `update_index` goes to, and the guards of its being there.
+// Index of the operand's element that a scatter's update at `update_index` goes to, and the guards of its window's
+// being inside the operand as a whole.
 Index ScatterTarget(const Instruction& scatter, const Index& update_index, VarTable& vars, Guards& guards);
 // The dimensions of a scatter's updates that are not window dimensions, ascending.
 std::vector<int64_t> ScatterUpdateDims(const Instruction& scatter);

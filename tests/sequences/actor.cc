@@ -228,6 +228,13 @@ Item Actor::NewClient() {
     client->memories.push_back(m.memory);
     Add(Type::Device, m.device, client, false);
     Add(Type::Memory, m.memory, client, false);
+    // All other memories, too, because a memory that only the layer knows may have the address of a destroyed one. The
+    // model would take it for a dangling handle.
+    PREPARE(all, PJRT_Device_AddressableMemories);
+    all.device = m.device;
+    Right(Fn::PJRT_Device_AddressableMemories, &all);
+    for (size_t k = 0; k < all.num_memories; ++k) Add(Type::Memory, all.memories[k], client, false);
+    client->all_memories.emplace_back(all.memories, all.memories + all.num_memories);
   }
   if (client->devices.empty()) throw Wrong{"the client has no addressable device"};
   return client;

@@ -76,7 +76,8 @@ struct Thing {
 
   // Clients.
   std::vector<PJRT_Device*> devices;
-  std::vector<PJRT_Memory*> memories;  // the default memory of each device
+  std::vector<PJRT_Memory*> memories;                   // the default memory of each device
+  std::vector<std::vector<PJRT_Memory*>> all_memories;  // all memories of each device
   // Buffers.
   enum Contents { kThere, kDeleted, kDonated, kError };
   Contents contents = kThere;

@@ -118,7 +118,9 @@ void TakeResults(Actor& actor, AnyArgs& args, const Item& of) {
         for (const Argument& b : arguments) {
           if (b.direction != Direction::USES || b.object == Type::Buffer) continue;
           for (size_t d = 0; d < client->devices.size(); ++d) {
-            if (args.Get(b) == client->devices[d] || args.Get(b) == client->memories[d]) made->device = d;
+            const std::vector<PJRT_Memory*>& memories = client->all_memories[d];
+            if (args.Get(b) == client->devices[d] || std::count(memories.begin(), memories.end(), args.Get(b)) > 0)
+              made->device = d;
           }
         }
         actor.Read(made);

@@ -22,7 +22,9 @@ Result DynamicUpdateSlice(Builder& b, Value operand, Value update, const std::ve
 Result Gather(Builder& b, Value operand, Value start_indices, GatherDimensions dimension_numbers, Dims slice_sizes,
               bool indices_are_sorted = false);
 // Returns the operands with the updates combined into the windows at scatter_indices. update_computation takes the N
-// current values, then the N updates. Updates outside the operand are skipped. Errors: [scatter_c1] to [scatter_c23].
+// current values, then the N updates. A window that is not inside the operand as a whole is skipped, as by XLA; the
+// StableHLO specification skips only its elements outside. JAX's gradient of a gather that fills windows outside of the
+// operand relies on it. Errors: [scatter_c1] to [scatter_c23].
 Result Scatter(Builder& b, std::vector<Value> operands, Value scatter_indices, const std::vector<Value>& updates,
                Computation* update_computation, ScatterDimensions dimension_numbers, bool indices_are_sorted = false,
                bool unique_indices = false);

@@ -259,20 +259,20 @@ absl::StatusOr<Literal> Scatter(const OpContext& op, Args args, EvalEnv& env) {
   }
   // Window dims, in operand order; the innermost one is done in runs.
   DimVector window, window_from, window_to;
-  std::vector<int64_t> window_dim;
+  DimVector last_start = x.dimensions();  // at which a window still lies in the operand
   size_t next = 0;
   for (int64_t d = 0; d < x.rank(); ++d) {
-    if (Contains(s.inserted_window_dims, d) || Contains(s.input_batching_dims, d)) continue;
-    const int64_t from = s.update_window_dims[next++];
+    const bool single = Contains(s.inserted_window_dims, d) || Contains(s.input_batching_dims, d);
+    const int64_t from = single ? -1 : s.update_window_dims[next++];
+    last_start[d] -= single ? 1 : u.dimensions(from);
+    if (single) continue;
     window.push_back(u.dimensions(from));
     window_from.push_back(u_strides[from]);
     window_to.push_back(strides[d]);
-    window_dim.push_back(d);
   }
   const bool runs = !window.empty() && window_to.back() == 1;
   const size_t outer = window.size() - (runs ? 1 : 0);
   const int64_t run_size = runs ? window.back() : 1, run_step = runs ? window_from.back() : 1;
-  const int64_t run_dim = runs ? window_dim.back() : -1;
 
   ScatterData data{&results, &updates};
   std::unique_ptr<Combiner> combine;
@@ -298,33 +298,15 @@ absl::StatusOr<Literal> Scatter(const OpContext& op, Args args, EvalEnv& env) {
       start[s.input_batching_dims[k]] =
           at.index()[BatchPosition(s.scatter_indices_batching_dims[k], s.index_vector_dim)];
     }
-    // A window that starts this far outside updates nothing, and its index could overflow below.
-    bool reachable = true;
-    for (int64_t d = 0; d < x.rank(); ++d) {
-      reachable = reachable && start[d] < x.dimensions(d) && start[d] > -x.dimensions(d);
-    }
-    if (!reachable) continue;
-    int64_t first = 0, last = run_size;
-    if (runs) {
-      first = std::max<int64_t>(0, -start[run_dim]);
-      last = std::min<int64_t>(run_size, x.dimensions(run_dim) - start[run_dim]);
-    }
-    if (first >= last) continue;
+    // A window that does not lie in the operand as a whole updates nothing.
+    bool inside = true;
+    for (int64_t d = 0; d < x.rank(); ++d) inside = inside && start[d] >= 0 && start[d] <= last_start[d];
+    if (!inside) continue;
     const int64_t base = Offset(start, strides);
     Odometer<2> w(absl::MakeSpan(window).subspan(0, outer),
                   {absl::MakeSpan(window_from).subspan(0, outer), absl::MakeSpan(window_to).subspan(0, outer)});
     do {
-      bool inside = true;
-      for (int64_t d = 0; d < x.rank(); ++d)
-        inside = inside && (d == run_dim || Contains(window_dim, d) || start[d] >= 0);
-      for (size_t k = 0; k < outer; ++k) {
-        const int64_t i = start[window_dim[k]] + w.index()[k];
-        inside = inside && i >= 0 && i < x.dimensions(window_dim[k]);
-      }
-      if (inside) {
-        RETURN_IF_ERROR(combine->Run(base + w.offset(1) + first, at.offset(1) + w.offset(0) + first * run_step,
-                                     run_step, last - first));
-      }
+      RETURN_IF_ERROR(combine->Run(base + w.offset(1), at.offset(1) + w.offset(0), run_step, run_size));
     } while (w.Next());
   } while (at.Next());
   combine.reset();

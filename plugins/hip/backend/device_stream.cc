@@ -115,7 +115,9 @@ Event DeviceStream::Submit(StreamWork work) {
 absl::Status DeviceStream::Prepare() {
   if (!thread_.joinable()) {
     RETURN_IF_ERROR(Fault(FaultSite::kThread));
-    RETURN_IF_ERROR(CatchExceptions([&] { thread_ = std::thread([this] { RunThread(); }); }));
+    std::thread thread;
+    RETURN_IF_ERROR(CatchExceptions([&] { thread = std::thread([this] { RunThread(); }); }));
+    thread_ = std::move(thread);
   }
   if (stream_ == nullptr) RETURN_IF_ERROR(ToStatus(MakeStream(api_, &stream_), "making a stream"));
   return absl::OkStatus();
@@ -132,7 +134,8 @@ absl::Status DeviceStream::Start(Item& item, const Inputs& inputs, bool* began) 
     RETURN_IF_ERROR(ToStatus(api_.hipStreamWaitEvent(stream_, signal->event(), 0), "waiting for a stream"));
   }
   *began = true;
-  item.started = CatchExceptions([&] { return item.work.start(stream_); });
+  const hipStream_t stream = stream_;
+  item.started = CatchExceptions([&] { return item.work.start(stream); });
   const absl::Status recorded = ToStatus(api_.hipEventRecord(event, stream_), "recording an event");
   item.signal->recorded = recorded.ok();
   if (item.started.ok()) item.started = recorded;

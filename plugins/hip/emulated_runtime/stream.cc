@@ -63,6 +63,10 @@ void Stream::Close(bool drop) {
     thread = std::move(thread_);
   }
   if (thread.joinable()) thread.join();
+  // Work that was not run holds records of events, and these hold the stream: nobody would ever release either.
+  std::deque<Queued> dropped;
+  MutexLock lock(mu_);
+  if (dropping_) dropped.swap(queue_);
 }
 
 std::shared_ptr<Capture> Stream::capture() {

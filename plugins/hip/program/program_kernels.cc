@@ -186,7 +186,7 @@ bool ProgramKernels::MayWorkInPlace(const Instruction& instruction, int64_t oper
   if (!instruction.Is(Opcode::kFusion) || compiler::AsDotCall(instruction)) return false;
   const Computation& body = *instruction.called(0);
   const Instruction* parameter = body.parameter(operand);
-  const Shape& result = ResultsOf(body)[static_cast<size_t>(output)].shape;
+  const Shape result = ResultsOf(body)[static_cast<size_t>(output)].shape;
   if (result.byte_size() != parameter->shape().byte_size() ||
       result.element_type() != parameter->shape().element_type())
     return false;

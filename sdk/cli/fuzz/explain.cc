@@ -75,37 +75,6 @@ absl::StatusOr<BoundedValue> MeaningWith(const FuzzProgram& program, Reading rea
   return BoundEntry(*program.module, program.arguments, nullptr, change);
 }
 
-// Returns the indices of a scatter in which every window that is partly out of bounds is moved completely out of
-// bounds.
-BoundedValue WithoutPartialWindows(const Instruction& scatter, const BoundedValue& operand, const BoundedValue& indices,
-                                   const BoundedValue& updates) {
-  const ScatterDimensions& d = scatter.attrs().Get<ScatterDimensions>(AttrId::kScatterDims);
-  const Shape &shape = operand.value.shape(), &places = indices.value.shape();
-  std::vector<int64_t> window;  // along the operand's dimensions
-  size_t next = 0;
-  for (int64_t k = 0; k < shape.rank(); ++k) {
-    auto has = [&](const Ints& list) { return std::find(list.begin(), list.end(), k) != list.end(); };
-    const bool single = has(d.inserted_window_dims) || has(d.input_batching_dims);
-    window.push_back(single ? 1 : updates.value.shape().dimensions(d.update_window_dims[next++]));
-  }
-  const bool own_dimension = d.index_vector_dim < places.rank();
-  const int64_t components = own_dimension ? places.dimensions(d.index_vector_dim) : 1;
-  int64_t inner = 1;  // distance between two components of a vector
-  for (int64_t k = d.index_vector_dim + 1; k < places.rank(); ++k) inner *= places.dimensions(k);
-  BoundedValue moved = indices;
-  for (int64_t i = 0; components > 0 && i < indices.value.num_elements(); ++i) {
-    if (i / inner % components != 0) continue;  // not the first component of a vector
-    bool outside = false;
-    for (int64_t c = 0; c < components; ++c) {
-      const int64_t at = indices.value.GetAsInt(i + c * inner);
-      const size_t dim = static_cast<size_t>(d.scatter_dims_to_operand_dims[static_cast<size_t>(c)]);
-      outside = outside || at < 0 || at + window[dim] > shape.dimensions(static_cast<int64_t>(dim));
-    }
-    if (outside) moved.value.SetFromInt(i, -1000000);
-  }
-  return moved;
-}
-
 }  // namespace
 
 bool ReordersEmptyResult(const FuzzProgram& program) {
@@ -152,25 +121,6 @@ bool Explains(const BoundedValue& meant, const BoundedValue& other, const std::v
     }
   }
   return differs;
-}
-
-bool DropsWholeWindows(const FuzzProgram& program, const std::vector<Literal>& found) {
-  bool any = false;
-  BoundingHooks change;
-  change.read = [&any](const Instruction& i, std::vector<BoundedValue>& read) -> absl::Status {
-    if (!i.Is(Opcode::kScatter)) return absl::OkStatus();
-    any = true;
-    const size_t arrays = read.size() / 2;
-    const PrimitiveType type = read[arrays].value.shape().element_type();
-    // Moved far out of bounds, if the type of the indices can represent it.
-    if (!IsSigned(type) || BitWidth(type) < 32) return absl::UnimplementedError("indices of a narrow type");
-    read[arrays] = WithoutPartialWindows(i, read[0], read[arrays], read[arrays + 1]);
-    return absl::OkStatus();
-  };
-  const absl::StatusOr<BoundedValue> other = BoundEntry(*program.module, program.arguments, nullptr, change);
-  if (!other.ok() || !any) return false;
-  const absl::StatusOr<BoundedValue> meant = Meaning(program);
-  return meant.ok() && Explains(*meant, *other, found);
 }
 
 bool IsFlushing(const FuzzProgram& program, const std::vector<Literal>& found) {

@@ -17,9 +17,6 @@ namespace backplane::cli::fuzz {
 // element must be incorrect otherwise. Called computations are not followed.
 bool IsFlushing(const FuzzProgram& program, const std::vector<Literal>& found);
 
-// Whether the result is that of the program with every scatter window dropped that is partly out of bounds.
-bool DropsWholeWindows(const FuzzProgram& program, const std::vector<Literal>& found);
-
 // Whether the program requests a result without elements in another order of dimensions than row-major.
 bool ReordersEmptyResult(const FuzzProgram& program);
 

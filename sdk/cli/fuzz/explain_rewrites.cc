@@ -274,7 +274,6 @@ bool MatchesAfterRewrite(Rewrite rewrite, const FuzzProgram& program, const std:
 std::vector<std::string> ExplainedBy(const FuzzProgram& program, const std::vector<Literal>& found) {
   std::vector<std::string> signs;
   if (IsFlushing(program, found)) signs.push_back("flushed");
-  if (DropsWholeWindows(program, found)) signs.push_back("whole-window");
   for (const Named& n : kRewrites) {
     if (MatchesAfterRewrite(n.rewrite, program, found)) signs.push_back(n.sign);
   }

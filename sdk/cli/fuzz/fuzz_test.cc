@@ -335,23 +335,6 @@ TEST(Explain, FlushingOneOperand) {
   EXPECT_FALSE(IsFlushing(program, {Literal::FromValues<double>({1}, other)}));
 }
 
-TEST(Explain, WholeWindows) {
-  const int32_t x[] = {1, 2, 3}, at[] = {2}, updates[] = {10, 20};
-  const FuzzProgram program = ProgramOf(R"(HloModule m
-add { a = s32[] parameter(0) b = s32[] parameter(1) ROOT s = s32[] add(a, b) }
-ENTRY e { x = s32[3] parameter(0) i = s32[1] parameter(1) u = s32[2] parameter(2)
-  ROOT r = s32[3] scatter(x, i, u), update_window_dims={0}, inserted_window_dims={}, scatter_dims_to_operand_dims={0}, index_vector_dim=0, to_apply=add })",
-                                        {Literal::FromValues<int32_t>({3}, x), Literal::FromValues<int32_t>({1}, at),
-                                         Literal::FromValues<int32_t>({2}, updates)});
-  const int32_t right[] = {1, 2, 13}, dropped[] = {1, 2, 3}, other[] = {1, 12, 23};
-  const absl::StatusOr<BoundedValue> meant = Meaning(program);
-  ASSERT_TRUE(meant.ok());
-  EXPECT_FALSE(CompareResults(*meant, {Literal::FromValues<int32_t>({3}, right)}).has_value());
-  EXPECT_FALSE(DropsWholeWindows(program, {Literal::FromValues<int32_t>({3}, right)}));
-  EXPECT_TRUE(DropsWholeWindows(program, {Literal::FromValues<int32_t>({3}, dropped)}));
-  EXPECT_FALSE(DropsWholeWindows(program, {Literal::FromValues<int32_t>({3}, other)}));
-}
-
 // The result after a compiler's rewrite is distinguished from the correct result and from all others.
 TEST(Explain, Rewrites) {
   struct Case {

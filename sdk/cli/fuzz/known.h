@@ -14,13 +14,12 @@
 //                empty-result     the program requests an array without elements in another order of dimensions
 //                narrow-chain     see ChainsNarrowFloats in explain.h
 //                flushed          the result is that of a processor that reads and writes subnormal numbers as zero
-//                whole-window     the result is that without scatter windows that are partly out of bounds
 //                NAME             the result is that of the program after this rewrite (explain_rewrites.cc)
 //              A text in double quotes must also occur in the description of the failure
 //   why        one line
 //
 // A difference is known if the shrunk program contains the operation on the type. Explanations that are computed
-// (flushed, whole-window, rewrites), and those with quoted text, apply without shrinking.
+// (flushed, rewrites), and those with quoted text, apply without shrinking.
 #ifndef BACKPLANE_SDK_CLI_FUZZ_KNOWN_H_
 #define BACKPLANE_SDK_CLI_FUZZ_KNOWN_H_
 

@@ -85,6 +85,19 @@ def data_movement():
 
 
 @case
+def gradient_of_filling_gather():
+    """Windows that are partly outside give the fill value, so no element of the operand has a gradient from them."""
+    dims = lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(), start_index_map=(0,))
+    at = jnp.array([[1], [5], [-1], [3]])
+
+    def gather(x):
+        return lax.gather(x, at, dims, (3,), mode="fill", fill_value=0.0)
+
+    x = jnp.arange(1.0, 7.0)
+    return {"rows": jax.jit(gather)(x), "gradient": jax.jit(jax.grad(lambda x: jnp.sum(gather(x) ** 2)))(x)}
+
+
+@case
 def matmul():
     a, b = rand(17, 33), rand(33, 9, seed=1)
     close(jax.jit(jnp.matmul)(a, b), a.astype(np.float64) @ b)
