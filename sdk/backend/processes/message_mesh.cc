@@ -415,7 +415,7 @@ absl::Status MessageMesh::State::CheckClaim(const Record& record, const Claim& c
   const std::string mine = record.program.name.substr(0, claim.program.size());
   return absl::FailedPreconditionError(absl::StrCat(
       "process ", self_, " runs ", record.program.name, " and process ", claim.peer, " runs ", claim.program,
-      mine == claim.program ? ", programs of one name that exchange different data" : "",
+      mine == claim.program ? ", two programs of one name that differ" : "",
       "; all processes must run the same programs in the same order"));
 }
 
