@@ -25,8 +25,10 @@ enum class FrameKind : uint8_t {
   kReady,    // the receiver of an offered part expects it in `slot`
   kAbort,    // the launch has failed; the payload is a text
   kGoodbye,  // the process closes its client
+  kPing,     // asks whether the process is alive
+  kPong,     // the answer
 };
-inline constexpr uint8_t kFrameKinds = 6;
+inline constexpr uint8_t kFrameKinds = 8;
 
 struct FrameHeader {
   uint32_t magic = kFrameMagic;

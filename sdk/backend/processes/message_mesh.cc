@@ -1,6 +1,7 @@
 #include "sdk/backend/processes/message_mesh.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <deque>
 #include <map>
@@ -29,6 +30,14 @@ constexpr size_t kMaxUnknownLaunches = 65536;
 // released otherwise.
 constexpr milliseconds kTransferGrace{2000};
 constexpr milliseconds kWatchInterval{100};
+constexpr size_t kPostedFrames = 3;
+// After the time limit of an exchange the processes that are waited for are asked whether they are alive. One that does
+// not answer within this time is the cause.
+constexpr milliseconds kPingTime{1000};
+// Processes that do answer wait for another one themselves, and report it within this time.
+constexpr milliseconds kReportTime{3000};
+// How long an exchange that has failed waits until its report is sent, because the host may end the process then.
+constexpr milliseconds kReportFlush{500};
 // For the last messages, before the connections are closed.
 constexpr milliseconds kPartingTime{30};
 
@@ -130,6 +139,7 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
         count_(options.num_processes),
         lost_(static_cast<size_t>(count_)),
         leaving_(static_cast<size_t>(count_)),
+        heard_(static_cast<size_t>(count_)),
         queued_bytes_(static_cast<size_t>(count_)) {}
   ~State() {
     if (mesh_ != nullptr) transport_->destroy(mesh_);
@@ -178,6 +188,7 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   // Fails a launch and queues the reports for `except` and the other processes. Returns what to call without the lock.
   Callback FailLocked(const LaunchKey& key, Record& record, absl::Status why, bool report, int32_t except = -1)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void QueuePlainFrame(int32_t peer, FrameKind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status ExchangeTokens(const std::string& token, Clock::time_point deadline);
   absl::Status CheckClaim(const Record& record, const Claim& claim) const;
 
@@ -193,9 +204,12 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   size_t unknown_launches_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<absl::Status> lost_ ABSL_GUARDED_BY(mu_);      // by process
   std::vector<bool> leaving_ ABSL_GUARDED_BY(mu_);           // by process
+  std::vector<Clock::time_point> heard_ ABSL_GUARDED_BY(mu_);  // by process: when its last frame came
   std::vector<int64_t> queued_bytes_ ABSL_GUARDED_BY(mu_);   // by process: what arrived before it was expected
   CondVar queue_drained_;
   std::deque<Report> reports_ ABSL_GUARDED_BY(mu_);
+  bool sending_reports_ ABSL_GUARDED_BY(mu_) = false;
+  CondVar reports_sent_;
   std::vector<Watch*> watches_ ABSL_GUARDED_BY(mu_);
   CondVar control_;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
@@ -214,7 +228,7 @@ absl::Status MessageMesh::State::TransportError(int code, const ErrorText& error
     case BACKPLANE_TRANSPORT_CLOSED:
       return absl::CancelledError(absl::StrCat("process ", peer, ": the connections are closed"));
     default:
-      return absl::UnavailableError(text);
+      return absl::UnavailableError(absl::StrCat("process ", peer, " is lost: ", error.text));
   }
 }
 
@@ -393,20 +407,40 @@ absl::Status MessageMesh::State::WaitFor(std::vector<Pending>& pending, Watch& w
 }
 
 void MessageMesh::State::Receive(int32_t peer) {
-  const FrameBuffer buffer(new char[kFrameBytes]);
-  while (true) {
-    BackplaneTransfer* transfer = nullptr;
+  // Several receives are posted, so that the other process rarely waits for one.
+  std::array<FrameBuffer, kPostedFrames> buffers;
+  std::array<BackplaneTransfer*, kPostedFrames> transfers{};
+  size_t posted = 0;  // receives from `next` on, in the order of the ring
+  absl::Status lost;
+  for (size_t next = 0; lost.ok(); next = (next + 1) % kPostedFrames) {
     ErrorText error;
-    int code = transport_->start_receive(mesh_, peer, kFrameSlot, buffer.get(), kFrameBytes, &transfer, error.get());
-    if (code == BACKPLANE_TRANSPORT_OK) code = transport_->wait(transfer, -1, error.get());
-    if (closing_) return;
-    if (code != BACKPLANE_TRANSPORT_OK) return LosePeer(peer, error.text);
-    FrameHeader header;
-    std::memcpy(&header, buffer.get(), sizeof header);
-    if (!header.IsValid() || header.process != peer) return LosePeer(peer, "it sent an invalid message");
-    const absl::Status handled =
-        CatchExceptions([&] { return HandleFrame(peer, header, buffer.get() + sizeof header); });
-    if (!handled.ok()) return LosePeer(peer, std::string(handled.message()));
+    int code = BACKPLANE_TRANSPORT_OK;
+    while (posted < kPostedFrames && code == BACKPLANE_TRANSPORT_OK) {
+      const size_t at = (next + posted) % kPostedFrames;
+      if (buffers[at] == nullptr) buffers[at].reset(new char[kFrameBytes]);
+      code = transport_->start_receive(mesh_, peer, kFrameSlot, buffers[at].get(), kFrameBytes, &transfers[at],
+                                       error.get());
+      if (code == BACKPLANE_TRANSPORT_OK) ++posted;
+    }
+    if (posted > 0) {
+      code = transport_->wait(transfers[next], -1, error.get());
+      --posted;
+    }
+    if (code != BACKPLANE_TRANSPORT_OK) {
+      lost = absl::UnavailableError(error.text);
+    } else {
+      FrameHeader header;
+      std::memcpy(&header, buffers[next].get(), sizeof header);
+      lost = !header.IsValid() || header.process != peer
+                 ? absl::InvalidArgumentError("it sent an invalid message")
+                 : CatchExceptions([&] { return HandleFrame(peer, header, buffers[next].get() + sizeof header); });
+    }
+    if (!lost.ok() && !closing_) LosePeer(peer, std::string(lost.message()));
+    // What is still posted ends when the connections are closed; until then its memory is in use.
+    for (; !lost.ok() && posted > 0; --posted) {
+      next = (next + 1) % kPostedFrames;
+      (void)transport_->wait(transfers[next], -1, error.get());
+    }
   }
 }
 
@@ -425,10 +459,11 @@ absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& he
   const PartKey key{header.key, header.part, peer};
   Callback then;
   MutexLock lock(mu_);
-  if (header.kind == FrameKind::kGoodbye) {
-    leaving_[p] = true;
+  heard_[p] = Clock::now();
+  if (header.kind == FrameKind::kGoodbye) leaving_[p] = true;
+  if (header.kind == FrameKind::kPing) QueuePlainFrame(peer, FrameKind::kPong);
+  if (header.kind == FrameKind::kGoodbye || header.kind == FrameKind::kPing || header.kind == FrameKind::kPong)
     return absl::OkStatus();
-  }
   auto at = records_.find(launch);
   if (at == records_.end()) {
     const auto next = next_sequence_.find(launch.first);
@@ -558,6 +593,14 @@ void MessageMesh::State::LosePeer(int32_t peer, const std::string& why) {
   for (const Callback& call : calls) call();
 }
 
+void MessageMesh::State::QueuePlainFrame(int32_t peer, FrameKind kind) {
+  FrameHeader header;
+  header.kind = kind;
+  header.process = static_cast<uint16_t>(self_);
+  reports_.push_back({peer, header, ""});
+  control_.NotifyAll();
+}
+
 void MessageMesh::State::SendReport(Report report) {
   (void)CatchExceptions([&] {
     // The result is of no interest: a lost process needs no report.
@@ -598,8 +641,11 @@ void MessageMesh::State::Control() {
     std::deque<Report> reports;
     {
       MutexLock lock(mu_);
+      sending_reports_ = false;
+      if (reports_.empty()) reports_sent_.NotifyAll();
       if (reports_.empty() && !stopped_) control_.WaitFor(mu_, kWatchInterval);
       reports.swap(reports_);
+      sending_reports_ = !reports.empty();
       if (reports.empty() && stopped_) return;
     }
     for (Report& report : reports) SendReport(std::move(report));
@@ -617,10 +663,7 @@ void MessageMesh::State::Close() {
         calls.push_back(std::move(call));
     }
     for (int32_t peer = 0; peer < count_; ++peer) {
-      FrameHeader goodbye;
-      goodbye.kind = FrameKind::kGoodbye;
-      goodbye.process = static_cast<uint16_t>(self_);
-      if (peer != self_ && lost_[static_cast<size_t>(peer)].ok()) reports_.push_back({peer, goodbye, ""});
+      if (peer != self_ && lost_[static_cast<size_t>(peer)].ok()) QueuePlainFrame(peer, FrameKind::kGoodbye);
     }
     stopped_ = true;
     control_.NotifyAll();
@@ -728,6 +771,7 @@ absl::Status MessageMesh::State::RunExchange(const LaunchKey& launch, const std:
   }
   if (then) then();
   std::vector<Pending> pending, frames;
+  Clock::time_point wait_until = deadline, asked{};
   auto note = [&](absl::Status status) {
     if (error.ok()) error = std::move(status);
   };
@@ -762,7 +806,7 @@ absl::Status MessageMesh::State::RunExchange(const LaunchKey& launch, const std:
       }
       if (answered.empty()) {
         if (!waiting) break;
-        if (!record->changed.WaitUntil(mu_, deadline) && Clock::now() >= deadline && record->failure.ok()) {
+        if (!record->changed.WaitUntil(mu_, wait_until) && Clock::now() >= wait_until && record->failure.ok()) {
           std::vector<int32_t> missing;
           auto add = [&](const PartState& s) {
             if (s.step == Step::kWaiting && std::find(missing.begin(), missing.end(), s.peer) == missing.end())
@@ -771,6 +815,21 @@ absl::Status MessageMesh::State::RunExchange(const LaunchKey& launch, const std:
           for (const PartState& s : in) add(s);
           for (const PartState& s : out) add(s);
           if (missing.empty()) continue;
+          if (wait_until == deadline) {
+            asked = Clock::now();
+            for (int32_t peer : missing) QueuePlainFrame(peer, FrameKind::kPing);
+            wait_until = asked + kPingTime;
+            continue;
+          }
+          std::vector<int32_t> silent;
+          for (int32_t peer : missing) {
+            if (heard_[static_cast<size_t>(peer)] < asked) silent.push_back(peer);
+          }
+          if (silent.empty() && wait_until < asked + kReportTime) {
+            wait_until = asked + kReportTime;
+            continue;
+          }
+          if (!silent.empty()) missing = silent;
           error = absl::DeadlineExceededError(absl::StrCat(
               what, " of ", record->program.name, ": process ", absl::StrJoin(missing, ", process "),
               " did not answer within ", Seconds(record->limit)));
@@ -813,9 +872,16 @@ absl::Status MessageMesh::State::RunExchange(const LaunchKey& launch, const std:
     absl::Status named(error.code(), absl::StrCat(what, " of ", record->program.name, ": ", error.message()));
     then = FailLocked(launch, *record, std::move(named), true);
   }
-  absl::Status result = record->failure;
+  const absl::Status result = record->failure;
+  if (then) {
+    lock.Unlock();
+    then();
+    lock.Lock();
+  }
+  const auto flushed = Clock::now() + kReportFlush;
+  while ((!reports_.empty() || sending_reports_) && !stopped_ && Clock::now() < flushed) reports_sent_.WaitUntil(mu_, flushed);
   lock.Unlock();
-  if (then) then();
+  std::this_thread::sleep_for(kPartingTime);  // until the network has them
   return result;
 }
 

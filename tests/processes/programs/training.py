@@ -81,5 +81,6 @@ try:
         time.sleep(float(a.arguments.get("pause", 0)))
 except Exception as error:
     print(f"ERROR at {time.time():.3f}", " ".join(str(error).split()), flush=True)
+    time.sleep(3 if a.process == 0 else 1)  # when process 0 ends, jax.distributed ends the others
     os._exit(3)
 print("DONE", flush=True)
