@@ -60,8 +60,7 @@ class CpuBackend : public Backend {
     (void)warming;
     ASSIGN_OR_RETURN(JoinedTopology joined,
                      JoinProcesses(processes, services, HostTopology(PlatformVersion(), devices)));
-    return std::make_unique<EngineClient>(std::move(joined.topology), time_limit, limit_bytes,
-                                          std::move(joined.group));
+    return std::make_unique<EngineClient>(std::move(joined.topology), time_limit, limit_bytes, std::move(joined.group));
   }
 
   absl::StatusOr<Topology> DescribeTopology(const std::string&, const NamedValues& options) override {

@@ -141,7 +141,8 @@ class EmulatorLoadedExecutable : public LoadedExecutable {
 
   absl::StatusOr<ExecuteResult> Execute(ExecuteRequest request) override {
     const size_t device = static_cast<size_t>(request.device);
-    auto launch = std::make_shared<EmulatorLaunch>(std::move(request), executable_, client_->collective_time_limit(), &nodes_);
+    auto launch =
+        std::make_shared<EmulatorLaunch>(std::move(request), executable_, client_->collective_time_limit(), &nodes_);
     std::vector<DeviceArray> outputs;
     RETURN_IF_ERROR(launch->Prepare(*client_, output_memories_[device], &outputs));
     if (RunCounter* runs = executable_->runs()) runs->Add();

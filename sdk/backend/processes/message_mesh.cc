@@ -26,8 +26,8 @@ using std::chrono::milliseconds;
 constexpr int64_t kMaxQueuedBytes = int64_t{256} << 20;
 // Launches of which others have spoken before this process has started them.
 constexpr size_t kMaxUnknownLaunches = 65536;
-// How long a transfer may go on after its launch has failed. Then the connections are closed, since its memory cannot be
-// released otherwise.
+// How long a transfer may go on after its launch has failed. Then the connections are closed, since its memory cannot
+// be released otherwise.
 constexpr milliseconds kTransferGrace{2000};
 constexpr milliseconds kWatchInterval{100};
 constexpr size_t kPostedFrames = 3;
@@ -41,9 +41,7 @@ constexpr milliseconds kReportFlush{500};
 // For the last messages, before the connections are closed.
 constexpr milliseconds kPartingTime{30};
 
-inline std::string Seconds(milliseconds limit) {
-  return absl::StrCat(static_cast<double>(limit.count()) / 1000, " s");
-}
+inline std::string Seconds(milliseconds limit) { return absl::StrCat(static_cast<double>(limit.count()) / 1000, " s"); }
 
 // An error text of the transport.
 struct ErrorText {
@@ -52,8 +50,8 @@ struct ErrorText {
 };
 
 inline uint64_t HashProcesses(const std::vector<int32_t>& processes) {
-  return Fnv1a64(absl::string_view(reinterpret_cast<const char*>(processes.data()),
-                                   processes.size() * sizeof(processes[0])));
+  return Fnv1a64(
+      absl::string_view(reinterpret_cast<const char*>(processes.data()), processes.size() * sizeof(processes[0])));
 }
 
 // A part of one exchange with one process.
@@ -180,7 +178,8 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   FrameBuffer TakeBuffer();
   void ReturnBuffer(FrameBuffer buffer);
   absl::Status StartFrame(int32_t peer, const FrameHeader& header, const void* payload, std::vector<Pending>* pending);
-  absl::Status StartReceive(int32_t peer, const PartState& part, const FrameHeader& ready, std::vector<Pending>* pending);
+  absl::Status StartReceive(int32_t peer, const PartState& part, const FrameHeader& ready,
+                            std::vector<Pending>* pending);
   absl::Status WaitFor(std::vector<Pending>& pending, Watch& watch);
   absl::Status HandleFrame(int32_t peer, const FrameHeader& header, const char* payload);
   void CheckWatches();
@@ -202,10 +201,10 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   std::map<LaunchKey, std::shared_ptr<Record>> records_ ABSL_GUARDED_BY(mu_);
   std::map<uint64_t, uint64_t> next_sequence_ ABSL_GUARDED_BY(mu_);
   size_t unknown_launches_ ABSL_GUARDED_BY(mu_) = 0;
-  std::vector<absl::Status> lost_ ABSL_GUARDED_BY(mu_);      // by process
-  std::vector<bool> leaving_ ABSL_GUARDED_BY(mu_);           // by process
+  std::vector<absl::Status> lost_ ABSL_GUARDED_BY(mu_);        // by process
+  std::vector<bool> leaving_ ABSL_GUARDED_BY(mu_);             // by process
   std::vector<Clock::time_point> heard_ ABSL_GUARDED_BY(mu_);  // by process: when its last frame came
-  std::vector<int64_t> queued_bytes_ ABSL_GUARDED_BY(mu_);   // by process: what arrived before it was expected
+  std::vector<int64_t> queued_bytes_ ABSL_GUARDED_BY(mu_);     // by process: what arrived before it was expected
   CondVar queue_drained_;
   std::deque<Report> reports_ ABSL_GUARDED_BY(mu_);
   bool sending_reports_ ABSL_GUARDED_BY(mu_) = false;
@@ -253,8 +252,8 @@ int PutInStore(void* store, const char* key, const void* data, size_t size) {
 int GetFromStore(void* store, const char* key, void* data, size_t capacity, size_t* size) {
   auto* access = static_cast<StoreAccess*>(store);
   const auto left = std::chrono::duration_cast<milliseconds>(access->deadline - Clock::now());
-  const absl::StatusOr<std::string> value = CatchExceptions(
-      [&] { return access->store->Get(access->prefix + key, std::max(left, milliseconds(1))); });
+  const absl::StatusOr<std::string> value =
+      CatchExceptions([&] { return access->store->Get(access->prefix + key, std::max(left, milliseconds(1))); });
   if (!value.ok() || value->size() > capacity) return 1;
   std::memcpy(data, value->data(), value->size());
   *size = value->size();
@@ -297,7 +296,8 @@ absl::Status MessageMesh::State::ExchangeTokens(const std::string& token, Clock:
     if (peer == self_) continue;
     FrameBuffer buffer(new char[kFrameBytes]());
     BackplaneTransfer* transfer = nullptr;
-    if (int code = transport_->start_receive(mesh_, peer, kFrameSlot, buffer.get(), kFrameBytes, &transfer, error.get());
+    if (int code =
+            transport_->start_receive(mesh_, peer, kFrameSlot, buffer.get(), kFrameBytes, &transfer, error.get());
         code != BACKPLANE_TRANSPORT_OK)
       return TransportError(code, error, peer);
     answers.emplace_back(peer, std::move(buffer));
@@ -305,8 +305,7 @@ absl::Status MessageMesh::State::ExchangeTokens(const std::string& token, Clock:
     RETURN_IF_ERROR(StartFrame(peer, hello, token.data(), &hellos));
   }
   const auto left = [&] {
-    return std::max<int64_t>(
-        std::chrono::duration_cast<milliseconds>(deadline - Clock::now()).count(), 1);
+    return std::max<int64_t>(std::chrono::duration_cast<milliseconds>(deadline - Clock::now()).count(), 1);
   };
   for (size_t i = 0; i < receives.size(); ++i) {
     const auto& [peer, buffer] = answers[i];
@@ -447,10 +446,10 @@ void MessageMesh::State::Receive(int32_t peer) {
 absl::Status MessageMesh::State::CheckClaim(const Record& record, const Claim& claim) const {
   if (claim.digest == record.program.digest) return absl::OkStatus();
   const std::string mine = record.program.name.substr(0, claim.program.size());
-  return absl::FailedPreconditionError(absl::StrCat(
-      "process ", self_, " runs ", record.program.name, " and process ", claim.peer, " runs ", claim.program,
-      mine == claim.program ? ", two programs of one name that differ" : "",
-      "; all processes must run the same programs in the same order"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("process ", self_, " runs ", record.program.name, " and process ", claim.peer, " runs ",
+                   claim.program, mine == claim.program ? ", two programs of one name that differ" : "",
+                   "; all processes must run the same programs in the same order"));
 }
 
 absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& header, const char* payload) {
@@ -479,16 +478,17 @@ absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& he
     const auto code = header.status_code == 0 || header.status_code > 16
                           ? absl::StatusCode::kAborted
                           : static_cast<absl::StatusCode>(header.status_code);
-    then = FailLocked(launch, *record, absl::Status(code, absl::StrCat("process ", peer, " reports: ",
-                                                                       absl::string_view(payload, n))), false);
+    then = FailLocked(launch, *record,
+                      absl::Status(code, absl::StrCat("process ", peer, " reports: ", absl::string_view(payload, n))),
+                      false);
     lock.Unlock();
     if (then) then();
     return absl::OkStatus();
   }
   const Claim claim{peer, header.digest, header.program};
   if (!record->registered) {
-    const bool known = std::any_of(record->claims.begin(), record->claims.end(),
-                                   [&](const Claim& c) { return c.peer == peer; });
+    const bool known =
+        std::any_of(record->claims.begin(), record->claims.end(), [&](const Claim& c) { return c.peer == peer; });
     if (!known) record->claims.push_back(claim);
   } else if (absl::Status same = CheckClaim(*record, claim); !same.ok()) {
     then = FailLocked(launch, *record, std::move(same), true);
@@ -624,8 +624,8 @@ void MessageMesh::State::CheckWatches() {
           if (at.get() != &record) continue;
           if (Callback call = FailLocked(key, record,
                                          absl::DeadlineExceededError(absl::StrCat(
-                                             watch->what, " of ", record.program.name, ": process ",
-                                             watch->peer.load(), " did not answer within ", Seconds(record.limit))),
+                                             watch->what, " of ", record.program.name, ": process ", watch->peer.load(),
+                                             " did not answer within ", Seconds(record.limit))),
                                          true, watch->peer))
             calls.push_back(std::move(call));
         }
@@ -780,8 +780,7 @@ absl::Status MessageMesh::State::RunExchange(const LaunchKey& launch, const std:
     for (const OutgoingPart& s : sends) {
       if (s.bytes <= 0) continue;
       const bool offered = s.bytes > kMaxPayloadBytes;
-      FrameHeader header =
-          HeaderFor(launch, *record, offered ? FrameKind::kOffer : FrameKind::kData, key, s.part);
+      FrameHeader header = HeaderFor(launch, *record, offered ? FrameKind::kOffer : FrameKind::kData, key, s.part);
       (offered ? header.total_bytes : header.payload_bytes) = static_cast<uint64_t>(s.bytes);
       note(StartFrame(s.process, header, s.data, &frames));
     }
@@ -830,9 +829,9 @@ absl::Status MessageMesh::State::RunExchange(const LaunchKey& launch, const std:
             continue;
           }
           if (!silent.empty()) missing = silent;
-          error = absl::DeadlineExceededError(absl::StrCat(
-              what, " of ", record->program.name, ": process ", absl::StrJoin(missing, ", process "),
-              " did not answer within ", Seconds(record->limit)));
+          error = absl::DeadlineExceededError(absl::StrCat(what, " of ", record->program.name, ": process ",
+                                                           absl::StrJoin(missing, ", process "),
+                                                           " did not answer within ", Seconds(record->limit)));
           then = FailLocked(launch, *record, error, true);
         }
         continue;
@@ -850,8 +849,10 @@ absl::Status MessageMesh::State::RunExchange(const LaunchKey& launch, const std:
         pending.reserve(pending.size() + 1);
         const int code = transport_->start_send(mesh_, s->peer, s->slot, s->from, static_cast<size_t>(s->bytes),
                                                 &transfer, text.get());
-        if (code == BACKPLANE_TRANSPORT_OK) pending.push_back({transfer, s->peer, nullptr});
-        else note(TransportError(code, text, s->peer));
+        if (code == BACKPLANE_TRANSPORT_OK)
+          pending.push_back({transfer, s->peer, nullptr});
+        else
+          note(TransportError(code, text, s->peer));
       }
     }
   }
@@ -879,7 +880,8 @@ absl::Status MessageMesh::State::RunExchange(const LaunchKey& launch, const std:
     lock.Lock();
   }
   const auto flushed = Clock::now() + kReportFlush;
-  while ((!reports_.empty() || sending_reports_) && !stopped_ && Clock::now() < flushed) reports_sent_.WaitUntil(mu_, flushed);
+  while ((!reports_.empty() || sending_reports_) && !stopped_ && Clock::now() < flushed)
+    reports_sent_.WaitUntil(mu_, flushed);
   lock.Unlock();
   std::this_thread::sleep_for(kPartingTime);  // until the network has them
   return result;

@@ -45,8 +45,8 @@ struct Runtime {
 class EngineClient : public Client {
  public:
   // `collective_time_limit`: how long the devices of a launch wait for one another. `limit_bytes`: the limit for
-  // buffers, results, temporary memory and constants of this client together; 0: no limit. `group`: the processes of the program, whose topology this must be;
-  // null: there is only this one.
+  // buffers, results, temporary memory and constants of this client together; 0: no limit. `group`: the processes of
+  // the program, whose topology this must be; null: there is only this one.
   EngineClient(Topology topology, std::chrono::milliseconds collective_time_limit, int64_t limit_bytes,
                std::shared_ptr<ProcessGroup> group = nullptr);
 
