@@ -230,9 +230,8 @@ absl::Status Client_UpdateGlobalProcessInfo(PJRT_Client_UpdateGlobalProcessInfo_
     at += given->struct_size;  // the size of the elements in the host's header
     if (info.state != PJRT_ProcessState_kError) continue;
     if (info.error_message_size > 0) BP_REQUIRE(info.error_message);
-    a.client->state->client->ReportProcessFailure(info.task_id,
-                                                  std::string(info.error_message_size > 0 ? info.error_message : "",
-                                                              info.error_message_size));
+    a.client->state->client->ReportProcessFailure(
+        info.task_id, std::string(info.error_message_size > 0 ? info.error_message : "", info.error_message_size));
   }
   return absl::OkStatus();
 }

@@ -12,9 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/digest.h"
-#include "sdk/backend/topology_bytes.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/build_id.h"
+#include "sdk/backend/topology_bytes.h"
 #include "sdk/shim/extensions/extensions.h"
 #include "sdk/shim/objects.h"
 

@@ -1,5 +1,5 @@
-// Collectives whose group has members in several nodes. The data of other nodes is received first; then the operation is
-// that of host_collective.cc, on local results.
+// Collectives whose group has members in several nodes. The data of other nodes is received first; then the operation
+// is that of host_collective.cc, on local results.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -109,10 +109,12 @@ class BlockExchange {
 
 // Copies the block of one member out of an array that the members divide, so that it is dense.
 void PackBlock(std::byte* to, const void* array, int64_t offset, int64_t row, int64_t count, int64_t bytes) {
-  for (int64_t r = 0; r < count; ++r) std::memcpy(to + r * bytes, At(array, offset + r * row), static_cast<size_t>(bytes));
+  for (int64_t r = 0; r < count; ++r)
+    std::memcpy(to + r * bytes, At(array, offset + r * row), static_cast<size_t>(bytes));
 }
 void UnpackBlock(void* array, int64_t offset, int64_t row, const std::byte* from, int64_t count, int64_t bytes) {
-  for (int64_t r = 0; r < count; ++r) std::memcpy(At(array, offset + r * row), from + r * bytes, static_cast<size_t>(bytes));
+  for (int64_t r = 0; r < count; ++r)
+    std::memcpy(At(array, offset + r * row), from + r * bytes, static_cast<size_t>(bytes));
 }
 
 }  // namespace
@@ -236,7 +238,8 @@ absl::Status HostCollective::AllReduceByRanges(const NodeGroup& g, size_t leaf, 
       const int32_t node = g.nodes[static_cast<size_t>(n)];
       const Range theirs = t < steps ? part_of(n, t) : Range{0, 0};
       const Range reduced = t > 0 ? part_of(n, t - 1) : Range{0, 0};
-      for (size_t m : local) blocks.Send(node, At(g.members[m].operands[leaf], theirs.first * l.width), theirs.elements * l.width);
+      for (size_t m : local)
+        blocks.Send(node, At(g.members[m].operands[leaf], theirs.first * l.width), theirs.elements * l.width);
       blocks.Send(node, At(result, done.first * l.width), done.elements * l.width);
       for (size_t m = 0; m < g.members.size(); ++m) {
         if (g.NodeOf(m) == node) blocks.Receive(node, const_cast<void*>(from[m]), mine.elements * l.width);
@@ -248,7 +251,8 @@ absl::Status HostCollective::AllReduceByRanges(const NodeGroup& g, size_t leaf, 
     RETURN_IF_ERROR(blocks.Run(g.exchange, key, name_));
     if (mine.elements == 0) continue;
     for (size_t m : local) from[m] = At(g.members[m].operands[leaf], mine.first * l.width);
-    const int64_t block = std::max<int64_t>(kReducedBlockBytes / l.width, 1), chunks = (mine.elements + block - 1) / block;
+    const int64_t block = std::max<int64_t>(kReducedBlockBytes / l.width, 1),
+                  chunks = (mine.elements + block - 1) / block;
     std::vector<absl::Status> errors(static_cast<size_t>(chunks));
     parallel(chunks, [&](int64_t c) {
       const int64_t first = c * block, n = std::min(block, mine.elements - first);
@@ -291,8 +295,10 @@ absl::Status HostCollective::ReduceScatterAcrossNodes(const NodeGroup& g, Parall
             PackBlock(packed, array, offset, row, layout.count, layout.bytes);
             block = packed;
           }
-          if (g.IsLocal(target)) from[leaf][target][source] = block;
-          else blocks.Send(g.NodeOf(target), block, bytes);
+          if (g.IsLocal(target))
+            from[leaf][target][source] = block;
+          else
+            blocks.Send(g.NodeOf(target), block, bytes);
         } else if (g.IsLocal(target)) {
           std::byte* to = scratch.Allocate(bytes);
           from[leaf][target][source] = to;
@@ -427,8 +433,8 @@ absl::Status HostCollective::AllToAllAcrossNodes(const NodeGroup& g, ParallelFor
     if (tuple_form_) {
       std::memcpy(g.members[r.target].results[r.source], r.data, static_cast<size_t>(block_bytes(r.source, r.target)));
     } else {
-      UnpackBlock(g.members[r.target].results[0], static_cast<int64_t>(r.source) * layout.bytes, row, r.data, layout.count,
-                  layout.bytes);
+      UnpackBlock(g.members[r.target].results[0], static_cast<int64_t>(r.source) * layout.bytes, row, r.data,
+                  layout.count, layout.bytes);
     }
   });
   return absl::OkStatus();

@@ -14,7 +14,8 @@ NodeLaunch DescribeLaunch(std::shared_ptr<LaunchExchangeService> service, const 
   out.service = std::move(service);
   out.program.name = executable.name();
   const ExecutableSignature& signature = executable.signature();
-  uint64_t digest = Fnv1a64(absl::StrCat(executable.name(), " ", signature.num_replicas, " ", signature.num_partitions));
+  uint64_t digest =
+      Fnv1a64(absl::StrCat(executable.name(), " ", signature.num_replicas, " ", signature.num_partitions));
   for (const ParameterInfo& p : signature.parameters) digest = Fnv1a64(p.shape.ToString(true), digest);
   for (const OutputInfo& o : signature.outputs) digest = Fnv1a64(o.shape.ToString(true), digest);
   const Module* module = executable.optimized_module();

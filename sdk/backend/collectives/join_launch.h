@@ -21,8 +21,8 @@ struct NodeLaunch {
 NodeLaunch DescribeLaunch(std::shared_ptr<LaunchExchangeService> service, const Executable& executable);
 
 // Joins the launch of `request` as the member for its replica and partition. Must be called in Execute before anything
-// can fail, because the other devices wait up to `time_limit` for a member that never joins. `nodes` null: all devices are in
-// this node.
+// can fail, because the other devices wait up to `time_limit` for a member that never joins. `nodes` null: all devices
+// are in this node.
 std::unique_ptr<LaunchMember> JoinLaunch(LaunchRegistry& launches, const ExecuteRequest& request,
                                          const ExecutableSignature& signature, std::chrono::milliseconds time_limit,
                                          const NodeLaunch* nodes = nullptr);

@@ -2,7 +2,7 @@
 //
 // In this folder "process" has the meaning of HLO: one replica and partition of a program, which runs on one device. A
 // process of the operating system is called a node. A launch may have devices in several nodes. Each node has a Launch
-// of its own, in which its devices meet; a LaunchExchange connects them.
+// of its own for the rendezvous of its devices; a LaunchExchange connects them.
 //
 // A launch is one execution of a program on all its devices. The devices join it by run id (LaunchRegistry). For each
 // collective the members of a group enter a rendezvous: each passes a pointer to its data and blocks. The last member
@@ -69,9 +69,10 @@ class Launch {
   // members in other nodes.
   using Operation = absl::FunctionRef<absl::Status(absl::Span<void* const> contributions)>;
 
-  // Enters a rendezvous as member number `position` of `group`, a list of process numbers. Only the members of this node
-  // meet. Blocks until the operation is done or the launch has failed. Every member gets the status of the operation. `what` names the operation in
-  // messages. All members must pass the same group and an equivalent operation.
+  // Enters a rendezvous as member number `position` of `group`, a list of process numbers. Only the members of this
+  // node meet. Blocks until the operation is done or the launch has failed. Every member gets the status of the
+  // operation. `what` names the operation in messages. All members must pass the same group and an equivalent
+  // operation.
   absl::Status EnterRendezvous(const Key& key, absl::string_view what, absl::Span<const int64_t> group, size_t position,
                                void* contribution, Operation operation);
 
@@ -139,9 +140,9 @@ class LaunchMember {
   absl::flat_hash_map<int64_t, int64_t> iterations_;
 };
 
-// The launches in progress, by run id. Keeps a launch until all its devices in this node have joined: one device may post messages,
-// fail or end before another joins, and the latter must find that state. If some devices never join, the registry drops
-// the launch at the first Join after its time limit. By then every waiting member has timed out.
+// The launches in progress, by run id. Keeps a launch until all its devices in this node have joined: one device may
+// post messages, fail or end before another joins, and the latter must find that state. If some devices never join, the
+// registry drops the launch at the first Join after its time limit. By then every waiting member has timed out.
 class LaunchRegistry {
  public:
   // Returns the launch `run_id`. The first caller creates it with its `options`, and calls `connect` for it if its

@@ -71,10 +71,10 @@ class MixedBackend : public Backend {
         }
         count = static_cast<int>(*n);
       } else if (name != kCollectiveTimeoutOption && (name != kMemoryLimitOption || options_.memory != nullptr)) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "create option ", name, ": unknown; known: ", options_.device_count_option, ", ", kCollectiveTimeoutOption,
-            options_.memory != nullptr ? "" : ", ", options_.memory != nullptr ? "" : kMemoryLimitOption, ", ",
-            kProcessOptionNames));
+        return absl::InvalidArgumentError(
+            absl::StrCat("create option ", name, ": unknown; known: ", options_.device_count_option, ", ",
+                         kCollectiveTimeoutOption, options_.memory != nullptr ? "" : ", ",
+                         options_.memory != nullptr ? "" : kMemoryLimitOption, ", ", kProcessOptionNames));
       }
     }
     return MakeTopology(options_, count);

@@ -25,14 +25,16 @@ enum class FrameKind : uint8_t {
   kReady,    // the receiver of an offered part expects it in `slot`
   kAbort,    // the launch has failed; the payload is a text
   kGoodbye,  // the process closes its client
+  kPing,     // asks whether the process is alive
+  kPong,     // the answer
 };
-inline constexpr uint8_t kFrameKinds = 6;
+inline constexpr uint8_t kFrameKinds = 8;
 
 struct FrameHeader {
   uint32_t magic = kFrameMagic;
   FrameKind kind = FrameKind::kHello;
-  uint8_t status_code = 0;  // of an abort
-  uint16_t process = 0;     // the sender's index
+  uint8_t status_code = 0;         // of an abort
+  uint16_t process = 0;            // the sender's index
   uint64_t set = 0, sequence = 0;  // the launch
   ExchangeKey key;
   int64_t part = 0;

@@ -23,8 +23,7 @@ std::string OwnFolder() {
 
 absl::StatusOr<const BackplaneTransport*> LoadTransport(absl::string_view name) {
   const bool is_path = name.find('/') != absl::string_view::npos;
-  const std::string path =
-      is_path ? std::string(name) : absl::StrCat(OwnFolder(), "libbackplane_", name, ".so");
+  const std::string path = is_path ? std::string(name) : absl::StrCat(OwnFolder(), "libbackplane_", name, ".so");
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* why = dlerror();
@@ -39,8 +38,7 @@ absl::StatusOr<const BackplaneTransport*> LoadTransport(absl::string_view name) 
   }
   if (transport->version != BACKPLANE_TRANSPORT_VERSION) {
     return absl::FailedPreconditionError(absl::StrCat("transport ", name, ": ", path, " has version ",
-                                                      transport->version, ", expected ",
-                                                      BACKPLANE_TRANSPORT_VERSION));
+                                                      transport->version, ", expected ", BACKPLANE_TRANSPORT_VERSION));
   }
   return transport;
 }

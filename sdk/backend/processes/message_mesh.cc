@@ -1,6 +1,7 @@
 #include "sdk/backend/processes/message_mesh.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <deque>
 #include <map>
@@ -25,16 +26,22 @@ using std::chrono::milliseconds;
 constexpr int64_t kMaxQueuedBytes = int64_t{256} << 20;
 // Launches of which others have spoken before this process has started them.
 constexpr size_t kMaxUnknownLaunches = 65536;
-// How long a transfer may go on after its launch has failed. Then the connections are closed, since its memory cannot be
-// released otherwise.
+// How long a transfer may go on after its launch has failed. Then the connections are closed, since its memory cannot
+// be released otherwise.
 constexpr milliseconds kTransferGrace{2000};
 constexpr milliseconds kWatchInterval{100};
+constexpr size_t kPostedFrames = 3;
+// After the time limit of an exchange the processes that are waited for are asked whether they are alive. One that does
+// not answer within this time is the cause.
+constexpr milliseconds kPingTime{1000};
+// Processes that do answer wait for another one themselves, and report it within this time.
+constexpr milliseconds kReportTime{3000};
+// How long an exchange that has failed waits until its report is sent, because the host may end the process then.
+constexpr milliseconds kReportFlush{500};
 // For the last messages, before the connections are closed.
 constexpr milliseconds kPartingTime{30};
 
-inline std::string Seconds(milliseconds limit) {
-  return absl::StrCat(static_cast<double>(limit.count()) / 1000, " s");
-}
+inline std::string Seconds(milliseconds limit) { return absl::StrCat(static_cast<double>(limit.count()) / 1000, " s"); }
 
 // An error text of the transport.
 struct ErrorText {
@@ -43,8 +50,8 @@ struct ErrorText {
 };
 
 inline uint64_t HashProcesses(const std::vector<int32_t>& processes) {
-  return Fnv1a64(absl::string_view(reinterpret_cast<const char*>(processes.data()),
-                                   processes.size() * sizeof(processes[0])));
+  return Fnv1a64(
+      absl::string_view(reinterpret_cast<const char*>(processes.data()), processes.size() * sizeof(processes[0])));
 }
 
 // A part of one exchange with one process.
@@ -130,6 +137,7 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
         count_(options.num_processes),
         lost_(static_cast<size_t>(count_)),
         leaving_(static_cast<size_t>(count_)),
+        heard_(static_cast<size_t>(count_)),
         queued_bytes_(static_cast<size_t>(count_)) {}
   ~State() {
     if (mesh_ != nullptr) transport_->destroy(mesh_);
@@ -170,7 +178,8 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   FrameBuffer TakeBuffer();
   void ReturnBuffer(FrameBuffer buffer);
   absl::Status StartFrame(int32_t peer, const FrameHeader& header, const void* payload, std::vector<Pending>* pending);
-  absl::Status StartReceive(int32_t peer, const PartState& part, const FrameHeader& ready, std::vector<Pending>* pending);
+  absl::Status StartReceive(int32_t peer, const PartState& part, const FrameHeader& ready,
+                            std::vector<Pending>* pending);
   absl::Status WaitFor(std::vector<Pending>& pending, Watch& watch);
   absl::Status HandleFrame(int32_t peer, const FrameHeader& header, const char* payload);
   void CheckWatches();
@@ -178,6 +187,7 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   // Fails a launch and queues the reports for `except` and the other processes. Returns what to call without the lock.
   Callback FailLocked(const LaunchKey& key, Record& record, absl::Status why, bool report, int32_t except = -1)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void QueuePlainFrame(int32_t peer, FrameKind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status ExchangeTokens(const std::string& token, Clock::time_point deadline);
   absl::Status CheckClaim(const Record& record, const Claim& claim) const;
 
@@ -191,11 +201,14 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   std::map<LaunchKey, std::shared_ptr<Record>> records_ ABSL_GUARDED_BY(mu_);
   std::map<uint64_t, uint64_t> next_sequence_ ABSL_GUARDED_BY(mu_);
   size_t unknown_launches_ ABSL_GUARDED_BY(mu_) = 0;
-  std::vector<absl::Status> lost_ ABSL_GUARDED_BY(mu_);      // by process
-  std::vector<bool> leaving_ ABSL_GUARDED_BY(mu_);           // by process
-  std::vector<int64_t> queued_bytes_ ABSL_GUARDED_BY(mu_);   // by process: what arrived before it was expected
+  std::vector<absl::Status> lost_ ABSL_GUARDED_BY(mu_);        // by process
+  std::vector<bool> leaving_ ABSL_GUARDED_BY(mu_);             // by process
+  std::vector<Clock::time_point> heard_ ABSL_GUARDED_BY(mu_);  // by process: when its last frame came
+  std::vector<int64_t> queued_bytes_ ABSL_GUARDED_BY(mu_);     // by process: what arrived before it was expected
   CondVar queue_drained_;
   std::deque<Report> reports_ ABSL_GUARDED_BY(mu_);
+  bool sending_reports_ ABSL_GUARDED_BY(mu_) = false;
+  CondVar reports_sent_;
   std::vector<Watch*> watches_ ABSL_GUARDED_BY(mu_);
   CondVar control_;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
@@ -214,7 +227,7 @@ absl::Status MessageMesh::State::TransportError(int code, const ErrorText& error
     case BACKPLANE_TRANSPORT_CLOSED:
       return absl::CancelledError(absl::StrCat("process ", peer, ": the connections are closed"));
     default:
-      return absl::UnavailableError(text);
+      return absl::UnavailableError(absl::StrCat("process ", peer, " is lost: ", error.text));
   }
 }
 
@@ -239,8 +252,8 @@ int PutInStore(void* store, const char* key, const void* data, size_t size) {
 int GetFromStore(void* store, const char* key, void* data, size_t capacity, size_t* size) {
   auto* access = static_cast<StoreAccess*>(store);
   const auto left = std::chrono::duration_cast<milliseconds>(access->deadline - Clock::now());
-  const absl::StatusOr<std::string> value = CatchExceptions(
-      [&] { return access->store->Get(access->prefix + key, std::max(left, milliseconds(1))); });
+  const absl::StatusOr<std::string> value =
+      CatchExceptions([&] { return access->store->Get(access->prefix + key, std::max(left, milliseconds(1))); });
   if (!value.ok() || value->size() > capacity) return 1;
   std::memcpy(data, value->data(), value->size());
   *size = value->size();
@@ -283,7 +296,8 @@ absl::Status MessageMesh::State::ExchangeTokens(const std::string& token, Clock:
     if (peer == self_) continue;
     FrameBuffer buffer(new char[kFrameBytes]());
     BackplaneTransfer* transfer = nullptr;
-    if (int code = transport_->start_receive(mesh_, peer, kFrameSlot, buffer.get(), kFrameBytes, &transfer, error.get());
+    if (int code =
+            transport_->start_receive(mesh_, peer, kFrameSlot, buffer.get(), kFrameBytes, &transfer, error.get());
         code != BACKPLANE_TRANSPORT_OK)
       return TransportError(code, error, peer);
     answers.emplace_back(peer, std::move(buffer));
@@ -291,8 +305,7 @@ absl::Status MessageMesh::State::ExchangeTokens(const std::string& token, Clock:
     RETURN_IF_ERROR(StartFrame(peer, hello, token.data(), &hellos));
   }
   const auto left = [&] {
-    return std::max<int64_t>(
-        std::chrono::duration_cast<milliseconds>(deadline - Clock::now()).count(), 1);
+    return std::max<int64_t>(std::chrono::duration_cast<milliseconds>(deadline - Clock::now()).count(), 1);
   };
   for (size_t i = 0; i < receives.size(); ++i) {
     const auto& [peer, buffer] = answers[i];
@@ -393,30 +406,50 @@ absl::Status MessageMesh::State::WaitFor(std::vector<Pending>& pending, Watch& w
 }
 
 void MessageMesh::State::Receive(int32_t peer) {
-  const FrameBuffer buffer(new char[kFrameBytes]);
-  while (true) {
-    BackplaneTransfer* transfer = nullptr;
+  // Several receives are posted, so that the other process rarely waits for one.
+  std::array<FrameBuffer, kPostedFrames> buffers;
+  std::array<BackplaneTransfer*, kPostedFrames> transfers{};
+  size_t posted = 0;  // receives from `next` on, in the order of the ring
+  absl::Status lost;
+  for (size_t next = 0; lost.ok(); next = (next + 1) % kPostedFrames) {
     ErrorText error;
-    int code = transport_->start_receive(mesh_, peer, kFrameSlot, buffer.get(), kFrameBytes, &transfer, error.get());
-    if (code == BACKPLANE_TRANSPORT_OK) code = transport_->wait(transfer, -1, error.get());
-    if (closing_) return;
-    if (code != BACKPLANE_TRANSPORT_OK) return LosePeer(peer, error.text);
-    FrameHeader header;
-    std::memcpy(&header, buffer.get(), sizeof header);
-    if (!header.IsValid() || header.process != peer) return LosePeer(peer, "it sent an invalid message");
-    const absl::Status handled =
-        CatchExceptions([&] { return HandleFrame(peer, header, buffer.get() + sizeof header); });
-    if (!handled.ok()) return LosePeer(peer, std::string(handled.message()));
+    int code = BACKPLANE_TRANSPORT_OK;
+    while (posted < kPostedFrames && code == BACKPLANE_TRANSPORT_OK) {
+      const size_t at = (next + posted) % kPostedFrames;
+      if (buffers[at] == nullptr) buffers[at].reset(new char[kFrameBytes]);
+      code = transport_->start_receive(mesh_, peer, kFrameSlot, buffers[at].get(), kFrameBytes, &transfers[at],
+                                       error.get());
+      if (code == BACKPLANE_TRANSPORT_OK) ++posted;
+    }
+    if (posted > 0) {
+      code = transport_->wait(transfers[next], -1, error.get());
+      --posted;
+    }
+    if (code != BACKPLANE_TRANSPORT_OK) {
+      lost = absl::UnavailableError(error.text);
+    } else {
+      FrameHeader header;
+      std::memcpy(&header, buffers[next].get(), sizeof header);
+      lost = !header.IsValid() || header.process != peer
+                 ? absl::InvalidArgumentError("it sent an invalid message")
+                 : CatchExceptions([&] { return HandleFrame(peer, header, buffers[next].get() + sizeof header); });
+    }
+    if (!lost.ok() && !closing_) LosePeer(peer, std::string(lost.message()));
+    // What is still posted ends when the connections are closed; until then its memory is in use.
+    for (; !lost.ok() && posted > 0; --posted) {
+      next = (next + 1) % kPostedFrames;
+      (void)transport_->wait(transfers[next], -1, error.get());
+    }
   }
 }
 
 absl::Status MessageMesh::State::CheckClaim(const Record& record, const Claim& claim) const {
   if (claim.digest == record.program.digest) return absl::OkStatus();
   const std::string mine = record.program.name.substr(0, claim.program.size());
-  return absl::FailedPreconditionError(absl::StrCat(
-      "process ", self_, " runs ", record.program.name, " and process ", claim.peer, " runs ", claim.program,
-      mine == claim.program ? ", programs of one name that exchange different data" : "",
-      "; all processes must run the same programs in the same order"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("process ", self_, " runs ", record.program.name, " and process ", claim.peer, " runs ",
+                   claim.program, mine == claim.program ? ", two programs of one name that differ" : "",
+                   "; all processes must run the same programs in the same order"));
 }
 
 absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& header, const char* payload) {
@@ -425,10 +458,11 @@ absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& he
   const PartKey key{header.key, header.part, peer};
   Callback then;
   MutexLock lock(mu_);
-  if (header.kind == FrameKind::kGoodbye) {
-    leaving_[p] = true;
+  heard_[p] = Clock::now();
+  if (header.kind == FrameKind::kGoodbye) leaving_[p] = true;
+  if (header.kind == FrameKind::kPing) QueuePlainFrame(peer, FrameKind::kPong);
+  if (header.kind == FrameKind::kGoodbye || header.kind == FrameKind::kPing || header.kind == FrameKind::kPong)
     return absl::OkStatus();
-  }
   auto at = records_.find(launch);
   if (at == records_.end()) {
     const auto next = next_sequence_.find(launch.first);
@@ -444,16 +478,17 @@ absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& he
     const auto code = header.status_code == 0 || header.status_code > 16
                           ? absl::StatusCode::kAborted
                           : static_cast<absl::StatusCode>(header.status_code);
-    then = FailLocked(launch, *record, absl::Status(code, absl::StrCat("process ", peer, " reports: ",
-                                                                       absl::string_view(payload, n))), false);
+    then = FailLocked(launch, *record,
+                      absl::Status(code, absl::StrCat("process ", peer, " reports: ", absl::string_view(payload, n))),
+                      false);
     lock.Unlock();
     if (then) then();
     return absl::OkStatus();
   }
   const Claim claim{peer, header.digest, header.program};
   if (!record->registered) {
-    const bool known = std::any_of(record->claims.begin(), record->claims.end(),
-                                   [&](const Claim& c) { return c.peer == peer; });
+    const bool known =
+        std::any_of(record->claims.begin(), record->claims.end(), [&](const Claim& c) { return c.peer == peer; });
     if (!known) record->claims.push_back(claim);
   } else if (absl::Status same = CheckClaim(*record, claim); !same.ok()) {
     then = FailLocked(launch, *record, std::move(same), true);
@@ -558,6 +593,14 @@ void MessageMesh::State::LosePeer(int32_t peer, const std::string& why) {
   for (const Callback& call : calls) call();
 }
 
+void MessageMesh::State::QueuePlainFrame(int32_t peer, FrameKind kind) {
+  FrameHeader header;
+  header.kind = kind;
+  header.process = static_cast<uint16_t>(self_);
+  reports_.push_back({peer, header, ""});
+  control_.NotifyAll();
+}
+
 void MessageMesh::State::SendReport(Report report) {
   (void)CatchExceptions([&] {
     // The result is of no interest: a lost process needs no report.
@@ -581,8 +624,8 @@ void MessageMesh::State::CheckWatches() {
           if (at.get() != &record) continue;
           if (Callback call = FailLocked(key, record,
                                          absl::DeadlineExceededError(absl::StrCat(
-                                             watch->what, " of ", record.program.name, ": process ",
-                                             watch->peer.load(), " did not answer within ", Seconds(record.limit))),
+                                             watch->what, " of ", record.program.name, ": process ", watch->peer.load(),
+                                             " did not answer within ", Seconds(record.limit))),
                                          true, watch->peer))
             calls.push_back(std::move(call));
         }
@@ -598,8 +641,11 @@ void MessageMesh::State::Control() {
     std::deque<Report> reports;
     {
       MutexLock lock(mu_);
+      sending_reports_ = false;
+      if (reports_.empty()) reports_sent_.NotifyAll();
       if (reports_.empty() && !stopped_) control_.WaitFor(mu_, kWatchInterval);
       reports.swap(reports_);
+      sending_reports_ = !reports.empty();
       if (reports.empty() && stopped_) return;
     }
     for (Report& report : reports) SendReport(std::move(report));
@@ -617,10 +663,7 @@ void MessageMesh::State::Close() {
         calls.push_back(std::move(call));
     }
     for (int32_t peer = 0; peer < count_; ++peer) {
-      FrameHeader goodbye;
-      goodbye.kind = FrameKind::kGoodbye;
-      goodbye.process = static_cast<uint16_t>(self_);
-      if (peer != self_ && lost_[static_cast<size_t>(peer)].ok()) reports_.push_back({peer, goodbye, ""});
+      if (peer != self_ && lost_[static_cast<size_t>(peer)].ok()) QueuePlainFrame(peer, FrameKind::kGoodbye);
     }
     stopped_ = true;
     control_.NotifyAll();
@@ -728,6 +771,7 @@ absl::Status MessageMesh::State::RunExchange(const LaunchKey& launch, const std:
   }
   if (then) then();
   std::vector<Pending> pending, frames;
+  Clock::time_point wait_until = deadline, asked{};
   auto note = [&](absl::Status status) {
     if (error.ok()) error = std::move(status);
   };
@@ -736,8 +780,7 @@ absl::Status MessageMesh::State::RunExchange(const LaunchKey& launch, const std:
     for (const OutgoingPart& s : sends) {
       if (s.bytes <= 0) continue;
       const bool offered = s.bytes > kMaxPayloadBytes;
-      FrameHeader header =
-          HeaderFor(launch, *record, offered ? FrameKind::kOffer : FrameKind::kData, key, s.part);
+      FrameHeader header = HeaderFor(launch, *record, offered ? FrameKind::kOffer : FrameKind::kData, key, s.part);
       (offered ? header.total_bytes : header.payload_bytes) = static_cast<uint64_t>(s.bytes);
       note(StartFrame(s.process, header, s.data, &frames));
     }
@@ -762,7 +805,7 @@ absl::Status MessageMesh::State::RunExchange(const LaunchKey& launch, const std:
       }
       if (answered.empty()) {
         if (!waiting) break;
-        if (!record->changed.WaitUntil(mu_, deadline) && Clock::now() >= deadline && record->failure.ok()) {
+        if (!record->changed.WaitUntil(mu_, wait_until) && Clock::now() >= wait_until && record->failure.ok()) {
           std::vector<int32_t> missing;
           auto add = [&](const PartState& s) {
             if (s.step == Step::kWaiting && std::find(missing.begin(), missing.end(), s.peer) == missing.end())
@@ -771,9 +814,24 @@ absl::Status MessageMesh::State::RunExchange(const LaunchKey& launch, const std:
           for (const PartState& s : in) add(s);
           for (const PartState& s : out) add(s);
           if (missing.empty()) continue;
-          error = absl::DeadlineExceededError(absl::StrCat(
-              what, " of ", record->program.name, ": process ", absl::StrJoin(missing, ", process "),
-              " did not answer within ", Seconds(record->limit)));
+          if (wait_until == deadline) {
+            asked = Clock::now();
+            for (int32_t peer : missing) QueuePlainFrame(peer, FrameKind::kPing);
+            wait_until = asked + kPingTime;
+            continue;
+          }
+          std::vector<int32_t> silent;
+          for (int32_t peer : missing) {
+            if (heard_[static_cast<size_t>(peer)] < asked) silent.push_back(peer);
+          }
+          if (silent.empty() && wait_until < asked + kReportTime) {
+            wait_until = asked + kReportTime;
+            continue;
+          }
+          if (!silent.empty()) missing = silent;
+          error = absl::DeadlineExceededError(absl::StrCat(what, " of ", record->program.name, ": process ",
+                                                           absl::StrJoin(missing, ", process "),
+                                                           " did not answer within ", Seconds(record->limit)));
           then = FailLocked(launch, *record, error, true);
         }
         continue;
@@ -791,8 +849,10 @@ absl::Status MessageMesh::State::RunExchange(const LaunchKey& launch, const std:
         pending.reserve(pending.size() + 1);
         const int code = transport_->start_send(mesh_, s->peer, s->slot, s->from, static_cast<size_t>(s->bytes),
                                                 &transfer, text.get());
-        if (code == BACKPLANE_TRANSPORT_OK) pending.push_back({transfer, s->peer, nullptr});
-        else note(TransportError(code, text, s->peer));
+        if (code == BACKPLANE_TRANSPORT_OK)
+          pending.push_back({transfer, s->peer, nullptr});
+        else
+          note(TransportError(code, text, s->peer));
       }
     }
   }
@@ -813,9 +873,17 @@ absl::Status MessageMesh::State::RunExchange(const LaunchKey& launch, const std:
     absl::Status named(error.code(), absl::StrCat(what, " of ", record->program.name, ": ", error.message()));
     then = FailLocked(launch, *record, std::move(named), true);
   }
-  absl::Status result = record->failure;
+  const absl::Status result = record->failure;
+  if (then) {
+    lock.Unlock();
+    then();
+    lock.Lock();
+  }
+  const auto flushed = Clock::now() + kReportFlush;
+  while ((!reports_.empty() || sending_reports_) && !stopped_ && Clock::now() < flushed)
+    reports_sent_.WaitUntil(mu_, flushed);
   lock.Unlock();
-  if (then) then();
+  std::this_thread::sleep_for(kPartingTime);  // until the network has them
   return result;
 }
 

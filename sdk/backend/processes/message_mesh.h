@@ -3,8 +3,8 @@
 //
 // Parts of up to LaunchExchange::kMaxPostedBytes are sent at once; the receiver keeps those that it does not expect
 // yet. Larger parts are offered. When the receiver has memory for one, it says so, and the part is sent there without a
-// copy. One thread for each other process receives, so an error of a connection is noticed at once. Another thread sends
-// reports of failures and watches the time limits.
+// copy. One thread for each other process receives, so an error of a connection is noticed at once. Another thread
+// sends reports of failures and watches the time limits.
 //
 // Every message names its launch by the processes that take part and a number, and carries the digest of the program.
 // Sizes are checked before anything is allocated or written. A process that sends an invalid message counts as lost.

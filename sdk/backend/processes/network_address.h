@@ -15,7 +15,8 @@ absl::StatusOr<std::string> FindListenAddress(const std::string& interface);
 
 inline constexpr char kLoopbackAddress[] = "127.0.0.1";
 
-// Identifies the running machine and its network. Processes with equal ids reach each other over the loopback interface.
+// Identifies the running machine and its network. Processes with equal ids reach each other over the loopback
+// interface.
 std::string NetworkId();
 
 }  // namespace backplane

@@ -112,8 +112,7 @@ absl::StatusOr<Topology> MergeTopologies(const std::vector<Topology>& processes)
       merged.attributes = local.attributes;
     } else if (local.platform_name != merged.platform_name) {
       return absl::FailedPreconditionError(absl::StrCat("process ", p, " has devices of the platform ",
-                                                        local.platform_name, ", process 0 of ",
-                                                        merged.platform_name));
+                                                        local.platform_name, ", process 0 of ", merged.platform_name));
     }
     const auto first_device = static_cast<int32_t>(merged.devices.size());
     const auto first_memory = static_cast<int32_t>(merged.memories.size());
@@ -143,8 +142,9 @@ absl::StatusOr<std::shared_ptr<ProcessGroup>> ProcessGroup::Join(const ProcessOp
                                                                  const Topology& local) {
   const int32_t self = options.process, count = options.num_processes;
   if (store == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("process ", self, " of ", count,
-                                                   ": the host has given no key-value store, over which the processes meet"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("process ", self, " of ", count,
+                     ": the host has given no key-value store, in which the processes find one another"));
   }
   const auto deadline = Clock::now() + options.connect_limit;
   ASSIGN_OR_RETURN(const BackplaneTransport* transport, LoadTransport(options.transport));
@@ -170,11 +170,11 @@ absl::StatusOr<std::shared_ptr<ProcessGroup>> ProcessGroup::Join(const ProcessOp
     absl::StatusOr<std::string> bytes =
         store->Get(absl::StrCat(*prefix, "process/", p), std::max(left, milliseconds(1)));
     if (!bytes.ok()) {
-      return NameProcess(p, count,
-                         absl::Status(bytes.status().code(),
-                                      absl::StrCat("it has not created its client within ",
-                                                   static_cast<double>(options.connect_limit.count()) / 1000, " s: ",
-                                                   bytes.status().message())));
+      return NameProcess(
+          p, count,
+          absl::Status(bytes.status().code(), absl::StrCat("it has not created its client within ",
+                                                           static_cast<double>(options.connect_limit.count()) / 1000,
+                                                           " s: ", bytes.status().message())));
     }
     absl::StatusOr<MeetingRecord> record = MeetingRecord::Parse(*bytes);
     if (!record.ok()) return NameProcess(p, count, record.status());

@@ -186,7 +186,7 @@ MergeDecision EngineFusionPolicy::JudgeReduction(const FusionGraph& graph, int n
   // A reduction that reads this one is computed with it only if both walk along the same rows. Otherwise each of its
   // elements would compute this one again, as in a chain of products of a matrix and a vector.
   const Downstream downstream = FindDownstream(graph, n, target);
-  if (downstream.has_reduction && !downstream.by_rows) return MergeVerdict::kRefuse;
+  if (downstream.has_reduction && !downstream.by_rows) return MergeDecision::kRefuse;
   // Users at the reduced shape: the epilogue of the reduction.
   bool at_reduced = !downstream.has_reduction;
   for (const FusionGraph::Use& use : p.uses) {

@@ -1,0 +1,297 @@
+// Tests the messages between processes: here each process is an object, and the transport is memory.
+#include <condition_variable>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "sdk/backend/host_topology.h"
+#include "sdk/backend/processes/frame.h"
+#include "sdk/backend/processes/message_mesh.h"
+#include "sdk/backend/processes/process_group.h"
+
+// One block of memory that is sent or received.
+struct BackplaneTransfer {
+  BackplaneMesh* mesh;
+  bool sends;
+  const void* from;
+  void* to;
+  size_t size;
+  bool done = false, failed = false;
+};
+
+namespace {
+
+// Where all meshes of a test are connected.
+struct Wires {
+  std::mutex mu;
+  std::condition_variable changed;
+  using Key = std::tuple<int, int, uint64_t>;  // sender, receiver, slot
+  std::map<Key, std::deque<BackplaneTransfer*>> sends, receives;
+  std::map<int, bool> closed;  // by process
+};
+Wires* wires = nullptr;
+
+}  // namespace
+
+struct BackplaneMesh {
+  int process;
+  std::vector<BackplaneTransfer*> transfers;
+};
+
+namespace backplane {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+int Connect(const BackplaneConnectArgs* args, BackplaneMesh** mesh, BackplaneTransportError) {
+  *mesh = new BackplaneMesh{args->process, {}};
+  return BACKPLANE_TRANSPORT_OK;
+}
+
+int Start(BackplaneMesh* mesh, bool sends, int peer, uint64_t slot, const void* from, void* to, size_t size,
+          BackplaneTransfer** transfer) {
+  std::lock_guard<std::mutex> lock(wires->mu);
+  auto* t = *transfer = new BackplaneTransfer{mesh, sends, from, to, size};
+  const Wires::Key key = sends ? Wires::Key{mesh->process, peer, slot} : Wires::Key{peer, mesh->process, slot};
+  t->failed = wires->closed[mesh->process] || wires->closed[peer];
+  mesh->transfers.push_back(t);
+  auto& others = (sends ? wires->receives : wires->sends)[key];
+  if (t->failed) return BACKPLANE_TRANSPORT_OK;
+  if (others.empty()) {
+    (sends ? wires->sends : wires->receives)[key].push_back(t);
+    return BACKPLANE_TRANSPORT_OK;
+  }
+  BackplaneTransfer* other = others.front();
+  others.pop_front();
+  const BackplaneTransfer &sender = sends ? *t : *other, &receiver = sends ? *other : *t;
+  EXPECT_LE(sender.size, receiver.size);
+  std::memcpy(receiver.to, sender.from, sender.size);
+  t->done = other->done = true;
+  wires->changed.notify_all();
+  return BACKPLANE_TRANSPORT_OK;
+}
+
+int StartSend(BackplaneMesh* mesh, int32_t peer, uint64_t slot, const void* data, size_t size,
+              BackplaneTransfer** transfer, BackplaneTransportError) {
+  return Start(mesh, true, peer, slot, data, nullptr, size, transfer);
+}
+int StartReceive(BackplaneMesh* mesh, int32_t peer, uint64_t slot, void* data, size_t size,
+                 BackplaneTransfer** transfer, BackplaneTransportError) {
+  return Start(mesh, false, peer, slot, nullptr, data, size, transfer);
+}
+
+// The transfers are freed with their mesh, so that a test need not care who still points to them.
+int Wait(BackplaneTransfer* t, int64_t, BackplaneTransportError error) {
+  std::unique_lock<std::mutex> lock(wires->mu);
+  wires->changed.wait(lock, [t] { return t->done || t->failed; });
+  std::snprintf(error.text, error.size, "cut");
+  return t->done ? BACKPLANE_TRANSPORT_OK : BACKPLANE_TRANSPORT_FAILED;
+}
+
+void ShutDown(BackplaneMesh* mesh) {
+  std::lock_guard<std::mutex> lock(wires->mu);
+  wires->closed[mesh->process] = true;
+  for (auto* queues : {&wires->sends, &wires->receives}) {
+    for (auto& [key, queue] : *queues) {
+      if (std::get<0>(key) != mesh->process && std::get<1>(key) != mesh->process) continue;
+      for (BackplaneTransfer* t : queue) t->failed = true;
+      queue.clear();
+    }
+  }
+  wires->changed.notify_all();
+}
+
+void Destroy(BackplaneMesh* mesh) {
+  ShutDown(mesh);
+  for (BackplaneTransfer* t : mesh->transfers) delete t;
+  delete mesh;
+}
+
+constexpr BackplaneTransport kMemory = {
+    BACKPLANE_TRANSPORT_VERSION, "memory", Connect, StartSend, StartReceive, Wait, ShutDown, Destroy};
+
+// Cuts all connections of a process, as if it had been killed.
+void ShutDownProcess(int process) {
+  BackplaneMesh mesh{process, {}};
+  ShutDown(&mesh);
+}
+
+class MessageMeshTest : public ::testing::Test {
+ protected:
+  MessageMeshTest() { wires = &wires_; }
+  ~MessageMeshTest() override { meshes_.clear(); }
+
+  void ConnectAll(int count, const std::string& odd_token = "token") {
+    meshes_.resize(static_cast<size_t>(count));
+    status_.resize(static_cast<size_t>(count));
+    RunAll([&](int i) {
+      MessageMesh::Options options;
+      options.transport = &kMemory;
+      options.process = i;
+      options.num_processes = count;
+      options.token = i == 1 ? odd_token : "token";
+      auto mesh = MessageMesh::Connect(options);
+      status_[static_cast<size_t>(i)] = mesh.status();
+      if (mesh.ok()) meshes_[static_cast<size_t>(i)] = *std::move(mesh);
+    });
+  }
+  void RunAll(const std::function<void(int)>& body) {
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < meshes_.size(); ++i) threads.emplace_back(body, static_cast<int>(i));
+    for (std::thread& t : threads) t.join();
+  }
+  std::shared_ptr<LaunchExchange> Join(int i, uint64_t digest = 1, milliseconds limit = milliseconds(60000),
+                                       const std::string& name = "jit_f") {
+    std::vector<int32_t> all;
+    for (size_t p = 0; p < meshes_.size(); ++p) all.push_back(static_cast<int32_t>(p));
+    return meshes_[static_cast<size_t>(i)]->JoinLaunch(all, {name, digest}, limit, nullptr);
+  }
+
+  Wires wires_;
+  std::vector<std::unique_ptr<MessageMesh>> meshes_;
+  std::vector<absl::Status> status_;
+};
+
+// Small parts are sent at once, large ones after an offer; the order of arrival does not matter.
+TEST_F(MessageMeshTest, ExchangesPartsOfEverySize) {
+  ConnectAll(3);
+  RunAll([&](int i) {
+    const auto exchange = Join(i);
+    for (int64_t round = 0; round < 6; ++round) {
+      const int64_t bytes = round % 2 == 0 ? 1000 + round : LaunchExchange::kMaxPostedBytes * 3 + round;
+      std::vector<std::string> out(3), in(3, std::string(static_cast<size_t>(bytes), '.'));
+      std::vector<OutgoingPart> sends;
+      std::vector<IncomingPart> receives;
+      for (int p = 0; p < 3; ++p) {
+        if (p == i) continue;
+        out[p] = std::string(static_cast<size_t>(bytes), static_cast<char>('a' + 3 * i + p));
+        sends.push_back({p, 7, out[p].data(), bytes});
+        receives.push_back({p, 7, in[p].data(), bytes});
+      }
+      if (i == round % 3) std::this_thread::sleep_for(milliseconds(20));
+      ASSERT_TRUE(exchange->Exchange({4, round, 0, 0}, "all-reduce", sends, receives).ok());
+      for (int p = 0; p < 3; ++p) {
+        if (p == i) continue;
+        EXPECT_EQ(in[p], std::string(static_cast<size_t>(bytes), static_cast<char>('a' + 3 * p + i)));
+      }
+    }
+  });
+}
+
+TEST_F(MessageMeshTest, AnotherTokenIsRefused) {
+  ConnectAll(2, "another");
+  EXPECT_EQ(status_[0].code(), absl::StatusCode::kPermissionDenied) << status_[0];
+  EXPECT_THAT(std::string(status_[0].message()), HasSubstr("does not belong to this job"));
+}
+
+TEST_F(MessageMeshTest, OtherProgramsAndSizesAreErrorsOfBoth) {
+  ConnectAll(2);
+  std::vector<absl::Status> got(2);
+  RunAll([&](int i) {
+    char byte = 0;
+    const OutgoingPart out{1 - i, 0, &byte, 1};
+    const IncomingPart in{1 - i, 0, &byte, 1};
+    got[i] = Join(i, static_cast<uint64_t>(i), milliseconds(60000), i == 0 ? "jit_f" : "jit_g")
+                 ->Exchange({1, 0, 0, 0}, "all-reduce", {&out, 1}, {&in, 1});
+  });
+  for (const absl::Status& s : got) {
+    EXPECT_THAT(std::string(s.message()), HasSubstr("jit_f"));
+    EXPECT_THAT(std::string(s.message()), HasSubstr("jit_g"));
+  }
+  RunAll([&](int i) {
+    char bytes[2] = {};
+    const OutgoingPart out{1 - i, 0, bytes, 1 + i};
+    const IncomingPart in{1 - i, 0, bytes, 1 + i};
+    got[i] = Join(i)->Exchange({1, 0, 0, 0}, "all-reduce", {&out, 1}, {&in, 1});
+  });
+  for (const absl::Status& s : got) EXPECT_EQ(s.code(), absl::StatusCode::kInvalidArgument) << s;
+}
+
+TEST_F(MessageMeshTest, AFailureAndALostProcessEndTheWaiting) {
+  ConnectAll(3);
+  std::vector<absl::Status> got(3);
+  RunAll([&](int i) {
+    const auto exchange = Join(i);
+    if (i == 2) return exchange->Fail(absl::AbortedError("it went wrong"));
+    char byte = 0;
+    const IncomingPart in{2, 0, &byte, 1};
+    got[i] = exchange->Exchange({1, 0, 0, 0}, "all-reduce", {}, {&in, 1});
+  });
+  for (int i : {0, 1}) {
+    EXPECT_EQ(got[i].code(), absl::StatusCode::kAborted);
+    EXPECT_EQ(got[i].message(), "process 2 reports: it went wrong");
+  }
+  RunAll([&](int i) {
+    const auto exchange = Join(i);
+    if (i == 2) {
+      ShutDownProcess(2);
+      return;
+    }
+    char byte = 0;
+    const IncomingPart in{2, 0, &byte, 1};
+    got[i] = exchange->Exchange({1, 0, 0, 0}, "all-reduce", {}, {&in, 1});
+  });
+  for (int i : {0, 1}) EXPECT_THAT(std::string(got[i].message()), HasSubstr("process 2 is lost"));
+}
+
+// A process that answers but does not come is named after the time limit.
+TEST_F(MessageMeshTest, AMissingProcessIsNamed) {
+  ConnectAll(2);
+  char byte = 0;
+  const IncomingPart in{1, 0, &byte, 1};
+  const absl::Status got = Join(0, 1, milliseconds(10))->Exchange({1, 0, 0, 0}, "all-reduce", {}, {&in, 1});
+  EXPECT_EQ(got.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(got.message()), HasSubstr("all-reduce of jit_f: process 1 did not answer"));
+  // The other process learns it when it starts the launch.
+  EXPECT_THAT(std::string(Join(1)->Exchange({1, 0, 0, 0}, "all-reduce", {}, {}).message()), HasSubstr("process 0"));
+}
+
+TEST(FrameTest, InvalidHeadersAreFound) {
+  FrameHeader header;
+  EXPECT_TRUE(header.IsValid());
+  header.payload_bytes = kMaxPayloadBytes + 1;
+  EXPECT_FALSE(header.IsValid());
+  header = {};
+  header.kind = static_cast<FrameKind>(kFrameKinds);
+  EXPECT_FALSE(header.IsValid());
+  header = {};
+  header.program[sizeof header.program - 1] = 'x';
+  EXPECT_FALSE(header.IsValid());
+}
+
+TEST(ProcessGroupTest, MergesTopologies) {
+  const auto merged = MergeTopologies({HostTopology("v", 2), HostTopology("v", 1)});
+  ASSERT_TRUE(merged.ok());
+  ASSERT_EQ(merged->devices.size(), 3u);
+  EXPECT_EQ(merged->devices[2].id, 2);
+  EXPECT_EQ(merged->devices[2].process_index, 1);
+  EXPECT_EQ(merged->devices[2].local_hardware_id, 0);
+  EXPECT_EQ(merged->devices[2].to_string, "CpuDevice(id=2)");
+  EXPECT_EQ(merged->devices[2].memories.front(), 6);
+  EXPECT_EQ(merged->memories[6].devices.front(), 2);
+}
+
+TEST(ProcessGroupTest, ReadsOptions) {
+  NamedValues options = {{"node_id", int64_t{2}}, {"num_nodes", int64_t{3}}, {"other", true}};
+  const auto read = TakeProcessOptions(&options);
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->process, 2);
+  EXPECT_EQ(options.size(), 1u);
+  options = {{"node_id", int64_t{3}}, {"num_nodes", int64_t{3}}};
+  EXPECT_EQ(TakeProcessOptions(&options).status().code(), absl::StatusCode::kInvalidArgument);
+  ProcessOptions alone;
+  alone.num_processes = 2;
+  EXPECT_THAT(std::string(ProcessGroup::Join(alone, nullptr, HostTopology("v", 1)).status().message()),
+              HasSubstr("key-value store"));
+}
+
+}  // namespace
+}  // namespace backplane

@@ -1,0 +1,47 @@
+"""Two processes of two devices each give the bits of one process with four devices. A process that runs another program,
+is killed, or does not come, is an error of the other one that names it."""
+import argparse
+import sys
+
+from run import Run, result_lines
+
+
+def tail(run):
+    return "\n".join(f"-- process {i}, code {run.codes[i]}:\n" + "\n".join(o.splitlines()[-12:]) for i, o in enumerate(run.outputs))
+
+
+def check_same_bits(plugin, processes, devices, arguments, options):
+    one = Run("collectives.py", plugin, 1, processes * devices, arguments=arguments).wait(280)
+    several = Run("collectives.py", plugin, processes, devices, options, arguments).wait(280)
+    for run in (one, several):
+        assert all("DONE" in o for o in run.outputs), tail(run)
+    want, got = result_lines(one.outputs), result_lines(several.outputs)
+    assert len(want) > 50 and want == got, "\n".join(sorted(set(want) ^ set(got))[:20])
+    return len(want)
+
+
+def check_failures(plugin, options):
+    """Every way to fail, in one process; the other one must name it."""
+    for how, expected in (("other", ["process 1 runs", "process 0 runs"]), ("kill", ["process 1"]),
+                          ("size", ["process 1"]), ("stay", ["process 1"])):
+        run = Run("failures.py", plugin, 2, 1, [*options, "collective_timeout_seconds=4"], [f"how={how}"]).wait(120)
+        errors = [line for line in run.outputs[0].splitlines() if line.startswith("ERROR ")]
+        assert errors and any(e in errors[0] for e in expected) and ("all-reduce" in errors[0] or "jit_all_reduce" in errors[0]), f"{how}:\n{tail(run)}"
+        print(f"{how}: {errors[0][:200]}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("plugin")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--devices", type=int, default=2)
+    parser.add_argument("--sizes", default="1,513,65536", help="columns of the arrays; large ones are sent without a copy")
+    parser.add_argument("--option", action="append", default=[], help="NAME=VALUE, a create option")
+    a = parser.parse_args()
+    compared = check_same_bits(a.plugin, a.processes, a.devices, [f"sizes={a.sizes}"], a.option)
+    check_failures(a.plugin, a.option)
+    print(f"{compared} results of {a.processes} processes x {a.devices} devices have the bits of one process")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
