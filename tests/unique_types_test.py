@@ -25,6 +25,10 @@ TYPE = re.compile(r"\b(?:class|struct|union)\s+(?:(?:alignas|ABSL_\w+|__attribut
                   r"(\w+)\s*(?:final\s*)?(?::(?!:)[^;{}]*)?$")
 
 
+# A C interface declares a type that each of its implementations defines; no program contains two of them.
+OPAQUE = re.compile(r"\btypedef struct (\w+) \1;")
+
+
 def defined_types(text):
     """Yields the qualified names of types that the text defines at the level of named namespaces."""
     text = DIRECTIVE.sub("", COMMENT_OR_STRING.sub('""', text))
@@ -53,8 +57,11 @@ def duplicates(files):
     for name, text in files.items():
         for qualified in defined_types(text):
             homes[qualified].add(name)
+    opaque = {name for text in files.values() for name in OPAQUE.findall(text)}
     found = []
     for qualified, names in sorted(homes.items()):
+        if qualified in opaque:
+            continue
         libraries = {n for n in names if not TEST.search(n)}
         if len(names) > 1 and libraries:
             found.append(f"{qualified} is defined in {', '.join(sorted(names))}: rename one, or put it into an unnamed namespace")
@@ -74,6 +81,8 @@ def self_check():
     for name, text in (("b/b.cc", hidden), ("c/c.h", special)):
         problems += [f"self check: {p}" for p in duplicates({"a/a.h": launch, name: text})]
     problems += [f"self check: {p}" for p in duplicates({"a/a_test.cc": launch, "b/b_test.cc": launch})]
+    handle, adapter = "typedef struct Mesh Mesh;\n", "struct Mesh {};\n"
+    problems += [f"self check: {p}" for p in duplicates({"a/a.h": handle, "b/b.cc": adapter, "c/c_test.cc": adapter})]
     return problems
 
 
