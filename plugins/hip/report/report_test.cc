@@ -347,7 +347,9 @@ TEST(GpuPeaks, AreOfTargetsThatWeCompileFor) {
     targets.push_back(peaks.target);
     EXPECT_GT(peaks.vector_f32, peaks.memory_bytes) << peaks.target;
     EXPECT_LE(peaks.vector_f64, peaks.vector_f32) << peaks.target;
-    if (peaks.matrix_f16 > 0) EXPECT_GT(peaks.matrix_f16, peaks.vector_f32) << peaks.target;
+    if (peaks.matrix_f16 > 0) {
+      EXPECT_GT(peaks.matrix_f16, peaks.vector_f32) << peaks.target;
+    }
     EXPECT_THAT(std::string(peaks.source), HasSubstr(absl::StartsWith(peaks.target, "gfx") ? "AMD" : "NVIDIA"));
   }
   std::sort(targets.begin(), targets.end());

@@ -317,7 +317,9 @@ ENTRY e {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(middle(), 9 * 32 * 0.5f);
   const int64_t kept = client.packed_weights()->bytes();
   // Every machine for which oneDNN has a kernel.
-  if (absl::StrContains(convolution->compile_log(), "onednn_forward: f32")) EXPECT_GE(kept, 3 * 3 * 32 * 32 * 4);
+  if (absl::StrContains(convolution->compile_log(), "onednn_forward: f32")) {
+    EXPECT_GE(kept, 3 * 3 * 32 * 32 * 4);
+  }
   void* const memory = w.storage->data();
   w = run(**twice, {w}, true);
   EXPECT_EQ(w.storage->data(), memory);

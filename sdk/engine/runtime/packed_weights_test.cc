@@ -99,7 +99,9 @@ TEST(PackedWeights, ThreadsShareThem) {
           std::memset(to, 7, 500);
           return absl::OkStatus();
         });
-        if (block != nullptr) EXPECT_EQ(std::to_integer<int>(block.get()[499]), 7);
+        if (block != nullptr) {
+          EXPECT_EQ(std::to_integer<int>(block.get()[499]), 7);
+        }
         if (i % 50 == t) kept.weights.Drop(f);
         if (i % 70 == t) kept.weights.Reclaim(600);
       }
