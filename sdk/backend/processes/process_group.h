@@ -29,7 +29,7 @@ namespace backplane {
 // Create options. JAX passes node_id and num_nodes to every plugin after jax.distributed.initialize.
 struct ProcessOptions {
   int32_t process = 0, num_processes = 1;  // `node_id`, `num_nodes` (1 to 4096)
-  std::string transport = "gloo";          // `transport`: "gloo", "mpi" or the path of an adapter (load_transport.h)
+  std::string transport = "gloo";          // `transport`: "gloo" or the path of an adapter (load_transport.h)
   // `network_interface`: the name of an interface ("eth0") or an address of this machine. Connections are accepted
   // there only. Not given: the loopback interface if all processes are on one machine, otherwise the first other
   // interface that is up and has an IPv4 address.

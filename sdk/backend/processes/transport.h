@@ -2,8 +2,8 @@
  *
  * A plugin does not link a communication library. It opens an adapter, a shared library that exports
  * backplane_get_transport, when a host creates a client with several processes (load_transport.h). Backplane has the
- * adapters libbackplane_gloo.so (Gloo over TCP) and libbackplane_mpi.so (MPI); a vendor may supply its own. The
- * collectives are above this interface, so all transports give the same results.
+ * adapter libbackplane_gloo.so (Gloo over TCP); a vendor may supply its own. The collectives are above this interface,
+ * so all transports give the same results.
  *
  * A mesh connects each process with each other one. A transfer moves one block of memory between two processes. The
  * sender and the receiver name it by a slot: transfers with equal slots between the same two processes are matched in
