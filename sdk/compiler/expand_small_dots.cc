@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "core/passes/replace_each.h"
 #include "core/passes/rewrite.h"
 
 namespace backplane::compiler {
@@ -174,23 +175,14 @@ Instruction* Expand(Computation* c, Instruction* dot) {
 }  // namespace
 
 absl::StatusOr<bool> ExpandSmallDots::Run(Module* module) {
-  bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
-    bool here = false;
-    for (Instruction* i : c->Snapshot()) {
-      if (!i->Is(Opcode::kDot) || (i->users().empty() && i != c->root())) continue;
-      if (is_claimed_ && is_claimed_(*i)) continue;
-      Instruction* sum = Expand(c, i);
-      if (sum == nullptr) continue;
-      Replace(i, sum);
-      here = true;
-    }
-    if (!here) continue;
-    c->RemoveDead();
-    c->SortTopologically();
-    changed = true;
-  }
-  return changed;
+  return RewriteEach(module, [this](Computation* c, Instruction* i) -> absl::StatusOr<bool> {
+    if (!i->Is(Opcode::kDot) || (i->users().empty() && i != c->root())) return false;
+    if (is_claimed_ && is_claimed_(*i)) return false;
+    Instruction* sum = Expand(c, i);
+    if (sum == nullptr) return false;
+    Replace(i, sum);
+    return true;
+  });
 }
 
 }  // namespace backplane::compiler

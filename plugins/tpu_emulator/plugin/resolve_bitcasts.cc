@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/passes/replace_each.h"
 #include "core/passes/rewrite.h"
 #include "plugins/tpu_emulator/program/make_transpose.h"
 
@@ -23,32 +24,23 @@ Ints MajorToMinorOrder(const Shape& s) {
 }  // namespace
 
 absl::StatusOr<bool> ResolveBitcasts::Run(Module* module) {
-  bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
-    bool here = false;
-    for (Instruction* i : c->Snapshot()) {
-      if (!i->Is(Opcode::kBitcast) || !i->shape().IsArray() || !i->operand(0)->shape().IsArray()) continue;
-      const Shape from = i->operand(0)->shape(), to = i->shape();
-      if (from.element_type() != to.element_type() || from.num_elements() != to.num_elements()) continue;
-      if (IsRowMajor(from) && IsRowMajor(to)) continue;
-      const Ints order = MajorToMinorOrder(to);
-      Ints inverse(order.size());
-      std::vector<int64_t> physical;
-      for (size_t d = 0; d < order.size(); ++d) {
-        inverse[static_cast<size_t>(order[d])] = static_cast<int64_t>(d);
-        physical.push_back(to.dimensions(order[d]));
-      }
-      Instruction* bytes = MakeTranspose(c, i->operand(0), MajorToMinorOrder(from));
-      Instruction* shaped = Make(c, bytes, Opcode::kReshape, Shape(to.element_type(), physical), {bytes});
-      Replace(i, MakeTranspose(c, shaped, inverse));
-      here = true;
+  return RewriteEach(module, [](Computation* c, Instruction* i) -> absl::StatusOr<bool> {
+    if (!i->Is(Opcode::kBitcast) || !i->shape().IsArray() || !i->operand(0)->shape().IsArray()) return false;
+    const Shape from = i->operand(0)->shape(), to = i->shape();
+    if (from.element_type() != to.element_type() || from.num_elements() != to.num_elements()) return false;
+    if (IsRowMajor(from) && IsRowMajor(to)) return false;
+    const Ints order = MajorToMinorOrder(to);
+    Ints inverse(order.size());
+    std::vector<int64_t> physical;
+    for (size_t d = 0; d < order.size(); ++d) {
+      inverse[static_cast<size_t>(order[d])] = static_cast<int64_t>(d);
+      physical.push_back(to.dimensions(order[d]));
     }
-    if (!here) continue;
-    c->RemoveDead();
-    c->SortTopologically();
-    changed = true;
-  }
-  return changed;
+    Instruction* bytes = MakeTranspose(c, i->operand(0), MajorToMinorOrder(from));
+    Instruction* shaped = Make(c, bytes, Opcode::kReshape, Shape(to.element_type(), physical), {bytes});
+    Replace(i, MakeTranspose(c, shaped, inverse));
+    return true;
+  });
 }
 
 }  // namespace backplane::tpu
