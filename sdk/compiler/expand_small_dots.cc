@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "core/passes/make_reducer.h"
 #include "core/passes/replace_each.h"
 #include "core/passes/rewrite.h"
 
@@ -131,18 +132,6 @@ Instruction* ConvertTo(Computation* c, Instruction* x, PrimitiveType to) {
   return Make(c, x, Opcode::kConvert, x->shape().WithElementType(to), {x});
 }
 
-Computation* MakeAddition(Module* module, PrimitiveType type) {
-  Computation* add = module->AddComputation("sum");
-  std::vector<Instruction*> terms;
-  for (int64_t k = 0; k < 2; ++k) {
-    Attributes number;
-    number.Set(AttrId::kParameterNumber, k);
-    terms.push_back(Make(add, nullptr, Opcode::kParameter, Shape::Scalar(type), {}, std::move(number)));
-  }
-  add->set_root(Make(add, nullptr, Opcode::kAdd, Shape::Scalar(type), terms));
-  return add;
-}
-
 Instruction* Expand(Computation* c, Instruction* dot) {
   if (dot->attrs().Has(AttrId::kDotAlgorithm) || dot->result_accuracy() || dot->shape().num_elements() == 0)
     return nullptr;
@@ -161,7 +150,7 @@ Instruction* Expand(Computation* c, Instruction* dot) {
   std::vector<int64_t> dims;
   for (int64_t name : space->sum) dims.push_back(dot->shape().dimensions(name));
   Instruction* sum = Make(c, dot, Opcode::kReduce, Shape(*type, dims), {product, zero}, std::move(attrs),
-                          {MakeAddition(c->parent(), *type)});
+                          {MakeReducer(c->parent(), "sum", Opcode::kAdd, *type)});
   sum = ConvertTo(c, sum, dot->shape().element_type());
   if (absl::c_is_sorted(space->sum)) return sum;
   Attributes order;

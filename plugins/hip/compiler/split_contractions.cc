@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/passes/make_reducer.h"
 #include "core/passes/replace_each.h"
 #include "core/passes/rewrite.h"
 #include "core/types/integer_division.h"
@@ -38,18 +39,6 @@ Instruction* Divide(Computation* c, Instruction* operand, int64_t dim, int64_t p
   return Make(c, operand, Opcode::kReshape, Shape(operand->shape().element_type(), dims), {operand});
 }
 
-Computation* MakeAddition(Module* module, PrimitiveType type) {
-  Computation* c = module->AddComputation("add_parts");
-  std::vector<Instruction*> terms;
-  for (int64_t k = 0; k < 2; ++k) {
-    Attributes number;
-    number.Set(AttrId::kParameterNumber, k);
-    terms.push_back(Make(c, nullptr, Opcode::kParameter, Shape(type, {}), {}, std::move(number)));
-  }
-  c->set_root(Make(c, nullptr, Opcode::kAdd, Shape(type, {}), terms));
-  return c;
-}
-
 bool Split(Computation* c, Instruction* dot) {
   const DotDimensions& d = dot->dot_dims();
   const PrimitiveType type = dot->shape().element_type();
@@ -78,7 +67,7 @@ bool Split(Computation* c, Instruction* dot) {
   dimension.Set(AttrId::kDimensions, Ints{0});
   Instruction* total = Make(c, dot, Opcode::kReduce, Shape(sum, dot->shape().dimensions()),
                             {partial, MakeConstant(c, dot, Literal::Scalar(sum, 0))}, std::move(dimension),
-                            {MakeAddition(c->parent(), sum)});
+                            {MakeReducer(c->parent(), "add_parts", Opcode::kAdd, sum)});
   if (sum != type) total = Make(c, dot, Opcode::kConvert, dot->shape(), {total});
   Replace(dot, total);
   return true;

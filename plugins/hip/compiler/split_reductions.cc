@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/passes/make_reducer.h"
 #include "core/passes/replace_each.h"
 #include "core/passes/rewrite.h"
 #include "core/types/integer_division.h"
@@ -51,18 +52,6 @@ Divided ChooseDimension(Computation* c, Instruction* operand, Dims reduced) {
 Instruction* Convert(Computation* c, Instruction* x, PrimitiveType type) {
   if (x->shape().element_type() == type) return x;
   return Make(c, x, Opcode::kConvert, Shape(type, x->shape().dimensions()), {x});
-}
-
-Computation* MakeReducer(Module* module, Opcode op, PrimitiveType type) {
-  Computation* c = module->AddComputation("combine_parts");
-  std::vector<Instruction*> operands;
-  for (int64_t k = 0; k < 2; ++k) {
-    Attributes number;
-    number.Set(AttrId::kParameterNumber, k);
-    operands.push_back(Make(c, nullptr, Opcode::kParameter, Shape(type, {}), {}, std::move(number)));
-  }
-  c->set_root(Make(c, nullptr, op, Shape(type, {}), operands));
-  return c;
 }
 
 // A value that may be combined any number of times: an identity, or the initial value where repetition does not matter.
@@ -137,7 +126,7 @@ bool Split(Computation* c, Instruction* reduce) {
     inner.push_back(dim >= d.dim ? dim + 1 : dim);
     part_dim -= dim < d.dim ? 1 : 0;
   }
-  Computation* reducer = MakeReducer(c->parent(), *op, wide);
+  Computation* reducer = MakeReducer(c->parent(), "combine_parts", *op, wide);
   Instruction* partial = Reduce(c, reduce, divided, neutral, inner, reducer);
   Instruction* total = Reduce(c, reduce, partial, initial, {part_dim}, reducer);
   Replace(reduce, Convert(c, total, type));
