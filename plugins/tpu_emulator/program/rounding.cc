@@ -12,7 +12,12 @@
 namespace backplane::tpu {
 namespace {
 
-bool IsNarrow(const Instruction* i) { return i->shape().IsArray() && IsNarrowFloat(i->shape().element_type()); }
+// Whether the value is computed in f32 and rounded once: bf16 and f16. Floats of 8 bits and fewer differ from f32 in
+// range, and most have no infinity, so a value that is not rounded would leave their range where a rounded one becomes
+// NaN.
+bool IsNarrow(const Instruction* i) {
+  return i->shape().IsArray() && IsFloat(i->shape().element_type()) && BitWidth(i->shape().element_type()) == 16;
+}
 
 // Whether the operation moves elements without computing anything.
 bool MovesElementsOnly(const Instruction& i) {
@@ -34,7 +39,7 @@ bool MovesElementsOnly(const Instruction& i) {
   }
 }
 
-// Whether the type of an iota represents each of its elements. f8e8m0fnu has no zero, so it has no exact iota.
+// Whether the type of an iota represents each of its elements.
 bool IsExactIota(const Instruction& i) {
   const int64_t extent = i.shape().dimensions(i.attrs().GetInt(AttrId::kIotaDimension));
   // A float type with an inexact integer in a range that starts at 0 rounds or overflows one of the last two.

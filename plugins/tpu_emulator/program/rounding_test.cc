@@ -60,15 +60,14 @@ TEST(Rounding, RoundsEveryOperationInOpMode) {
 }
 
 TEST(Rounding, AnIotaHoldsValuesOfItsType) {
-  // f8e8m0fnu has no zero, and bf16 rounds odd numbers above 256.
+  // f8e8m0fnu has no zero and rounds e to 2; bf16 rounds odd numbers above 256.
   PreparedProgram p = PrepareFromText(R"(HloModule m
 ENTRY e {
   i = f8e8m0fnu[2] iota(), iota_dimension=0
   a = f8e8m0fnu[2] exponential(i)
   ROOT r = f32[2] convert(a)
 })");
-  EXPECT_THAT(RunIt(*p.executable, {}),
-              testing::ElementsAre(testing::IsNan(), testing::FloatNear(std::exp(1.0f), 1e-5f)));
+  EXPECT_THAT(RunIt(*p.executable, {}), testing::ElementsAre(testing::IsNan(), 2.0f));
   p = PrepareFromText(R"(HloModule m
 ENTRY e {
   i = bf16[260] iota(), iota_dimension=0
@@ -77,6 +76,39 @@ ENTRY e {
 })");
   const std::vector<float> got = RunIt(*p.executable, {});
   for (int64_t i = 0; i < 260; ++i) EXPECT_EQ(got[static_cast<size_t>(i)], 2 * RoundToBf16(static_cast<float>(i))) << i;
+}
+
+TEST(Rounding, RoundsAnEightBitFloatAfterEachOperation) {
+  PreparedProgram p = PrepareFromText(R"(HloModule m
+ENTRY e {
+  x = f8e5m2[64] parameter(0)
+  y = f8e5m2[64] multiply(x, x)
+  z = f8e5m2[64] subtract(y, x)
+  ROOT r = f32[64] convert(z)
+})");
+  const auto rounded = [](float v) {
+    return static_cast<float>(Literal::Scalar(PrimitiveType::kF8E5M2, v).GetAsDouble(0));
+  };
+  const std::vector<Literal> arguments = RandomArguments(*p.executable, 7);
+  const std::vector<float> got = RunIt(*p.executable, arguments);
+  bool differs = false;
+  for (int64_t i = 0; i < 64; ++i) {
+    const float x = At(arguments[0], i);
+    EXPECT_EQ(got[static_cast<size_t>(i)], rounded(rounded(x * x) - x)) << i;
+    differs |= rounded(rounded(x * x) - x) != rounded(x * x - x);
+  }
+  EXPECT_TRUE(differs) << "the data does not tell one rounding from two";
+}
+
+TEST(Rounding, AnInfinityOfATypeWithoutOneIsNan) {
+  // log1p(-1) is -infinity, which is NaN in this type, and 0 as an integer.
+  PreparedProgram p = PrepareFromText(R"(HloModule m
+ENTRY e {
+  x = f8e5m2fnuz[4] parameter(0)
+  l = f8e5m2fnuz[4] log-plus-one(x)
+  ROOT r = s4[4] convert(l)
+})");
+  EXPECT_THAT(RunIt(*p.executable, RandomArguments(*p.executable, 1, -1, -1)), testing::Each(0));
 }
 
 TEST(Rounding, RoundsAProductBeforeItsEpilogue) {
