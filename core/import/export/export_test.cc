@@ -467,6 +467,15 @@ TEST(Export, WhatHasNoFormIsNamed) {
     EXPECT_EQ(s.code(), absl::StatusCode::kUnimplemented);
     EXPECT_THAT(std::string(s.message()), HasSubstr(c.message));
   }
+  auto layouts = ParseHloModule(R"(HloModule m, entry_computation_layout={(f32[2,3]{1,0})->(f32[2,3]{0,1})}
+
+ENTRY %e {
+  %p = f32[2,3] parameter(0)
+  ROOT %t = (f32[2,3]) tuple(%p)
+})");
+  ASSERT_TRUE(layouts.ok()) << layouts.status();
+  EXPECT_THAT(std::string(ExportStablehloText(**layouts).status().message()),
+              HasSubstr("the result: StableHLO has no layouts for the elements of a tuple"));
   std::unique_ptr<Module> m = Hlo("%p = f32[2] parameter(0)\n ROOT %r = f32[2] tan(%p)");
   EXPECT_THAT(std::string(ExportPortableArtifact(*m, {1, 3, 0}).status().message()),
               HasSubstr("stablehlo.tan has no form in version 1.3.0"));

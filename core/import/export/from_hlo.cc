@@ -25,6 +25,16 @@ class Locations final : public stablehlo::LocationResolver {
 
 bool IsDefaultLayout(const Shape& shape) { return !shape.has_layout() || shape.layout().IsRowMajor(); }
 
+// An argument or result of main has one layout attribute, which cannot describe the elements of a tuple.
+absl::Status CheckTupleLayout(const Shape& shape, absl::string_view what) {
+  if (!shape.IsTuple()) return absl::OkStatus();
+  bool is_default = true;
+  ForEachLeaf(shape, [&](const Shape& leaf, const std::vector<int64_t>&) { is_default &= IsDefaultLayout(leaf); });
+  if (is_default) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat("stablehlo export: ", what, ": StableHLO has no layouts for the elements of a tuple"));
+}
+
 }  // namespace
 
 absl::Status Exporter::Run() {
@@ -152,14 +162,22 @@ absl::Status Exporter::ExportEntry() {
     }
     arguments.push_back(*type);
   }
+  const Shape& shape = entry.root()->shape();
+  const bool spread = shape.IsTuple() && shape.tuple_size() != 1;
+  const ModuleConfig& config = hlo_.config();
+  for (const Shape& layouts : config.parameter_layouts) RETURN_IF_ERROR(CheckTupleLayout(layouts, "an argument"));
+  if (config.result_layout.IsTuple()) {
+    if (!spread) RETURN_IF_ERROR(CheckTupleLayout(config.result_layout, "the result"));
+    for (const Shape& element : config.result_layout.tuple_shapes()) {
+      RETURN_IF_ERROR(CheckTupleLayout(element, "a result"));
+    }
+  }
   SourceBlock* block = NewBlock(arguments);
   std::vector<Bundle> parameters;
   for (const SourceValue& a : block->arguments) parameters.push_back(Bundle::Of(&a));
   std::vector<SourceOp*> ops;
   ASSIGN_OR_RETURN(Bundle root, ExportComputation(entry, &ops, parameters));
 
-  const Shape& shape = entry.root()->shape();
-  const bool spread = shape.IsTuple() && shape.tuple_size() != 1;
   Frame frame{&ops, {}};
   Values values;
   for (int64_t i = 0; i < (spread ? shape.tuple_size() : 1); ++i) {
