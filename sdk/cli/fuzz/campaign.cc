@@ -199,13 +199,10 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
       const KnownDifference* described =
           FindKnown(options.known, runner.name(), *r.program.module, finding.signs, finding.what);
       // Nor does a difference whose values are explained.
-      const KnownDifference* computed =
-          outcomes[k].kind == Outcome::Kind::kResults && !options.known.empty()
-              ? FindKnown(options.known, runner.name(), *r.program.module,
-                          r.program.schedule.empty() ? ExplainedBy(r.program, outcomes[k].results)
-                                                     : std::vector<std::string>(),
-                          finding.what)
-              : nullptr;
+      const KnownDifference* computed = outcomes[k].kind == Outcome::Kind::kResults && !options.known.empty()
+                                            ? FindKnown(options.known, runner.name(), *r.program.module,
+                                                        ExplainedBy(r.program, outcomes[k].results), finding.what)
+                                            : nullptr;
       const bool told = (described != nullptr && !described->message.empty()) || computed != nullptr;
       const double shrink_until = Now() + options.shrink_seconds;
       ShrinkResult shrunk = Shrink(
@@ -224,7 +221,7 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
           told ? 0 : options.shrink_tries);
       finding.program = std::move(shrunk.program);
       if (ReadsSubnormals(finding.program)) finding.signs.push_back("subnormal-input");
-      if (computed == nullptr && shown.kind == Outcome::Kind::kResults && finding.program.schedule.empty()) {
+      if (computed == nullptr && shown.kind == Outcome::Kind::kResults) {
         for (std::string& sign : ExplainedBy(finding.program, shown.results)) finding.signs.push_back(std::move(sign));
       }
       const KnownDifference* known =

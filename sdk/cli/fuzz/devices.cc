@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
 
@@ -301,16 +302,18 @@ absl::StatusOr<std::vector<BoundedValue>> BoundOnDevices(const Instruction& i,
   return all;
 }
 
-absl::StatusOr<BoundedValue> BoundEntry(const Module& module, absl::Span<const Literal> arguments, BoundedValues* all,
-                                        const BoundingHooks& change) {
-  const Devices devices = DevicesOf(module);
+namespace {
+
+// Evaluates the entry on the devices; argument(k, d) is parameter k of device d.
+absl::StatusOr<BoundedValue> BoundEntryOn(const Module& module, const Devices& devices,
+                                          absl::FunctionRef<BoundedValue(size_t, int64_t)> argument, BoundedValues* all,
+                                          const BoundingHooks& change) {
   const size_t count = static_cast<size_t>(devices.count());
   std::vector<BoundedValues> values(count);
   for (const auto& i : module.entry()->instructions()) {
     if (i->Is(Opcode::kParameter)) {
-      const Literal& argument = arguments[static_cast<size_t>(i->parameter_number())];
       for (size_t d = 0; d < count; ++d) {
-        values[d][i.get()] = BoundedValue::Exact(ArgumentOf(argument, static_cast<int64_t>(d)));
+        values[d][i.get()] = argument(static_cast<size_t>(i->parameter_number()), static_cast<int64_t>(d));
       }
       continue;
     }
@@ -340,6 +343,20 @@ absl::StatusOr<BoundedValue> BoundEntry(const Module& module, absl::Span<const L
   }
   if (all != nullptr) *all = std::move(values[0]);
   return result;
+}
+
+}  // namespace
+
+absl::StatusOr<BoundedValue> BoundEntry(const Module& module, absl::Span<const Literal> arguments, BoundedValues* all,
+                                        const BoundingHooks& change) {
+  const auto argument = [&](size_t k, int64_t d) { return BoundedValue::Exact(ArgumentOf(arguments[k], d)); };
+  return BoundEntryOn(module, DevicesOf(module), argument, all, change);
+}
+
+absl::StatusOr<BoundedValue> BoundEntryWith(const Module& module, absl::Span<const BoundedValue> arguments,
+                                            const BoundingHooks& change) {
+  return BoundEntryOn(
+      module, Devices(), [&](size_t k, int64_t) { return arguments[k]; }, nullptr, change);
 }
 
 }  // namespace backplane::cli::fuzz

@@ -44,6 +44,9 @@ struct BoundingHooks {
 // device.
 absl::StatusOr<BoundedValue> BoundEntry(const Module& module, absl::Span<const Literal> arguments,
                                         BoundedValues* all = nullptr, const BoundingHooks& change = {});
+// The same on one device, for arguments that are results with bounds.
+absl::StatusOr<BoundedValue> BoundEntryWith(const Module& module, absl::Span<const BoundedValue> arguments,
+                                            const BoundingHooks& change = {});
 
 }  // namespace backplane::cli::fuzz
 

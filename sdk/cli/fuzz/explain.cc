@@ -72,6 +72,7 @@ absl::StatusOr<BoundedValue> MeaningWith(const FuzzProgram& program, Reading rea
   change.given = [results](const Instruction& i, BoundedValue& j) {
     if (results && !i.Is(Opcode::kConstant)) Flush(j);
   };
+  if (!program.schedule.empty()) return BoundSchedule(program, *program.module, {}, change);
   return BoundEntry(*program.module, program.arguments, nullptr, change);
 }
 

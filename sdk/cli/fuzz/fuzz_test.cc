@@ -313,6 +313,18 @@ TEST(Explain, Flushing) {
   EXPECT_FALSE(IsFlushing(program, {Literal::FromValues<float>({2}, other)}));
 }
 
+// With several programs in flight, the results that are read are explained.
+TEST(Explain, FlushingInASchedule) {
+  const float x[] = {1e-40f, 3.0f};
+  FuzzProgram program = ProgramOf("HloModule m\nENTRY e { x = f32[2] parameter(0) ROOT r = f32[2] add(x, x) }",
+                                  {Literal::FromValues<float>({2}, x)});
+  program.schedule = {{HostStep::Kind::kRun, 0, {0}}, {HostStep::Kind::kRun, 0, {2}}, {HostStep::Kind::kRead, 0, {3}}};
+  const float right[] = {4e-40f, 12.0f}, flushed[] = {0.0f, 12.0f}, other[] = {0.0f, 6.0f};
+  EXPECT_FALSE(IsFlushing(program, {Literal::FromValues<float>({2}, right)}));
+  EXPECT_TRUE(IsFlushing(program, {Literal::FromValues<float>({2}, flushed)}));
+  EXPECT_FALSE(IsFlushing(program, {Literal::FromValues<float>({2}, other)}));
+}
+
 // A subnormal number that is flushed is exactly zero, whatever its error was, and so is its root.
 TEST(Explain, FlushingBeforeAFunction) {
   const float x[] = {0x1p-133f}, flushed[] = {0.0f}, other[] = {0x1p-60f};

@@ -163,7 +163,7 @@ void MakeSchedule(Random& random, FuzzProgram& p) {
 }
 
 absl::StatusOr<BoundedValue> BoundSchedule(const FuzzProgram& p, const Module& program_module,
-                                           const std::vector<Overwrite>& overwrites) {
+                                           const std::vector<Overwrite>& overwrites, const BoundingHooks& change) {
   std::vector<BoundedValue> buffers;
   for (int64_t copy = 0; copy < kArgumentCopies; ++copy) {
     for (const Literal& a : p.arguments) buffers.push_back(BoundedValue::Exact(a));
@@ -181,7 +181,7 @@ absl::StatusOr<BoundedValue> BoundSchedule(const FuzzProgram& p, const Module& p
         std::vector<BoundedValue> arguments;
         for (const int64_t b : step.buffers) arguments.push_back(buffers[static_cast<size_t>(b)]);
         const Module& module = step.program == 0 ? program_module : ModuleOf(p, step.program);
-        ASSIGN_OR_RETURN(const BoundedValue result, BoundComputation(*module.entry(), arguments));
+        ASSIGN_OR_RETURN(const BoundedValue result, BoundEntryWith(module, arguments, change));
         const std::vector<const BoundedValue*> leaves = Leaves(result);
         for (const BoundedValue* leaf : leaves) buffers.push_back(*leaf);
         if (step.program != 0) break;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "sdk/cli/fuzz/bounds.h"
+#include "sdk/cli/fuzz/devices.h"
 #include "sdk/cli/fuzz/random.h"
 
 namespace backplane::cli::fuzz {
@@ -38,7 +39,8 @@ struct Overwrite {
   int64_t argument, result;
 };
 absl::StatusOr<BoundedValue> BoundSchedule(const FuzzProgram& program, const Module& program_module,
-                                           const std::vector<Overwrite>& overwrites = {});
+                                           const std::vector<Overwrite>& overwrites = {},
+                                           const BoundingHooks& change = {});
 // Returns the arrays of a computation's result.
 std::vector<Shape> ResultShapes(const Module& module);
 // Whether the buffers of every step exist and have the shapes that its program needs.

@@ -62,7 +62,6 @@ absl::StatusOr<host::Buffer> InLayout(const Session& session, const host::HostVi
 
 // The same by a program that returns its argument in that order, for plugins whose buffers have only one order when
 // they are copied from the host.
-// one order only.
 absl::StatusOr<host::Buffer> ReturnedInOrder(const Session& session, const host::HostArray& array,
                                              const host::Device& device, const std::vector<int64_t>& order,
                                              const std::string& format) {
