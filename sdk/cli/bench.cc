@@ -38,10 +38,9 @@ std::string Duration(double seconds) {
 
 // Runs the program once and measures the time from the call until the last result is ready.
 absl::Status RunTimed(const host::LoadedExecutable& executable, const std::vector<const host::Buffer*>& arguments,
-                      const host::ExecuteOptions& options, double* seconds) {
+                      double* seconds) {
   const double begin = Now();
-  BP_ASSIGN_OR_RETURN(const std::vector<host::Buffer> results, executable.Execute(arguments, options));
-  for (const host::Buffer& result : results) BP_RETURN_IF_ERROR(result.Await());
+  BP_RETURN_IF_ERROR(RunToCompletion(executable, arguments));
   *seconds = Now() - begin;
   return absl::OkStatus();
 }
@@ -56,18 +55,13 @@ absl::StatusOr<Times> Measure(const BenchOptions& o, const std::string& which, c
   times.compile = Now() - begin;
   BP_ASSIGN_OR_RETURN(const std::vector<host::Buffer> buffers, ToDevice(session, inputs));
   std::vector<const host::Buffer*> arguments;
-  host::ExecuteOptions options;  // nothing is donated, because the inputs are needed again
-  for (const host::Buffer& buffer : buffers) {
-    options.non_donatable.push_back(static_cast<int64_t>(arguments.size()));
-    arguments.push_back(&buffer);
-  }
+  for (const host::Buffer& buffer : buffers) arguments.push_back(&buffer);
   double seconds = 0;
-  for (int64_t i = 0; i < o.warmup; ++i)
-    BP_RETURN_IF_ERROR(FromPlugin(RunTimed(executable, arguments, options, &seconds)));
+  for (int64_t i = 0; i < o.warmup; ++i) BP_RETURN_IF_ERROR(FromPlugin(RunTimed(executable, arguments, &seconds)));
   begin = Now();
   while (o.runs > 0 ? static_cast<int64_t>(times.runs.size()) < o.runs
                     : (times.runs.size() < 3 || Now() - begin < o.seconds) && times.runs.size() < 1000000) {
-    BP_RETURN_IF_ERROR(FromPlugin(RunTimed(executable, arguments, options, &seconds)));
+    BP_RETURN_IF_ERROR(FromPlugin(RunTimed(executable, arguments, &seconds)));
     times.runs.push_back(seconds);
     if (o.runs > 0) {
       terminal.Progress(which, times.runs.size(), static_cast<size_t>(o.runs));

@@ -92,6 +92,15 @@ absl::StatusOr<std::vector<host::HostArray>> RunOnBuffers(const Session& session
   return arrays;
 }
 
+absl::Status RunToCompletion(const host::LoadedExecutable& executable,
+                             const std::vector<const host::Buffer*>& arguments) {
+  host::ExecuteOptions options;
+  for (size_t i = 0; i < arguments.size(); ++i) options.non_donatable.push_back(static_cast<int64_t>(i));
+  BP_ASSIGN_OR_RETURN(const std::vector<host::Buffer> results, executable.Execute(arguments, options));
+  for (const host::Buffer& result : results) BP_RETURN_IF_ERROR(result.Await());
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<host::HostArray>> CompileAndRun(const Session& session, const host::Program& program,
                                                            const std::vector<host::HostArray>& inputs) {
   BP_ASSIGN_OR_RETURN(const host::LoadedExecutable executable, CompileOn(session, program));

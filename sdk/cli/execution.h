@@ -29,6 +29,9 @@ absl::StatusOr<std::vector<host::HostArray>> RunOnce(const Session& session, con
 absl::StatusOr<std::vector<host::HostArray>> RunOnBuffers(const Session& session,
                                                           const host::LoadedExecutable& executable,
                                                           const std::vector<host::Buffer>& buffers);
+// Runs the program and waits until its results are ready. They are not copied. Donates no argument.
+absl::Status RunToCompletion(const host::LoadedExecutable& executable,
+                             const std::vector<const host::Buffer*>& arguments);
 absl::StatusOr<std::vector<host::HostArray>> CompileAndRun(const Session& session, const host::Program& program,
                                                            const std::vector<host::HostArray>& inputs);
 

@@ -5,6 +5,7 @@
 #include "sdk/cli/command.h"
 #include "sdk/cli/execution.h"
 #include "sdk/cli/npy.h"
+#include "sdk/cli/profile.h"
 #include "sdk/cli/program.h"
 #include "sdk/host/status.h"
 
@@ -13,10 +14,10 @@ namespace {
 
 struct RunOptions {
   PluginOptions plugin;
-  std::string which, program, save, picture;
+  std::string which, program, save, picture, profile_trace;
   std::vector<std::string> inputs;
-  int64_t seed = 0, limit = 100;
-  bool stats = false, show_inputs = false;
+  int64_t seed = 0, limit = 100, profile_runs = 10;
+  bool stats = false, show_inputs = false, profile = false;
 };
 
 absl::StatusOr<host::Json> Describe(const host::HostArray& array, const RunOptions& o) {
@@ -65,6 +66,18 @@ absl::Status Save(const std::string& path, const std::vector<host::HostArray>& r
   return absl::OkStatus();
 }
 
+// Profiles the program. Prints the table, unless the output is JSON.
+absl::StatusOr<Profile> RunProfiled(const RunOptions& o, const Session& session,
+                                    const host::LoadedExecutable& executable,
+                                    const std::vector<host::HostArray>& inputs, Terminal& terminal) {
+  BP_ASSIGN_OR_RETURN(const std::vector<host::Buffer> buffers, ToDevice(session, inputs));
+  BP_ASSIGN_OR_RETURN(Profile profile, ProfileProgram(session, executable, buffers, o.profile_runs));
+  BP_ASSIGN_OR_RETURN(profile.rates, MeasureRates(session));
+  if (!o.profile_trace.empty()) BP_RETURN_IF_ERROR(WriteFile(o.profile_trace, ChromeTrace(profile.trace)));
+  if (!terminal.json()) terminal.Print(ProfileText(profile, terminal));
+  return profile;
+}
+
 absl::Status Run(const RunOptions& o, Terminal& terminal) {
   if (!o.save.empty() && !absl::EndsWith(o.save, ".npz") && !absl::EndsWith(o.save, ".npy"))
     return UsageError(absl::StrCat("run: --save ", o.save, ": expected a name that ends in .npy or .npz"));
@@ -79,12 +92,19 @@ absl::Status Run(const RunOptions& o, Terminal& terminal) {
     BP_ASSIGN_OR_RETURN(inputs, ReadInputs(o.inputs));
   }
   BP_ASSIGN_OR_RETURN(const Session session, OpenSession(o.which, o.plugin));
-  BP_ASSIGN_OR_RETURN(const std::vector<host::HostArray> results, CompileAndRun(session, program, inputs));
+  BP_ASSIGN_OR_RETURN(const host::LoadedExecutable executable, CompileOn(session, program));
+  BP_ASSIGN_OR_RETURN(const std::vector<host::HostArray> results, RunOnce(session, executable, inputs));
   if (!o.save.empty()) BP_RETURN_IF_ERROR(Save(o.save, results));
   if (!o.picture.empty()) {
     if (results.empty()) return absl::InvalidArgumentError("picture: the program has no result");
     BP_ASSIGN_OR_RETURN(const std::string png, RenderPicture(results[0]));
     BP_RETURN_IF_ERROR(WriteFile(o.picture, png));
+  }
+  host::Json profiled;
+  if (o.profile || !o.profile_trace.empty()) {
+    BP_ASSIGN_OR_RETURN(const Profile profile, RunProfiled(o, session, executable, inputs, terminal));
+    if (!terminal.json()) return absl::OkStatus();
+    profiled = ProfileJson(profile);
   }
   if (terminal.json()) {
     host::Json list = host::Json::MakeArray();
@@ -92,7 +112,9 @@ absl::Status Run(const RunOptions& o, Terminal& terminal) {
       BP_ASSIGN_OR_RETURN(host::Json described, Describe(result, o));
       list.Push(std::move(described));
     }
-    terminal.PrintJson(host::Json::MakeObject().Set("plugin", session.found.name).Set("results", std::move(list)));
+    host::Json all = host::Json::MakeObject().Set("plugin", session.found.name).Set("results", std::move(list));
+    if (!profiled.is_null()) all.Set("profile", std::move(profiled));
+    terminal.PrintJson(all);
     return absl::OkStatus();
   }
   if (o.show_inputs) BP_RETURN_IF_ERROR(Print("input", inputs, o, terminal));
@@ -133,12 +155,23 @@ Command RunCommand() {
                              false,
                              {},
                              true});
+  command.options.push_back(
+      {"--profile", &o->profile, "print the time of each operation of the optimized program, and not the results"});
+  command.options.push_back(AtLeast(1, {"--profile-runs", &o->profile_runs, "runs that are profiled (10)", "N"}));
+  command.options.push_back({"--profile-trace",
+                             &o->profile_trace,
+                             "profile, and write all events as a trace for Perfetto or Chrome",
+                             "FILE.json",
+                             false,
+                             {},
+                             true});
   o->plugin.AddTo(&command);
   command.details =
       "SPEC: FILE.npy; FILE.npz or FILE.npz:name,name; random, random=LOW..HIGH, zeros, ones, iota; a literal such as "
       "1.5,\n"
       "'{1, 2}' or '[1, 2]'; or N:SPEC for input N instead of the next. Inputs that nothing is said about are random.\n"
-      "  backplane run cpu model.mlir -i x.npy -i random=0..1 --save out.npz";
+      "  backplane run cpu model.mlir -i x.npy -i random=0..1 --save out.npz\n"
+      "  backplane run cpu model.mlir --profile --profile-trace trace.json";
   command.state = o;
   command.run = [o](Terminal& terminal, int*) { return Run(*o, terminal); };
   return command;
