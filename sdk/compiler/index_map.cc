@@ -358,7 +358,10 @@ void AccessWalk::Visit(const Instruction* op, const Index& index, int depth, boo
   }
   if (MovesElements(*op)) {
     for (const Source& s : SourcesOf(*op, index, vars_)) {
-      for (const Guard& g : s.guards) observed_.push_back(g.e);
+      for (const Guard& g : s.guards) {
+        observed_.push_back(g.e);
+        conditions_.push_back(g.e);
+      }
       Visit(s.instruction, s.index, depth, guarded || !s.guards.empty());
     }
     return;

@@ -217,6 +217,45 @@ void MemoryAccess::Store(const ArrayRef& array, const Affine& address, const Val
   StoreRaw(part, array.base, address, 2, 1, value.im, mask);
 }
 
+// Vector j of the result has the elements j * lanes and up of the interleaved ones: element k of it is in lane
+// (j * lanes + k) / n of value (j * lanes + k) % n.
+void MemoryAccess::StoreInterleaved(Type* element, Value* pointer, absl::Span<Value* const> values) {
+  const int n = static_cast<int>(values.size()), lanes = scopes_.lanes();
+  for (int j = 0; j < n; ++j) {
+    Value* piece = nullptr;
+    for (int v = 0; v < n; ++v) {
+      std::vector<int> pick(static_cast<size_t>(lanes), -1);
+      for (int k = 0; k < lanes; ++k) {
+        const int at = j * lanes + k;
+        if (at % n == v) pick[static_cast<size_t>(k)] = (piece ? lanes : 0) + at / n;
+        if (at % n < v) pick[static_cast<size_t>(k)] = k;
+      }
+      piece = piece ? b_.CreateShuffleVector(piece, values[static_cast<size_t>(v)], pick)
+                    : b_.CreateShuffleVector(values[static_cast<size_t>(v)], pick);
+    }
+    b_.CreateAlignedStore(piece, b_.CreateConstGEP1_64(element, pointer, static_cast<uint64_t>(j * lanes)),
+                          AlignmentOf(element));
+  }
+}
+
+void MemoryAccess::StoreSeveral(const ArrayRef& array, absl::Span<const Affine> addresses, absl::Span<const Val> values,
+                                const Guards& guards) {
+  const int n = static_cast<int>(values.size()), lanes = scopes_.lanes();
+  bool interleaved = n >= 2 && n <= 4 && lanes >= n && !IsComplex(array.type) && scopes_.HasLanes(addresses[0]) &&
+                     indices_.Mask(guards) == nullptr;
+  for (int k = 1; interleaved && k < n; ++k) interleaved = addresses[static_cast<size_t>(k)] == addresses[0].Plus(k);
+  if (interleaved) {
+    const IndexEvaluator::LaneSum sum = indices_.SplitLanes(addresses[0]);
+    if (sum.IsStrided() && sum.stride == n) {
+      Type* element = e_.StorageType(array.type);
+      std::vector<Value*> raw;
+      for (const Val& v : values) raw.push_back(e_.Splat(e_.ToStorage(array.type, v), lanes));
+      return StoreInterleaved(element, b_.CreateGEP(element, array.base, indices_.Uniform(sum.uniform)), raw);
+    }
+  }
+  for (size_t k = 0; k < values.size(); ++k) Store(array, addresses[k], values[k], guards);
+}
+
 // ---- Values as they are computed ----------------------------------------------------------------------------------
 
 Val MemoryAccess::LoadComputed(Value* base, const Affine& position, PrimitiveType t) {

@@ -29,6 +29,11 @@ class MemoryAccess {
   // Stores the value if the guards hold.
   void Store(const ArrayRef& array, const Affine& address, const Val& value, const Guards& guards);
 
+  // Stores several values at once. Values at neighbouring addresses, in vectors that advance by as many elements from
+  // lane to lane, are interleaved in registers and stored in long pieces.
+  void StoreSeveral(const ArrayRef& array, absl::Span<const Affine> addresses, absl::Span<const Val> values,
+                    const Guards& guards);
+
   // Like Load and Store, but for scratch memory that holds values as they are computed: narrow floats with the
   // precision of f32. Used for partial results of reductions and staged rows.
   Val LoadComputed(llvm::Value* base, const Affine& position, PrimitiveType t);
@@ -46,6 +51,8 @@ class MemoryAccess {
   llvm::Value* LoadScalar(llvm::Type* element, llvm::Value* base, const Affine& address, llvm::Value* mask);
   llvm::Value* LoadEachLane(llvm::Type* element, llvm::Value* base, const Affine& address, llvm::Value* mask);
   llvm::Value* LoadStrided(llvm::Type* element, llvm::Value* pointer, int stride);
+  // Stores lane i of value k at pointer[i * n + k], for n values.
+  void StoreInterleaved(llvm::Type* element, llvm::Value* pointer, absl::Span<llvm::Value* const> values);
   // Returns the address of the first pair of parts if neighbouring lanes have their pairs in consecutive memory, else
   // null.
   llvm::Value* ConsecutivePairs(llvm::Type* part, llvm::Value* base, const Affine& address);

@@ -44,6 +44,41 @@ struct PhaseAccesses {
   std::vector<Affine> stores;  // by output
 };
 
+// Returns all values of the sum, or nothing if they are many or depend on more than loops.
+std::vector<int64_t> ValuesOf(const VarTable& vars, const Affine& e) {
+  std::vector<int64_t> values = {e.constant};
+  for (const Term& t : e.terms) {
+    if (vars.def(t.var).kind != VarKind::kLoop || vars.extent(t.var) * static_cast<int64_t>(values.size()) > 64)
+      return {};
+    std::vector<int64_t> next;
+    for (int64_t v : values) {
+      for (int64_t k = 0; k < vars.extent(t.var); ++k) next.push_back(v + k * t.coef);
+    }
+    values = std::move(next);
+  }
+  return values;
+}
+
+// Whether the elements at `address` are all among those that the loop writes in the same iteration, after it has read
+// them.
+bool IsInSameIteration(const PhaseAccesses& w, const LoopPhase& loop, const Affine& address, const Affine& store) {
+  if (address == store) return true;
+  if (loop.unrolled.empty()) return false;
+  Affine own = store, written;
+  for (int i : loop.unrolled) {
+    const VarId v = w.loops.vars[static_cast<size_t>(i)];
+    written.Add(Affine::Var(v), store.CoefOf(v));
+    own.Add(Affine::Var(v), -store.CoefOf(v));
+  }
+  for (const Term& t : own.terms) {
+    if (w.vars.def(t.var).kind != VarKind::kLoop) return false;
+  }
+  const std::vector<int64_t> of_iteration = ValuesOf(w.vars, written), read = ValuesOf(w.vars, address.Plus(own, -1));
+  return !read.empty() && std::all_of(read.begin(), read.end(), [&](int64_t at) {
+    return std::find(of_iteration.begin(), of_iteration.end(), at) != of_iteration.end();
+  });
+}
+
 // `plan` is one without sharing.
 std::vector<InPlacePair> FindInPlacePairs(const FusionPlan* plan) {
   const Computation& computation = *plan->computation;
@@ -162,8 +197,8 @@ std::vector<InPlacePair> FindInPlacePairs(const FusionPlan* plan) {
             ok = ok && static_cast<int>(k) < writer;  // read before it is overwritten
             continue;
           }
-          if (a.reduce_depth == 0) {
-            ok = ok && a.address == store;
+          if (a.reduce_depth == 0 || loop != nullptr) {
+            ok = ok && (loop != nullptr ? IsInSameIteration(walks[k], *loop, a.address, store) : a.address == store);
             continue;
           }
           // A pass over a row reads elements of the same row, before the row is written.

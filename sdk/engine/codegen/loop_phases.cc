@@ -17,14 +17,21 @@ void EmitPhaseBody(PhaseFrame& f, const LoopPhase& kind) {
   }
   for (const MultiOutput& reduces : kind.multi_output) f.body.SetMultiOutput(reduces);
   const PhaseLoops loops = MakeLoops(f.vars, kind.nest);
-  auto store = [&](const Guards& tail) { f.EvalAndStore(loops, tail, false); };
+  const std::vector<Affine> positions = UnrolledPositions(f.vars, loops, kind.unrolled);
+  const PhaseFrame::Tail tail = !kind.masked_tail       ? PhaseFrame::Tail::kOverlap
+                                : kind.unrolled.empty() ? PhaseFrame::Tail::kMask
+                                                        : PhaseFrame::Tail::kSeparate;
+  auto store = [&](const Guards& guards) {
+    if (kind.unrolled.empty()) return f.EvalAndStore(loops, guards, false);
+    f.EvalAndStore(positions, guards);
+  };
   if (kind.item_groups == 0) {
     Value *begin = f.begin(), *end = f.end();
     if (kind.lanes > 1) {
       begin = f.b.CreateMul(begin, f.Number(kind.lanes));
       end = f.b.CreateMul(end, f.Number(kind.lanes));
     }
-    return f.LaneLoop(loops.groups[0], kind.lanes, kind.masked_tail, begin, end, store);
+    return f.LaneLoop(loops.groups[0], kind.lanes, tail, begin, end, store);
   }
   const int64_t n = f.ExtentOf(loops.groups.back());
   f.ForEachItem([&](Value* item) {
@@ -34,7 +41,7 @@ void EmitPhaseBody(PhaseFrame& f, const LoopPhase& kind) {
       end = f.Min(end, f.b.CreateAdd(begin, f.Number(kind.inner_block)));
     }
     f.BindGroups(loops, item, kind.item_groups);
-    f.LoopNestOver(loops, static_cast<size_t>(kind.item_groups), kind.lanes, kind.masked_tail, begin, end, store);
+    f.LoopNestOver(loops, static_cast<size_t>(kind.item_groups), kind.lanes, tail, begin, end, store);
   });
 }
 
@@ -46,12 +53,13 @@ void EmitPhaseBody(PhaseFrame& f, const RowPhase& kind) {
   for (const MultiOutput& reduces : kind.multi_output) f.body.SetMultiOutput(reduces);
   const PhaseLoops loops = MakeLoops(f.vars, kind.nest);
   const int64_t n = f.ExtentOf(loops.groups.back());
+  const PhaseFrame::Tail tail = kind.masked_tail ? PhaseFrame::Tail::kMask : PhaseFrame::Tail::kOverlap;
   f.ForEachItem([&](Value* item) {
     f.BindGroups(loops, item, kind.item_groups);
     // First what has one element for each row: the row may be overwritten by the loops that follow.
     f.EvalAndStore(loops, {}, true);
-    f.LoopNestOver(loops, static_cast<size_t>(kind.item_groups), kind.lanes, kind.masked_tail, f.Number(0), f.Number(n),
-                   [&](const Guards& tail) { f.EvalAndStore(loops, tail, false); });
+    f.LoopNestOver(loops, static_cast<size_t>(kind.item_groups), kind.lanes, tail, f.Number(0), f.Number(n),
+                   [&](const Guards& guards) { f.EvalAndStore(loops, guards, false); });
   });
 }
 

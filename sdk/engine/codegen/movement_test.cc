@@ -352,5 +352,82 @@ TEST(Movement, Fft4LikeShuffles) {
             "");
 }
 
+// A vector along a short last dimension would cross its end: its elements are computed by copies of the code.
+TEST(Movement, ShortLastDimensions) {
+  // The derivative of a system of three equations, for many points.
+  const std::string equations = R"(
+    x = $T[$N,3] parameter(0)
+    a = $T[$N,1] slice(x), slice={[0:$N],[0:1]}
+    b = $T[$N,1] slice(x), slice={[0:$N],[1:2]}
+    c = $T[$N,1] slice(x), slice={[0:$N],[2:3]}
+    d = $T[$N,1] subtract(b, a)
+    e = $T[$N,1] multiply(a, c)
+    f = $T[$N,1] multiply(a, b)
+    k = $T[$N,3] concatenate(d, e, f), dimensions={1}
+    ROOT r = $T[$N,3] add(x, k)
+  )";
+  // A cross product of points and of their transposes, and what is the same for all coordinates of a point.
+  const std::string mixed = R"(
+    x = $T[$N,3] parameter(0)
+    y = $T[3,$N] parameter(1)
+    m = $T[$N] parameter(2)
+    t = $T[$N,3] transpose(y), dimensions={1,0}
+    x1 = $T[$N,2] slice(x), slice={[0:$N],[1:3]}
+    x0 = $T[$N,1] slice(x), slice={[0:$N],[0:1]}
+    u = $T[$N,3] concatenate(x1, x0), dimensions={1}
+    w = $T[$N,3] multiply(u, t)
+    mm = $T[$N,3] broadcast(m), dimensions={0}
+    p = $T[$N,3] multiply(w, mm)
+    q = $T[3,$N] transpose(p), dimensions={1,0}
+    ROOT r = ($T[$N,3], $T[3,$N]) tuple(p, q)
+  )";
+  for (const std::string& text : {equations, mixed}) {
+    for (const char* type : {"f32", "f64", "bf16", "s8", "c64"}) {
+      for (int n : {3, 4, 5, 31, 32, 33, 64, 1000}) {
+        for (bool share : {false, true}) {
+          RunOptions o;
+          o.share = share;
+          o.max_vector_bytes = n % 2 == 0 ? 64 : 32;
+          const std::string hlo = Entry(absl::StrReplaceAll(text, {{"$N", absl::StrCat(n)}, {"$T", type}}));
+          EXPECT_EQ(Difference(hlo, o), "") << hlo << share;
+        }
+      }
+    }
+  }
+}
+
+// A short first loop that decides between the parts of a concatenate, and coordinates inside a nest of loops.
+TEST(Movement, ShortOuterDimensions) {
+  for (int n : {5, 40, 97}) {
+    for (bool share : {false, true}) {
+      RunOptions o;
+      o.share = share;
+      const std::string outer = Entry(absl::StrReplaceAll(R"(
+        x = f32[3,$N] parameter(0)
+        a = f32[1,$N] slice(x), slice={[0:1],[0:$N]}
+        b = f32[1,$N] slice(x), slice={[1:2],[0:$N]}
+        s = f32[1,$N] add(a, b)
+        t = f32[1,$N] multiply(a, b)
+        k = f32[3,$N] concatenate(s, t, a), dimensions={0}
+        ROOT r = f32[3,$N] multiply(x, k)
+      )",
+                                                          {{"$N", absl::StrCat(n)}}));
+      EXPECT_EQ(Difference(outer, o), "") << n << share;
+      const std::string inner = Entry(absl::StrReplaceAll(R"(
+        x = f32[6,$N,2] parameter(0)
+        y = f32[6,2] parameter(1)
+        z = f32[$N] parameter(2)
+        yy = f32[6,$N,2] broadcast(y), dimensions={0,2}
+        zz = f32[6,$N,2] broadcast(z), dimensions={1}
+        v = f32[6,$N,2] reverse(x), dimensions={2}
+        s = f32[6,$N,2] multiply(v, yy)
+        ROOT r = f32[6,$N,2] add(s, zz)
+      )",
+                                                          {{"$N", absl::StrCat(n)}}));
+      EXPECT_EQ(Difference(inner, o), "") << n << share;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace backplane::engine::codegen

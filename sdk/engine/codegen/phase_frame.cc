@@ -71,7 +71,7 @@ void PhaseFrame::BindGroups(const PhaseLoops& loops, Value* number, int count) {
   }
 }
 
-void PhaseFrame::LaneLoop(absl::Span<const VarId> group, int64_t lanes, bool masked_tail, Value* begin, Value* end,
+void PhaseFrame::LaneLoop(absl::Span<const VarId> group, int64_t lanes, Tail how, Value* begin, Value* end,
                           const std::function<void(const Guards&)>& fn) {
   const int64_t n = ExtentOf(group);
   const int width = static_cast<int>(lanes);
@@ -89,12 +89,13 @@ void PhaseFrame::LaneLoop(absl::Span<const VarId> group, int64_t lanes, bool mas
       fn({});
     });
   }
+  if (how == Tail::kSeparate && n % lanes != 0) return LaneLoopAndTail(group, lanes, begin, end, fn);
   scopes.Loop(begin, end, lanes, [&](Value* iv) {
     Guards tail;
     Value* start = iv;
     if (n % lanes != 0) {
       // The last vector starts early enough to be full, or has a mask where elements must not be computed twice.
-      if (masked_tail) {
+      if (how == Tail::kMask) {
         tail.push_back(scopes.TailGuard(group));
       } else {
         start = Min(iv, Number(n - lanes));
@@ -105,13 +106,29 @@ void PhaseFrame::LaneLoop(absl::Span<const VarId> group, int64_t lanes, bool mas
   });
 }
 
-void PhaseFrame::LoopNestOver(const PhaseLoops& loops, size_t first, int64_t lanes, bool masked_tail, Value* begin,
-                              Value* end, const std::function<void(const Guards&)>& fn) {
+void PhaseFrame::LaneLoopAndTail(absl::Span<const VarId> group, int64_t lanes, Value* begin, Value* end,
+                                 const std::function<void(const Guards&)>& fn) {
+  const int64_t n = ExtentOf(group), full = n / lanes * lanes;
+  const int width = static_cast<int>(lanes);
+  scopes.If(b.CreateICmpSLT(begin, Number(full)), [&] {
+    scopes.Loop(begin, Min(end, Number(full)), lanes, [&](Value* iv) {
+      scopes.Bind(group, iv, width);
+      fn({});
+    });
+  });
+  scopes.If(b.CreateICmpSGT(end, Number(full)), [&] {
+    scopes.Bind(group, Number(full), width);
+    fn({scopes.TailGuard(group)});
+  });
+}
+
+void PhaseFrame::LoopNestOver(const PhaseLoops& loops, size_t first, int64_t lanes, Tail tail, Value* begin, Value* end,
+                              const std::function<void(const Guards&)>& fn) {
   const std::vector<VarId>& group = loops.groups[first];
-  if (first + 1 == loops.groups.size()) return LaneLoop(group, lanes, masked_tail, begin, end, fn);
+  if (first + 1 == loops.groups.size()) return LaneLoop(group, lanes, tail, begin, end, fn);
   scopes.Loop(Number(0), Number(ExtentOf(group)), 1, [&](Value* iv) {
     scopes.Bind(group, iv);
-    LoopNestOver(loops, first + 1, lanes, masked_tail, begin, end, fn);
+    LoopNestOver(loops, first + 1, lanes, tail, begin, end, fn);
   });
 }
 
@@ -130,6 +147,26 @@ void PhaseFrame::EvalAndStore(const PhaseLoops& loops, const Guards& guards, boo
     elements.push_back({BufferOf(output), address, value});
   }
   for (const Element& x : elements) memory.Store(x.array, x.address, x.value, guards);
+}
+
+void PhaseFrame::EvalAndStore(absl::Span<const Affine> positions, const Guards& guards) {
+  struct Element {
+    std::vector<Affine> addresses;
+    std::vector<Val> values;
+  };
+  std::vector<Element> elements;
+  for (const PhaseOutput& output : phase.outputs) {
+    Element& x = elements.emplace_back();
+    for (const Affine& position : positions) {
+      PhaseLoops at;
+      at.position = position;
+      const Index index = OutputIndex(vars, at, output);
+      x.addresses.push_back(StoreAddress(vars, output, index));
+      x.values.push_back(body.Eval(output.instruction, ValueIndex(output, index), guards, output.element));
+    }
+  }
+  for (size_t i = 0; i < elements.size(); ++i)
+    memory.StoreSeveral(BufferOf(phase.outputs[i]), elements[i].addresses, elements[i].values, guards);
 }
 
 Value* PhaseFrame::Scratch(int64_t bytes) {

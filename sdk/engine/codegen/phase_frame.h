@@ -26,15 +26,24 @@ class PhaseFrame {
   llvm::Value* Take(llvm::Value*& number, int64_t extent);
   // Binds the loop groups [0, count) to the digits of a number.
   void BindGroups(const PhaseLoops& loops, llvm::Value* number, int count);
+  // How the last vector of a loop is computed if it is not full.
+  enum class Tail {
+    kOverlap,   // it starts early enough to be full
+    kMask,      // all vectors of the loop have a mask: no element is computed twice
+    kSeparate,  // it has code of its own with a mask, so that the others can read and write strided arrays in long
+                // pieces
+  };
   // Emits a loop over the group from `begin` to `end` in vectors of `lanes`, or scalars if 0. fn receives the guards of
   // the last vector.
-  void LaneLoop(absl::Span<const VarId> group, int64_t lanes, bool masked_tail, llvm::Value* begin, llvm::Value* end,
+  void LaneLoop(absl::Span<const VarId> group, int64_t lanes, Tail tail, llvm::Value* begin, llvm::Value* end,
                 const std::function<void(const Guards& tail)>& fn);
   // Emits nested loops over the groups from `first` to the last one, which runs in vectors from `begin` to `end`.
-  void LoopNestOver(const PhaseLoops& loops, size_t first, int64_t lanes, bool masked_tail, llvm::Value* begin,
+  void LoopNestOver(const PhaseLoops& loops, size_t first, int64_t lanes, Tail tail, llvm::Value* begin,
                     llvm::Value* end, const std::function<void(const Guards& tail)>& fn);
   // Evaluates and stores those outputs whose PhaseOutput::per_row equals `per_row`.
   void EvalAndStore(const PhaseLoops& loops, const Guards& guards, bool per_row);
+  // Evaluates the outputs at all of the row-major positions, and then stores them.
+  void EvalAndStore(absl::Span<const Affine> positions, const Guards& guards);
 
   // Reserves the next bytes of the scratch memory of the call.
   llvm::Value* Scratch(int64_t bytes);
@@ -61,6 +70,9 @@ class PhaseFrame {
   std::vector<llvm::Value*> buffers;
 
  private:
+  void LaneLoopAndTail(absl::Span<const VarId> group, int64_t lanes, llvm::Value* begin, llvm::Value* end,
+                       const std::function<void(const Guards& tail)>& fn);
+
   llvm::Value *begin_ = nullptr, *end_ = nullptr, *scratch_ = nullptr;
   int64_t scratch_used_ = 0;
 };

@@ -109,6 +109,20 @@ PhaseLoops MakeLoops(VarTable& vars, const LoopNest& nest) {
   return loops;
 }
 
+std::vector<Affine> UnrolledPositions(const VarTable& vars, const PhaseLoops& loops, absl::Span<const int> unrolled) {
+  std::vector<Affine> positions = {loops.position};
+  for (int i : unrolled) {
+    const VarId v = loops.vars[static_cast<size_t>(i)];
+    const int64_t stride = loops.position.CoefOf(v);
+    std::vector<Affine> next;
+    for (const Affine& p : positions) {
+      for (int64_t k = 0; k < vars.extent(v); ++k) next.push_back(p.Plus(Affine::Var(v), -stride).Plus(k * stride));
+    }
+    positions = std::move(next);
+  }
+  return positions;
+}
+
 Index OutputIndex(VarTable& vars, const PhaseLoops& loops, const PhaseOutput& output) {
   const bool fills = output.container && output.container->Is(Opcode::kSelectAndScatter);
   const Shape& shape = fills ? output.container->shape() : ShapeOf(output);
@@ -255,6 +269,7 @@ GroupWalk Planner::Walk(Draft& draft) {
     w.accesses = walk.accesses();
     w.reduces = walk.reduces();
     w.observed = walk.observed();
+    w.conditions = walk.conditions();
     for (size_t i = 0; i < stores.size(); ++i) {
       if (!draft.outputs[i].per_row) w.observed.push_back(stores[i]);
     }

@@ -72,9 +72,12 @@ using MultiOutput = std::vector<const Instruction*>;
 // ---- The kinds of phases ------------------------------------------------------------------------------------------
 // `lanes` is the number of vector lanes; 0: scalars.
 
-// Computes the outputs element by element, in vectors along the last loop.
+// Computes the outputs element by element, in vectors along the last loop. Short loops, as over the three coordinates
+// of a point, can be unrolled: then the code for a vector of points computes all coordinates, each with constant
+// indices.
 struct LoopPhase {
-  LoopNest nest;
+  LoopNest nest;              // the groups have all extents but the unrolled ones
+  std::vector<int> unrolled;  // positions in `nest.extents`, ascending
   int item_groups = 0;  // leading groups that one work item fixes; 0: one loop, of which a work item is one vector
   int64_t lanes = 0;
   bool masked_tail = false;  // the last vector must not compute elements twice
@@ -209,6 +212,9 @@ struct PhaseLoops {
   Affine position;                         // row-major position of the element
 };
 PhaseLoops MakeLoops(VarTable& vars, const LoopNest& nest);
+// Returns the positions of the elements that one iteration of the other loops computes, in row-major order, when the
+// loops `unrolled` (positions in the nest's extents) are unrolled.
+std::vector<Affine> UnrolledPositions(const VarTable& vars, const PhaseLoops& loops, absl::Span<const int> unrolled);
 // Return the index of an output element at the loops, and the address at which it is stored.
 Index OutputIndex(VarTable& vars, const PhaseLoops& loops, const PhaseOutput& output);
 Affine StoreAddress(VarTable& vars, const PhaseOutput& output, const Index& index);

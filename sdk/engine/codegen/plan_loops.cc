@@ -1,5 +1,6 @@
 // Phases whose loops follow the elements of the outputs: flat and nested loops, and what they cost.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -8,6 +9,12 @@
 #include "sdk/engine/codegen/planner.h"
 
 namespace backplane::engine::codegen {
+namespace {
+
+constexpr int64_t kMaxUnrolled = 4;                 // elements of unrolled loops
+constexpr int64_t kMaxUnrolledInstructions = 1500;  // with all copies
+
+}  // namespace
 
 int Planner::WidthOf(const AccessWalk::ArraySet& visited, absl::Span<const PhaseOutput> outputs) {
   int width = 1;
@@ -59,12 +66,62 @@ void Planner::PushFlat(Draft draft, int width, double cycles, std::string note) 
   Push(std::move(phase));
 }
 
+bool Planner::PushUnrolled(Draft& draft, const GroupWalk& w, const std::vector<std::vector<VarId>>& groups) {
+  if (groups.size() < 2) return false;
+  // Vectors along a short last loop would cross its end and need other indices for each lane. A loop that decides
+  // between the parts of a concatenate would compute all parts for each of them.
+  auto decides = [&](const std::vector<VarId>& group) {
+    return std::any_of(w.conditions.begin(), w.conditions.end(), [&](const Affine& e) {
+      bool found = false;
+      w.vars.ForEachLoopVar(e,
+                            [&](VarId v) { found = found || std::find(group.begin(), group.end(), v) != group.end(); });
+      return found;
+    });
+  };
+  std::vector<std::vector<VarId>> kept, short_loops;
+  int64_t copies = 1;
+  for (size_t g = groups.size(); g-- > 0;) {
+    const int64_t n = ExtentOf(w.vars, groups[g]);
+    const bool wanted = n <= kMaxUnrolled && copies * n <= kMaxUnrolled && (kept.empty() || decides(groups[g]));
+    if (wanted) copies *= n;
+    (wanted ? short_loops : kept).insert((wanted ? short_loops : kept).begin(), groups[g]);
+  }
+  if (short_loops.empty() || kept.empty()) return false;
+  if (copies * static_cast<int64_t>(w.visited.size()) > kMaxUnrolledInstructions) return false;
+  const int width = WidthOf(w.visited, draft.outputs);
+  const int64_t wanted = LanesFor(host_, width), inner = ExtentOf(w.vars, kept.back());
+  if (inner < 4) return false;
+  LoopPhase loop;
+  loop.lanes = std::min(wanted, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(inner))));
+  loop.nest = NestOf(draft, w, kept);
+  for (const std::vector<int>& group : NestOf(draft, w, short_loops).groups)
+    loop.unrolled.insert(loop.unrolled.end(), group.begin(), group.end());
+  loop.multi_output = std::move(draft.multi_output);
+  loop.partials = std::move(draft.partials);
+  loop.masked_tail = inner % loop.lanes != 0 && AnyShared(draft.outputs);
+  loop.item_groups = static_cast<int>(kept.size()) - 1;
+  const int64_t elements = Product(draft.nest.extents);
+  Phase phase;
+  phase.work_items = loop.item_groups > 0 ? elements / copies / inner : CeilDiv(inner, loop.lanes);
+  phase.cycles = CyclesOf(w.visited, elements) + 0.4 * static_cast<double>(elements) +
+                 (loop.item_groups > 0 ? 20.0 * static_cast<double>(phase.work_items) : 0);
+  phase.note = absl::StrCat("unrolled: ", elements / copies, " times ", copies, " elements, ", loop.lanes, " lanes");
+  phase.outputs = std::move(draft.outputs);
+  phase.kind = std::move(loop);
+  Push(std::move(phase));
+  return true;
+}
+
 void Planner::PushLoop(Draft draft, const GroupWalk& w, bool allow_transpose) {
   const int width = WidthOf(w.visited, draft.outputs);
   const int64_t elements = Product(draft.nest.extents);
   const double cycles = CyclesOf(w.visited, elements);
   std::vector<std::vector<VarId>> groups = MergeVars(w.vars, w.loops.vars, w.observed);
   if (groups.empty()) return PushFlat(std::move(draft), width, cycles, "one element");
+  const bool only_moves = std::all_of(w.visited.begin(), w.visited.end(), [](const Instruction* x) {
+    return MovesElements(*x) || x->operand_count() == 0;
+  });
+  if (!only_moves && PushUnrolled(draft, w, groups)) return;
   if (allow_transpose && !AnyShared(draft.outputs)) {
     if (std::optional<Phase> phase = PlanTranspose(draft, w, groups, host_)) {
       if (const auto* copy = std::get_if<TransposeCopyPhase>(&phase->kind)) {
@@ -77,6 +134,7 @@ void Planner::PushLoop(Draft draft, const GroupWalk& w, bool allow_transpose) {
       return Push(std::move(*phase));
     }
   }
+  if (only_moves && PushUnrolled(draft, w, groups)) return;
   // Short last loops join the next outer ones; their indices then differ from lane to lane.
   const int64_t wanted = LanesFor(host_, width);
   while (groups.size() > 1 && ExtentOf(w.vars, groups.back()) < wanted / 2) {

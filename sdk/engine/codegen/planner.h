@@ -52,7 +52,7 @@ struct GroupWalk {
   PhaseLoops loops;
   std::vector<Access> accesses;
   std::vector<ReduceUse> reduces;
-  std::vector<Affine> observed;
+  std::vector<Affine> observed, conditions;
   AccessWalk::ArraySet visited;
   bool too_complex = false;
 };
@@ -122,6 +122,8 @@ class Planner {
   // Each of these adds a phase.
   void PushFlat(Draft draft, int width, double cycles, std::string note);
   void PushLoop(Draft draft, const GroupWalk& w, bool allow_transpose);
+  // Adds a phase and returns true if short loops are better unrolled. `groups` are the grouped loops.
+  bool PushUnrolled(Draft& draft, const GroupWalk& w, const std::vector<std::vector<VarId>>& groups);
   // The first `item_vars` variables index the work items, the others the elements of a row.
   void PushRows(Draft draft, const GroupWalk& w, size_t item_vars);
   void PushReduction(Draft draft, GroupWalk& w, const std::vector<const ReduceUse*>& uses);
