@@ -146,9 +146,11 @@ if(BACKPLANE_PLUGINS)
   if(TARGET hipemu)  # beside the plugin, which looks for it there
     install(TARGETS hipemu LIBRARY DESTINATION ${BACKPLANE_PLUGIN_SUBDIR} COMPONENT Plugins)
   endif()
-  if(TARGET backplane_gloo)  # the same
-    install(TARGETS backplane_gloo LIBRARY DESTINATION ${BACKPLANE_PLUGIN_SUBDIR} COMPONENT Plugins)
-  endif()
+  foreach(TRANSPORT gloo mpi)  # the same
+    if(TARGET backplane_${TRANSPORT})
+      install(TARGETS backplane_${TRANSPORT} LIBRARY DESTINATION ${BACKPLANE_PLUGIN_SUBDIR} COMPONENT Plugins)
+    endif()
+  endforeach()
   if(BP_DNNL_LIBRARY AND TARGET pjrt_backplane_cpu)  # found by sdk/engine/kernels
     file(REAL_PATH ${BP_DNNL_LIBRARY} ONEDNN)
     get_filename_component(ONEDNN_NAME ${BP_DNNL_LIBRARY} NAME)

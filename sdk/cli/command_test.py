@@ -237,6 +237,37 @@ def test_run(tmp):
     run("run", PLUGIN, tmp / "id.mlir", "-i", tmp / "bf.npy")
 
 
+SEVERAL = """HloModule several, replica_count=4, entry_computation_layout={(f32[8]{0})->f32[8]{0}}
+
+sum {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b)
+}
+
+ENTRY main {
+  x = f32[8]{0} parameter(0)
+  ROOT s = f32[8]{0} all-reduce(x), replica_groups={{0,1,2,3}}, to_apply=sum
+}
+"""
+
+
+def test_run_in_several_processes(tmp):
+    (tmp / "several.hlo").write_text(SEVERAL)
+    if not os.path.exists(os.path.join(os.path.dirname(PLUGIN), "libbackplane_gloo.so")):
+        return
+    told = run_json("run", PLUGIN, tmp / "several.hlo", "--processes", "2", "-o", "cpu_device_count=2")
+    assert told["compared"] and told["differing"] == 0 and len(told["devices"]) == 4, told
+    texts = {d["results"][0]["text"] for d in told["devices"]}
+    assert len(texts) == 1, texts
+    ones = run_json("run", PLUGIN, tmp / "several.hlo", "--processes", "4", "-i", "ones", "--no-compare")
+    assert not ones["compared"] and ones["devices"][3]["results"][0]["statistics"]["min"] == 4, ones
+    assert "needs 4 devices, there are 2" in error_of("run", PLUGIN, tmp / "several.hlo", "--processes", "2", code=4)
+    message = error_of("run", PLUGIN, tmp / "several.hlo", "--processes", "4", "--single-option", "cpu_device_count=2", code=4)
+    assert "--single-option" in message and "2 devices" in message, message
+    error_of("run", PLUGIN, tmp / "several.hlo", "--processes", "2", "--save", tmp / "x.npy", code=2)
+
+
 def wreck(call, way):
     return {"BACKPLANE_WRECK_OVER": PLUGIN, "BACKPLANE_WRECK": f"{call}:{way}"}
 

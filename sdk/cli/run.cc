@@ -7,6 +7,7 @@
 #include "sdk/cli/npy.h"
 #include "sdk/cli/profile.h"
 #include "sdk/cli/program.h"
+#include "sdk/cli/run_processes.h"
 #include "sdk/host/status.h"
 
 namespace backplane::cli {
@@ -18,6 +19,9 @@ struct RunOptions {
   std::vector<std::string> inputs;
   int64_t seed = 0, limit = 100, profile_runs = 10;
   bool stats = false, show_inputs = false, profile = false;
+  int64_t processes = 0;
+  std::vector<std::string> single_options;
+  bool no_compare = false;
 };
 
 absl::StatusOr<host::Json> Describe(const host::HostArray& array, const RunOptions& o) {
@@ -78,11 +82,63 @@ absl::StatusOr<Profile> RunProfiled(const RunOptions& o, const Session& session,
   return profile;
 }
 
-absl::Status Run(const RunOptions& o, Terminal& terminal) {
+// Runs the program in several processes, on all of their devices. Each device has random inputs of its own.
+absl::Status RunSeveral(const RunOptions& o, const ProgramFile& file, host::Program program, Terminal& terminal,
+                        int* exit_code) {
+  if (!o.picture.empty() || !o.save.empty() || o.show_inputs || o.profile || !o.profile_trace.empty())
+    return UsageError("run: --processes does not go with --save, --picture, --show-inputs or --profile");
+  if (file.module == nullptr) return file.unread;
+  BP_ASSIGN_OR_RETURN(const std::vector<host::ArrayShape> shapes, ParameterShapes(*file.module));
+  SeveralProcesses run;
+  run.count = o.processes;
+  run.plugin = o.which;
+  run.options = o.plugin;
+  run.single_options = o.single_options;
+  run.compare = !o.no_compare;
+  const ModuleConfig& config = file.module->config();
+  if (config.num_replicas > 1) run.num_replicas = config.num_replicas;
+  run.num_partitions = config.num_partitions;
+  run.program = std::move(program);
+  run.inputs = [&](int64_t device) {
+    return MakeInputs(shapes, o.inputs, static_cast<uint64_t>(o.seed) + static_cast<uint64_t>(device));
+  };
+  BP_ASSIGN_OR_RETURN(const std::vector<DeviceResults> results, RunInProcesses(run));
+  host::Json list = host::Json::MakeArray();
+  size_t differing = 0, count = 0;
+  for (size_t d = 0; d < results.size(); ++d) {
+    host::Json arrays = host::Json::MakeArray();
+    for (const host::HostArray& array : results[d].arrays) {
+      BP_ASSIGN_OR_RETURN(host::Json described, Describe(array, o));
+      arrays.Push(std::move(described));
+    }
+    list.Push(host::Json::MakeObject().Set("results", std::move(arrays)).Set("differing", results[d].differing.size()));
+    count += results[d].arrays.size();
+    differing += results[d].differing.size();
+    if (terminal.json()) continue;
+    BP_RETURN_IF_ERROR(Print(absl::StrCat("device ", d, ", result"), results[d].arrays, o, terminal));
+    for (const size_t i : results[d].differing)
+      terminal.Print(terminal.Styled(Style::kBad, absl::StrCat("  result ", i, " differs from that of one process\n")));
+  }
+  if (differing > 0) *exit_code = kNo;
+  if (terminal.json()) {
+    terminal.PrintJson(host::Json::MakeObject()
+                           .Set("processes", o.processes)
+                           .Set("compared", !o.no_compare)
+                           .Set("differing", differing)
+                           .Set("devices", std::move(list)));
+  } else if (!o.no_compare) {
+    terminal.Print(differing > 0 ? absl::StrCat(differing, " of ", count, " results differ from those of one process\n")
+                                 : absl::StrCat("all ", count, " results have the bits of one process\n"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Run(const RunOptions& o, Terminal& terminal, int* exit_code) {
   if (!o.save.empty() && !absl::EndsWith(o.save, ".npz") && !absl::EndsWith(o.save, ".npy"))
     return UsageError(absl::StrCat("run: --save ", o.save, ": expected a name that ends in .npy or .npz"));
   BP_ASSIGN_OR_RETURN(const ProgramFile file, ReadProgram(o.program));
-  BP_ASSIGN_OR_RETURN(const host::Program program, ForPlugin(file));
+  BP_ASSIGN_OR_RETURN(host::Program program, ForPlugin(file));
+  if (o.processes > 0) return RunSeveral(o, file, std::move(program), terminal, exit_code);
   std::vector<host::HostArray> inputs;
   if (file.module != nullptr) {
     BP_ASSIGN_OR_RETURN(const std::vector<host::ArrayShape> shapes, ParameterShapes(*file.module));
@@ -165,15 +221,25 @@ Command RunCommand() {
                              false,
                              {},
                              true});
+  command.options.push_back(Bounded(
+      1, 4096, {"--processes,-p", &o->processes, "run in so many processes, and compare with one process", "N"}));
+  command.options.push_back({"--single-option", &o->single_options,
+                             "with --processes: an option of the client in one process; may be repeated",
+                             "NAME=VALUE"});
+  command.options.push_back({"--no-compare", &o->no_compare, "with --processes: do not compare with one process"});
   o->plugin.AddTo(&command);
   command.details =
       "SPEC: FILE.npy; FILE.npz or FILE.npz:name,name; random, random=LOW..HIGH, zeros, ones, iota; a literal such as "
       "1.5,\n"
       "'{1, 2}' or '[1, 2]'; or N:SPEC for input N instead of the next. Inputs that nothing is said about are random.\n"
       "  backplane run cpu model.mlir -i x.npy -i random=0..1 --save out.npz\n"
-      "  backplane run cpu model.mlir --profile --profile-trace trace.json";
+      "  backplane run cpu model.mlir --profile --profile-trace trace.json\n"
+      "With --processes the program runs on all devices of all processes, each with random inputs of its own. Exit "
+      "code 1\n"
+      "when a result differs in any bit from that of one process with as many devices.\n"
+      "  backplane run cpu program.hlo --processes 4 -o cpu_device_count=2";
   command.state = o;
-  command.run = [o](Terminal& terminal, int*) { return Run(*o, terminal); };
+  command.run = [o](Terminal& terminal, int* exit_code) { return Run(*o, terminal, exit_code); };
   return command;
 }
 

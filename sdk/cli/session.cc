@@ -67,10 +67,14 @@ absl::StatusOr<host::ProbeResult> ProbePlugin(const host::FoundPlugin& found, co
 
 absl::StatusOr<Session> OpenSession(const std::string& what, const PluginOptions& options) {
   BP_ASSIGN_OR_RETURN(host::FoundPlugin found, Locate(what, options));
+  return OpenFound(std::move(found), nullptr);
+}
+
+absl::StatusOr<Session> OpenFound(host::FoundPlugin found, std::shared_ptr<host::KeyValueStore> store) {
   const PluginStartup starting_up(found.library);
   absl::StatusOr<const host::Plugin*> plugin = host::Plugin::Load(found.library);
   BP_RETURN_IF_ERROR(FromPlugin(plugin.status()));
-  absl::StatusOr<host::Client> client = host::Client::Create(**plugin, found.create_options);
+  absl::StatusOr<host::Client> client = host::Client::Create(**plugin, found.create_options, std::move(store));
   BP_RETURN_IF_ERROR(FromPlugin(host::WithContext(client.status(), absl::StrCat(found.library, ": no client"))));
   return Session{std::move(found), *plugin, *std::move(client)};
 }

@@ -2,6 +2,7 @@
 #ifndef BACKPLANE_SDK_CLI_SESSION_H_
 #define BACKPLANE_SDK_CLI_SESSION_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,9 @@ absl::StatusOr<host::FoundPlugin> Locate(const std::string& what, const PluginOp
 
 // Opens the plugin and creates its client.
 absl::StatusOr<Session> OpenSession(const std::string& what, const PluginOptions& options);
+
+// Opens a plugin that was located. `store`, which may be null, is for programs of several processes.
+absl::StatusOr<Session> OpenFound(host::FoundPlugin found, std::shared_ptr<host::KeyValueStore> store);
 
 // Queries the plugin in a child process that runs this program.
 absl::StatusOr<host::ProbeResult> ProbePlugin(const host::FoundPlugin& found, const PluginOptions& options,

@@ -1,11 +1,15 @@
 // Tests the store and the C callbacks by which a plugin calls it.
 #include "sdk/host/key_value_store.h"
 
+#include <stdlib.h>
+
+#include <filesystem>
 #include <string>
 #include <thread>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/host/folder_store.h"
 
 namespace backplane::host {
 namespace {
@@ -100,6 +104,29 @@ TEST(KeyValueStoreTest, WaitsForAValue) {
   EXPECT_EQ(callbacks.Get("b", 10000, &value).code, PJRT_Error_Code_OK);
   EXPECT_EQ(value, "there");
   later.join();
+}
+
+// Two stores in one folder stand for two processes.
+TEST(KeyValueStoreTest, AFolderIsShared) {
+  std::string folder = (std::filesystem::temp_directory_path() / "folder_store.XXXXXX").string();
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  FolderKeyValueStore first(folder), second(folder);
+  EXPECT_TRUE(absl::IsNotFound(second.TryGet("a/b").status()));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(second.Get("a/b", absl::Milliseconds(20)).status()));
+  const std::string value("x\0y", 3);
+  EXPECT_TRUE(first.Put("a/b", value).ok());
+  EXPECT_EQ(*second.TryGet("a/b"), value);
+  EXPECT_TRUE(absl::IsAlreadyExists(second.Put("a/b", "again")));
+  EXPECT_EQ(*first.Get("a/b", absl::Seconds(10)), value);
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_TRUE(first.Put("c", "").ok());
+  });
+  const absl::StatusOr<std::string> empty = second.Get("c", absl::Seconds(10));
+  EXPECT_TRUE(empty.ok() && empty->empty());
+  later.join();
+  EXPECT_TRUE(absl::IsInvalidArgument(first.Put(std::string(1000, 'k'), "long")));
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

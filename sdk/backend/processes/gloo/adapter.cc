@@ -4,16 +4,14 @@
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
 
-#include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <memory>
 #include <mutex>
-#include <stdexcept>
 #include <string>
 #include <unordered_set>
 #include <vector>
 
+#include "sdk/backend/processes/adapter_support.h"
 #include "sdk/backend/processes/transport.h"
 
 // Gloo's own waits must never reach their limit, because it closes all connections then.
@@ -36,40 +34,19 @@ struct BackplaneMesh {
 
 namespace {
 
-void SetError(BackplaneTransportError error, const char* text) {
-  const size_t n = std::min(std::strlen(text), error.size - 1);
-  std::memcpy(error.text, text, n);
-  error.text[n] = '\0';
-}
-
-// Runs `body`, which returns a code. Exceptions become FAILED with their text.
-template <typename Body>
-int Guard(BackplaneTransportError error, Body&& body) {
-  try {
-    return body();
-  } catch (const std::exception& e) {
-    SetError(error, e.what());
-  } catch (...) {
-    SetError(error, "unknown exception");
-  }
-  return BACKPLANE_TRANSPORT_FAILED;
-}
+using backplane::adapter::Guard;
+using backplane::adapter::SetError;
 
 // Gloo's store on the functions of the caller.
-class CallerStore : public gloo::rendezvous::Store {
+class GlooStore : public gloo::rendezvous::Store {
  public:
-  explicit CallerStore(const BackplaneConnectArgs& args) : args_(args) {}
+  explicit GlooStore(const BackplaneConnectArgs& args) : store_(args) {}
   void set(const std::string& key, const std::vector<char>& data) override {
-    if (args_.put(args_.store, key.c_str(), data.data(), data.size()) != 0) throw std::runtime_error("put " + key);
+    store_.Put(key, data.data(), data.size());
   }
   std::vector<char> get(const std::string& key) override {
-    constexpr size_t kMaxBytes = 1 << 20;
-    std::vector<char> data(kMaxBytes);
-    size_t size = 0;
-    if (args_.get(args_.store, key.c_str(), data.data(), data.size(), &size) != 0 || size > data.size())
-      throw std::runtime_error("get " + key);
-    data.resize(size);
-    return data;
+    const std::string data = store_.Get(key);
+    return std::vector<char>(data.begin(), data.end());
   }
   void wait(const std::vector<std::string>& keys) override {
     for (const std::string& key : keys) get(key);
@@ -77,7 +54,7 @@ class CallerStore : public gloo::rendezvous::Store {
   void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds&) override { wait(keys); }
 
  private:
-  const BackplaneConnectArgs& args_;
+  const backplane::adapter::CallerStore store_;
 };
 
 int Connect(const BackplaneConnectArgs* args, BackplaneMesh** mesh, BackplaneTransportError error) {
@@ -88,7 +65,7 @@ int Connect(const BackplaneConnectArgs* args, BackplaneMesh** mesh, BackplaneTra
     made->device = gloo::transport::tcp::CreateDevice(attributes);
     made->context = std::make_shared<gloo::rendezvous::Context>(args->process, args->num_processes);
     made->context->setTimeout(std::chrono::milliseconds(args->time_limit_ms));
-    CallerStore store(*args);
+    GlooStore store(*args);
     made->context->connectFullMesh(store, made->device);
     *mesh = made.release();
     return BACKPLANE_TRANSPORT_OK;
