@@ -149,6 +149,8 @@ struct CopyFromHostEvents {
   Event host_released;  // the host's memory is no longer read; set before `done` or together with it
 };
 
+class TransferService;  // transfer_service.h
+
 // ---- Programs ----------------------------------------------------------------------------------------------------
 
 struct CompiledMemoryStats {
@@ -241,6 +243,10 @@ class Client {
   // The host has found that another process of the program has failed. Programs that wait for it should end with an
   // error that names it. The default does nothing. Must not wait.
   virtual void ReportProcessFailure(int32_t process, const std::string& why) {}
+
+  // Copies arrays to and from other processes. Null (the default): the client cannot do that. The result lives as long
+  // as the client.
+  virtual TransferService* transfers() { return nullptr; }
 
   // Allocates uninitialized memory. Returns ResourceExhausted, with the sizes, if there is not enough memory.
   virtual absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t memory, size_t bytes) = 0;

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "api/extensions/cross_host_transfers.h"
 #include "api/pjrt_c_api.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/exceptions.h"
@@ -70,6 +71,10 @@ BP_MIN_SIZE(PJRT_Device_PoisonExecution_Args, poisoned);
 BP_MIN_SIZE(PJRT_Executable_GetCompiledMemoryStats_Args, temp_size_in_bytes);
 BP_MIN_SIZE(PJRT_Executable_DeserializeAndLoad_Args, loaded_executable);
 BP_MIN_SIZE(PJRT_ExecuteOptions, launch_id);
+BP_MIN_SIZE(PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args, send_events);
+BP_MIN_SIZE(PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args, buffers);
+BP_MIN_SIZE(PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args, num_buffers);
+BP_MIN_SIZE(PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args, on_done);
 BP_OUTDATED_SIZE(PJRT_Plugin_Attributes_Args, attributes);
 BP_OUTDATED_SIZE(PJRT_Device_AddressableMemories_Args, memories);
 BP_OUTDATED_SIZE(PJRT_Client_TopologyDescription_Args, client);

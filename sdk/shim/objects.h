@@ -291,6 +291,8 @@ absl::StatusOr<std::shared_ptr<Storage>> AllocateFor(ClientState& client, const 
 
 // Keeps the client alive until the copy that sets `done` has ended.
 void KeepClient(const std::shared_ptr<ClientState>& client, const Event& done);
+// Returns the array with its mark attached to the storage, so that both are held together.
+DeviceArray AttachMark(HeldArray array);
 // Copies from an array that others may read or write as well. Its mark and the client are held until the copy has
 // ended. If the array has no value or no memory, the event has its error.
 Event CopyOut(const std::shared_ptr<ClientState>& client, HeldArray array, const Shape& host_shape, void* dst);

@@ -58,9 +58,6 @@ void KeepClient(const std::shared_ptr<ClientState>& client, const Event& done) {
   if (!kept.ok()) (void)done.Await();  // no memory for a callback
 }
 
-namespace {
-
-// Returns the array with its mark attached to the storage, so that both are held together.
 DeviceArray AttachMark(HeldArray array) {
   struct MarkedStorage {
     std::shared_ptr<Storage> storage;
@@ -71,6 +68,8 @@ DeviceArray AttachMark(HeldArray array) {
   array.storage = std::shared_ptr<Storage>(std::move(marked), storage);
   return static_cast<DeviceArray&&>(array);
 }
+
+namespace {
 
 // Returns the event of an array without memory: its own error, if it has one.
 Event WithoutMemory(const HeldArray& array) {

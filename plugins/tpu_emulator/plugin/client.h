@@ -9,6 +9,7 @@
 #include "plugins/tpu_emulator/machine/default_layout.h"
 #include "plugins/tpu_emulator/plugin/hbm.h"
 #include "sdk/backend/memory_spaces.h"
+#include "sdk/backend/processes/exchange_transfers.h"
 #include "sdk/backend/processes/process_group.h"
 
 namespace backplane::tpu {
@@ -28,6 +29,7 @@ class EmulatorClient : public Client {
     if (group_ != nullptr) group_->ReportFailure(process, why);
   }
   bool addressable(int32_t device) const override { return group_ == nullptr || group_->addressable(device); }
+  TransferService* transfers() override { return group_ == nullptr ? nullptr : &transfers_; }
   absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t memory, size_t bytes) override {
     return memories_->Allocate(memory, bytes);
   }
@@ -58,6 +60,7 @@ class EmulatorClient : public Client {
   const TileShape tile_;
   const std::chrono::milliseconds collective_time_limit_;
   const std::shared_ptr<ProcessGroup> group_;
+  ExchangeTransfers transfers_{this, group_, collective_time_limit_};
 };
 
 }  // namespace backplane::tpu

@@ -8,6 +8,7 @@
 #include "sdk/backend/backend.h"
 #include "sdk/backend/collectives/rendezvous.h"
 #include "sdk/backend/memory_spaces.h"
+#include "sdk/backend/processes/exchange_transfers.h"
 #include "sdk/backend/processes/process_group.h"
 #include "sdk/backend/workers.h"
 
@@ -38,6 +39,7 @@ class MixedClient : public Client {
   bool addressable(int32_t device) const override {
     return runtime_->group == nullptr || runtime_->group->addressable(device);
   }
+  TransferService* transfers() override { return runtime_->group == nullptr ? nullptr : &transfers_; }
   absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t memory, size_t bytes) override {
     return memories().Allocate(memory, bytes);
   }
@@ -67,6 +69,7 @@ class MixedClient : public Client {
   MemorySpaces& memories() const { return *runtime_->memories; }
 
   const std::shared_ptr<Runtime> runtime_;
+  ExchangeTransfers transfers_{this, runtime_->group, runtime_->collective_time_limit};
 };
 
 }  // namespace backplane::mixed

@@ -11,7 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/backend/host_storage.h"
 #include "sdk/backend/host_topology.h"
+#include "sdk/backend/processes/exchange_transfers.h"
 #include "sdk/backend/processes/frame.h"
 #include "sdk/backend/processes/message_mesh.h"
 #include "sdk/backend/processes/process_group.h"
@@ -252,6 +254,142 @@ TEST_F(MessageMeshTest, AMissingProcessIsNamed) {
   EXPECT_THAT(std::string(got.message()), HasSubstr("all-reduce of jit_f: process 1 did not answer"));
   // The other process learns it when it starts the launch.
   EXPECT_THAT(std::string(Join(1)->Exchange({1, 0, 0, 0}, "all-reduce", {}, {}).message()), HasSubstr("process 0"));
+}
+
+// A client of one device in each of two processes. Its "device" memory 3 * d is not addressed in place.
+class TwoProcessClient : public Client {
+ public:
+  const Topology& topology() const override { return topology_; }
+  absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t, size_t bytes) override {
+    return AllocateHostStorage(bytes, nullptr);
+  }
+  bool IsHostMemory(int32_t memory) const override { return memory % 3 != 0; }
+  absl::StatusOr<std::unique_ptr<LoadedExecutable>> Load(std::shared_ptr<const Executable>,
+                                                         const LoadOptions&) override {
+    return absl::UnimplementedError("load");
+  }
+
+ private:
+  const Topology topology_ = HostTopology("v", 2);
+};
+
+// Device d belongs to process d.
+class MeshService : public LaunchExchangeService {
+ public:
+  MeshService(MessageMesh* mesh, int32_t process) : mesh_(mesh), process_(process) {}
+  int32_t process() const override { return process_; }
+  int32_t ProcessOf(int32_t device) const override { return device; }
+  std::shared_ptr<LaunchExchange> JoinLaunch(std::vector<int32_t> processes, const LaunchProgram& program,
+                                             milliseconds limit,
+                                             std::function<void(const absl::Status&)> on_failure) override {
+    return mesh_->JoinLaunch(std::move(processes), program, limit, std::move(on_failure));
+  }
+
+ private:
+  MessageMesh* const mesh_;
+  const int32_t process_;
+};
+
+class ExchangeTransfersTest : public MessageMeshTest {
+ protected:
+  ExchangeTransfersTest() {
+    ConnectAll(2);
+    for (int i : {0, 1}) {
+      auto service = std::make_shared<MeshService>(meshes_[i].get(), i);
+      transfers_.push_back(std::make_unique<ExchangeTransfers>(&client_, std::move(service), limit_));
+    }
+  }
+  DeviceArray MakeArray(int32_t memory, int32_t first, int64_t count = 6) {
+    DeviceArray array{Shape(PrimitiveType::kS32, {2, count / 2}), memory, nullptr, Event()};
+    array.shape.set_row_major();
+    array.storage = *client_.Allocate(memory, static_cast<size_t>(array.shape.byte_size()));
+    for (int64_t i = 0; i < count; ++i) Values(array)[i] = first < 0 ? -1 : first + static_cast<int32_t>(i);
+    return array;
+  }
+  static int32_t* Values(const DeviceArray& array) { return static_cast<int32_t*>(array.storage->data()); }
+
+  const milliseconds limit_{60000};
+  TwoProcessClient client_;
+  std::vector<std::unique_ptr<ExchangeTransfers>> transfers_;
+};
+
+// Between all kinds of memory, small and large, in both directions at the same time; receives may be asked for first.
+TEST_F(ExchangeTransfersTest, ArraysArrive) {
+  for (const int64_t count : {int64_t{6}, int64_t{400000}}) {
+    for (const auto& [from, to] : {std::pair(0, 3), std::pair(1, 4), std::pair(0, 4), std::pair(1, 3)}) {
+      const DeviceArray there = MakeArray(to, -1, count), back = MakeArray(from, -1, count);
+      const DeviceArray src = MakeArray(from, 100, count), answer = MakeArray(to, 7000, count);
+      const Event received = transfers_[1]->StartReceive(there, {0, 1, 5});
+      const Event answered = transfers_[1]->StartSend(answer, {1, 0, 6});
+      EXPECT_TRUE(transfers_[0]->StartSend(src, {0, 1, 5}).Await().ok());
+      EXPECT_TRUE(transfers_[0]->StartReceive(back, {1, 0, 6}).Await().ok());
+      EXPECT_TRUE(received.Await().ok());
+      EXPECT_TRUE(answered.Await().ok());
+      for (int64_t i = 0; i < count; ++i) {
+        ASSERT_EQ(Values(there)[i], 100 + i);
+        ASSERT_EQ(Values(back)[i], 7000 + i);
+      }
+    }
+  }
+}
+
+// A transfer carries the values; each side has its own layout.
+TEST_F(ExchangeTransfersTest, LayoutsMayDiffer) {
+  const DeviceArray src = MakeArray(1, 10);
+  DeviceArray dst = MakeArray(4, -1);
+  dst.shape.mutable_layout().minor_to_major = {0, 1};
+  const Event received = transfers_[1]->StartReceive(dst, {0, 1, 5});
+  EXPECT_TRUE(transfers_[0]->StartSend(src, {0, 1, 5}).Await().ok());
+  ASSERT_TRUE(received.Await().ok());
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(Values(dst)[i % 3 * 2 + i / 3], 10 + i);
+}
+
+// The error of the sent array, or of the memory for it, reaches the other side; the next transfer is not affected.
+TEST_F(ExchangeTransfersTest, ErrorsReachTheOtherProcess) {
+  DeviceArray wrong = MakeArray(1, 0);
+  wrong.ready = Event::Ready(absl::DataLossError("it is gone"));
+  Event received = transfers_[1]->StartReceive(MakeArray(4, -1), {0, 1, 5});
+  EXPECT_EQ(transfers_[0]->StartSend(wrong, {0, 1, 5}).Await().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(received.Await(), absl::DataLossError("process 0 reports: it is gone"));
+
+  DeviceArray no_memory = MakeArray(4, -1);
+  no_memory.storage = nullptr;
+  no_memory.ready = Event::Ready(absl::ResourceExhaustedError("full"));
+  EXPECT_EQ(transfers_[1]->StartReceive(no_memory, {0, 1, 6}).Await(), absl::ResourceExhaustedError("full"));
+  // An array that is sent at once may have left before the report arrives.
+  (void)transfers_[0]->StartSend(MakeArray(1, 0), {0, 1, 6}).Await();
+
+  const DeviceArray dst = MakeArray(4, -1);
+  received = transfers_[1]->StartReceive(dst, {0, 1, 7});
+  EXPECT_TRUE(transfers_[0]->StartSend(MakeArray(1, 20), {0, 1, 7}).Await().ok());
+  EXPECT_TRUE(received.Await().ok());
+  EXPECT_EQ(Values(dst)[5], 25);
+}
+
+TEST_F(ExchangeTransfersTest, OtherKeysAndShapesAreErrorsOfBoth) {
+  Event received = transfers_[1]->StartReceive(MakeArray(4, -1, 400000), {0, 1, 5});
+  const absl::Status sent = transfers_[0]->StartSend(MakeArray(1, 0, 400000), {0, 1, 6}).Await();
+  for (const absl::Status& s : {sent, received.Await()}) {
+    EXPECT_THAT(std::string(s.message()), HasSubstr("transfer 5 of s32[2,200000] from device 0 to device 1"));
+    EXPECT_THAT(std::string(s.message()), HasSubstr("transfer 6"));
+  }
+  received = transfers_[1]->StartReceive(MakeArray(4, -1), {0, 1, 7});
+  (void)transfers_[0]->StartSend(MakeArray(1, 0, 8), {0, 1, 7});
+  EXPECT_THAT(std::string(received.Await().message()), HasSubstr("s32[2,4]"));
+}
+
+TEST_F(ExchangeTransfersTest, ALostProcessEndsAllTransfers) {
+  std::vector<Event> events;
+  for (int i = 0; i < 3; ++i) events.push_back(transfers_[1]->StartReceive(MakeArray(4, -1), {0, 1, i}));
+  ShutDownProcess(0);
+  for (const Event& event : events) EXPECT_THAT(std::string(event.Await().message()), HasSubstr("process 0 is lost"));
+}
+
+TEST_F(ExchangeTransfersTest, DevicesAreChecked) {
+  for (const auto& [source, target] : {std::pair(0, 0), std::pair(1, 0), std::pair(0, 2), std::pair(-1, 1)}) {
+    EXPECT_EQ(transfers_[0]->StartSend(MakeArray(1, 0), {source, target, 1}).Await().code(),
+              absl::StatusCode::kInvalidArgument);
+  }
 }
 
 TEST(FrameTest, InvalidHeadersAreFound) {

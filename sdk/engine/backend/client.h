@@ -7,6 +7,7 @@
 #include "base/subnormals.h"
 #include "sdk/backend/backend.h"
 #include "sdk/backend/collectives/rendezvous.h"
+#include "sdk/backend/processes/exchange_transfers.h"
 #include "sdk/backend/processes/process_group.h"
 #include "sdk/backend/workers.h"
 #include "sdk/engine/runtime/memory_budget.h"
@@ -60,6 +61,7 @@ class EngineClient : public Client {
     if (group_ != nullptr) group_->ReportFailure(process, why);
   }
   bool addressable(int32_t device) const override { return group_ == nullptr || group_->addressable(device); }
+  TransferService* transfers() override { return group_ == nullptr ? nullptr : &transfers_; }
   absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t memory, size_t bytes) override;
   bool IsHostMemory(int32_t) const override { return true; }
   size_t ZeroCopyAlignment(int32_t) const override { return 64; }
@@ -83,6 +85,7 @@ class EngineClient : public Client {
   const std::shared_ptr<PackedWeights> packed_weights_;
   const Subnormals subnormals_;
   const std::shared_ptr<ProcessGroup> group_;
+  ExchangeTransfers transfers_{this, group_, collective_time_limit_};
 };
 
 }  // namespace backplane::engine

@@ -12,8 +12,15 @@ namespace backplane::shim {
 PJRT_Extension_Base* ExtensionChain() {
   static PJRT_Extension_Base* const first = [] {
     PJRT_Extension_Base* const all[] = {
-        LayoutsExtension(),           FfiExtension(),          MemoryDescriptionsExtension(), ShardingsExtension(),
-        CustomPartitionerExtension(), XlaTransformExtension(), ProfilerExtension(),           BackplaneExtension(),
+        LayoutsExtension(),
+        FfiExtension(),
+        MemoryDescriptionsExtension(),
+        ShardingsExtension(),
+        CustomPartitionerExtension(),
+        XlaTransformExtension(),
+        ProfilerExtension(),
+        CrossHostTransfersExtension(),
+        BackplaneExtension(),
     };
     PJRT_Extension_Base* next = nullptr;
     for (size_t i = sizeof(all) / sizeof(all[0]); i-- > 0;) {

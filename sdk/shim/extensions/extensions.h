@@ -18,6 +18,7 @@ PJRT_Extension_Base* ShardingsExtension();
 PJRT_Extension_Base* CustomPartitionerExtension();
 PJRT_Extension_Base* XlaTransformExtension();
 PJRT_Extension_Base* ProfilerExtension();
+PJRT_Extension_Base* CrossHostTransfersExtension();
 PJRT_Extension_Base* BackplaneExtension();
 
 // Applies the transformations that hosts have registered through XlaTransformExtension. They must not change the
