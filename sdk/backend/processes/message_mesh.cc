@@ -85,8 +85,7 @@ struct Arrived {
 
 struct Claim {
   int32_t peer;
-  uint64_t digest;
-  std::string program;
+  LaunchProgram program;
 };
 
 // A launch, as this process knows it.
@@ -358,8 +357,7 @@ FrameHeader MessageMesh::State::HeaderFor(const LaunchKey& launch, const Record&
   header.sequence = launch.second;
   header.key = key;
   header.part = part;
-  header.digest = record.program.digest;
-  header.SetProgram(record.program.name);
+  header.SetProgram(record.program);
   return header;
 }
 
@@ -444,12 +442,8 @@ void MessageMesh::State::Receive(int32_t peer) {
 }
 
 absl::Status MessageMesh::State::CheckClaim(const Record& record, const Claim& claim) const {
-  if (claim.digest == record.program.digest) return absl::OkStatus();
-  const std::string mine = record.program.name.substr(0, claim.program.size());
-  return absl::FailedPreconditionError(
-      absl::StrCat("process ", self_, " runs ", record.program.name, " and process ", claim.peer, " runs ",
-                   claim.program, mine == claim.program ? ", two programs of one name that differ" : "",
-                   "; all processes must run the same programs in the same order"));
+  if (claim.program.digest == record.program.digest) return absl::OkStatus();
+  return DifferentProgramsError(self_, record.program, claim.peer, claim.program);
 }
 
 absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& header, const char* payload) {
@@ -485,7 +479,7 @@ absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& he
     if (then) then();
     return absl::OkStatus();
   }
-  const Claim claim{peer, header.digest, header.program};
+  const Claim claim{peer, header.GetProgram()};
   if (!record->registered) {
     const bool known =
         std::any_of(record->claims.begin(), record->claims.end(), [&](const Claim& c) { return c.peer == peer; });
