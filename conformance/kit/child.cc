@@ -43,6 +43,7 @@ int RunChild(Kit::Setup setup, const std::vector<std::string>& ids) {
   Kit k(std::move(setup));
   std::vector<const Check*> checks = AllChecks();
   checks.push_back(&SerializationReceiver());
+  for (const Check& check : ProcessesSuite()) checks.push_back(&check);
   for (const std::string& id : ids) {
     const auto check = std::find_if(checks.begin(), checks.end(), [&](const Check* c) { return id == c->id; });
     if (check != checks.end()) {
@@ -64,8 +65,10 @@ int RunChild(Kit::Setup setup, const std::vector<std::string>& ids) {
 }
 
 CheckOutcome RunInNewProcess(Kit& k, const std::string& id, const std::string& input) {
-  CheckOutcome outcome;
-  outcome.id = id;
+  return JoinProcess(StartProcess(k, id, input), id);
+}
+
+NewProcess StartProcess(Kit& k, const std::string& id, const std::string& input) {
   int result[2];
   const int input_fd = memfd_create("conformance input", 0);
   if (input_fd < 0 || pipe2(result, 0) != 0) k.Fail("the kit could not start a process");
@@ -83,6 +86,7 @@ CheckOutcome RunInNewProcess(Kit& k, const std::string& id, const std::string& i
   };
   pass_on("--option", setup.options);
   pass_on("--compile-option", setup.compile_options);
+  if (setup.processes > 0) words.push_back(absl::StrCat("--processes=", setup.processes));
   words.push_back("--run");
   words.push_back(id);
   std::vector<char*> argv;
@@ -94,16 +98,24 @@ CheckOutcome RunInNewProcess(Kit& k, const std::string& id, const std::string& i
   if (pid < 0) k.Fail("the kit could not start a process");
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close(result[0]);
     execv("/proc/self/exe", argv.data());
     _exit(127);
   }
   unsetenv(kInputVariable);
   close(result[1]);
   close(input_fd);
-  const std::string told = ReadAll(result[0]);
-  close(result[0]);
+  fcntl(result[0], F_SETFD, FD_CLOEXEC);
+  return {pid, result[0]};
+}
+
+CheckOutcome JoinProcess(const NewProcess& process, const std::string& id) {
+  CheckOutcome outcome;
+  outcome.id = id;
+  const std::string told = ReadAll(process.result_fd);
+  close(process.result_fd);
   int status = 0;
-  waitpid(pid, &status, 0);
+  waitpid(process.pid, &status, 0);
   for (absl::string_view line : absl::StrSplit(told, '\n')) {
     const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits('\t', 4));
     if (parts.size() == 5 && parts[0] == "end" && parts[1] == id && ResultFromName(parts[2], &outcome.result)) {

@@ -51,10 +51,15 @@ std::string OptionText(const host::NamedValue& option) {
 }
 
 // Returns all checks, including the operations.
-absl::StatusOr<std::vector<Job>> CollectJobs(const std::string& data) {
+// Those of several processes are left out unless it is said how many.
+absl::StatusOr<std::vector<Job>> CollectJobs(const std::string& data, bool several_processes) {
   std::vector<Job> jobs;
   for (const Check* check : AllChecks())
     jobs.push_back({check->id, check->meaning, check->limit_s, check->advice, false});
+  if (several_processes) {
+    for (const Check& check : ProcessesSuite())
+      jobs.push_back({check.id, check.meaning, check.limit_s, check.advice, false});
+  }
   BP_ASSIGN_OR_RETURN(const std::vector<OperationCase> cases, OperationCases(data));
   for (const OperationCase& c : cases) jobs.push_back({c.id, c.meaning, 60, false, true});
   return jobs;
@@ -72,7 +77,8 @@ class Run {
   }
 
   int Main() {
-    auto all = CollectJobs(o_.data);
+    auto all = CollectJobs(o_.data, o_.processes > 0);
+    if (o_.processes > 0 && o_.suites.empty() && o_.only.empty() && o_.levels.empty()) o_.suites = "processes";
     if (!all.ok()) return PrintAndReturn(kKitFailed, all.status().message());
     if (o_.list) {
       for (const Job& job : *all) absl::PrintF("%-46s %s%s\n", job.id, job.meaning, job.advice ? " (advice)" : "");
@@ -201,6 +207,7 @@ class Run {
     pass_on("--option", o_.options);
     pass_on("--compile-option", o_.compile_options);
     if (profile_.strict) runner.child_arguments.push_back("--strict");
+    if (o_.processes > 0) runner.child_arguments.push_back(absl::StrCat("--processes=", o_.processes));
     runner.jobs =
         o_.jobs > 0 ? static_cast<int>(o_.jobs) : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     runner.limit_s = static_cast<int>(o_.timeout);
@@ -338,6 +345,7 @@ int ChildMain(const std::vector<std::string>& words) {
   setup.compile_options = *compile_options;
   setup.data = o.data;
   setup.strict = o.strict;
+  setup.processes = static_cast<int>(o.processes);
   setup.last_call = last_call_fd >= 0 ? LastCall::Open(last_call_fd) : nullptr;
   return RunChild(std::move(setup), o.run);
 }

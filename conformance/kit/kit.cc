@@ -193,14 +193,31 @@ void Kit::Initialize() {
 }
 
 PJRT_Client* Kit::NewClient() {
+  PJRT_Client* client = nullptr;
+  const Err error = TryNewClient({}, nullptr, &client);
+  if (error.code == PJRT_Error_Code_UNIMPLEMENTED) Unsupported("PJRT_Client_Create: ", ErrText(error));
+  Require(error.ok(), "PJRT_Client_Create: ", ErrText(error));
+  return client;
+}
+
+Err Kit::TryNewClient(const std::vector<host::NamedValue>& more, host::KeyValueStore* store, PJRT_Client** out) {
   Initialize();
-  const std::vector<PJRT_NamedValue> options = host::BorrowNamedValues(setup_.options);
+  std::vector<host::NamedValue> all = setup_.options;
+  all.insert(all.end(), more.begin(), more.end());
+  const std::vector<PJRT_NamedValue> options = host::BorrowNamedValues(all);
   KIT_ARGS(*this, a, PJRT_Client_Create);
   a.create_options = options.data();
   a.num_options = options.size();
-  KIT_OK(*this, PJRT_Client_Create, a);
-  Require(a.client != nullptr, "PJRT_Client_Create: succeeded without a client");
-  return a.client;
+  if (store != nullptr) host::SetCallbacks(store, &a);
+  Err error = KIT_TRY(*this, PJRT_Client_Create, a);
+  Require(!error.ok() || a.client != nullptr, "PJRT_Client_Create: succeeded without a client");
+  *out = a.client;
+  return error;
+}
+
+void Kit::UseClient(PJRT_Client* client) {
+  client_ = client;
+  devices_.clear();
 }
 
 PJRT_Client* Kit::client() {

@@ -24,6 +24,7 @@
 #include "api/pjrt_c_api.h"
 #include "conformance/kit/check.h"
 #include "conformance/kit/last_call.h"
+#include "sdk/host/key_value_store.h"
 #include "sdk/host/named_value.h"
 #include "sdk/host/struct_sizes.h"
 
@@ -46,6 +47,7 @@ class Kit {
     std::vector<host::NamedValue> compile_options;  // platform-specific, for every program
     std::string data;                               // the folder with cases, levels and profiles
     bool strict = false;                            // also requires labels in messages
+    int processes = 0;                              // of the suite `processes`; 0: it does not run
     int result_fd = -1;
     LastCall* last_call = nullptr;  // may be null
   };
@@ -56,6 +58,7 @@ class Kit {
   }
   Kit(const Kit&) = delete;
   const Setup& setup() const { return setup_; }
+  const std::string& id() const { return id_; }  // of the check
 
   // ---- Results. Only the first one counts; each ends the process.
   template <typename... Args>
@@ -103,6 +106,9 @@ class Kit {
   void Initialize();      // calls PJRT_Plugin_Initialize once
   PJRT_Client* client();  // created with the options of the run
   PJRT_Client* NewClient();
+  // Creates a client with more options and a store, which may be null and must outlive the client.
+  Err TryNewClient(const std::vector<host::NamedValue>& more, host::KeyValueStore* store, PJRT_Client** out);
+  void UseClient(PJRT_Client* client);         // as client(), from now on; null: the next one is created on first use
   const std::vector<PJRT_Device*>& devices();  // addressable devices of client()
   PJRT_Device* device(size_t index = 0);
 

@@ -71,6 +71,9 @@ std::vector<OptionLine> OptionLines(Options* o) {
       {"--option,-o", "NAME=VALUE", "a create option for every client; may be repeated", &o->options},
       {"--compile-option", "NAME=VALUE", "an option of the platform's own for every program; may be repeated",
        &o->compile_options},
+      {"--processes", "N",
+       "run the suite `processes`, each check in so many processes at once; no other suite unless it is named",
+       &o->processes},
       {"--jobs", "N", "processes at a time; default: the number of cores", &o->jobs},
       {"--timeout", "SECONDS", "for a check that names no limit of its own; default 20", &o->timeout},
       {"--slow", "FACTOR", "multiplies every limit, for slow machines", &o->slow},
@@ -121,6 +124,8 @@ bool ParseOptions(const std::vector<std::string>& words, Options* o, std::string
 
 bool CheckOptions(Options* o, std::string* problem) {
   if (o->jobs < 0 || o->jobs > 1024) return *problem = "--jobs needs a number from 1 to 1024", false;
+  if (o->processes < 0 || o->processes == 1 || o->processes > 64)
+    return *problem = "--processes needs a number from 2 to 64", false;
   if (o->timeout < 1) return *problem = "--timeout needs a number from 1", false;
   if (!(o->slow > 0)) return *problem = "--slow needs a number above 0", false;
   if (o->color != "auto" && o->color != "always" && o->color != "never")

@@ -15,7 +15,7 @@ struct Options {
   bool list = false, verbose = false, quiet = false, help = false;
   std::vector<std::string> only, levels, options, compile_options;
   std::string suites, profile, json, junit, html, baseline, data, color = "auto";
-  int64_t jobs = 0, timeout = 20;
+  int64_t jobs = 0, timeout = 20, processes = 0;
   double slow = 1;
   // Options for the processes that run checks. They are not part of the help.
   bool strict = false;

@@ -32,10 +32,13 @@ absl::Span<const Check> ExhaustionSuite();
 absl::Span<const Check> RobustSuite();
 absl::Span<const Check> LeaksSuite();
 
+// Checks that run in several processes at once (kit/processes.h).
+absl::Span<const Check> ProcessesSuite();
+
 // The part of serialization.across_processes that runs in the other process.
 const Check& SerializationReceiver();
 
-// Returns all tables above in order.
+// Returns all tables above in order, except that of several processes.
 std::vector<const Check*> AllChecks();
 
 // ---- Operations: one check for each case of the case files, with the id "operations.<file>/<case>"

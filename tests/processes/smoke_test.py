@@ -23,7 +23,7 @@ def check_same_bits(plugin, processes, devices, arguments, options):
 def check_failures(plugin, options):
     """Every way to fail, in one process; the other one must name it."""
     for how, expected in (("other", ["process 1 runs", "process 0 runs"]), ("kill", ["process 1"]),
-                          ("size", ["process 1"]), ("stay", ["process 1"])):
+                          ("operands", ["process 1 runs", "process 0 runs"]), ("size", ["process 1"]), ("stay", ["process 1"])):
         run = Run("failures.py", plugin, 2, 1, [*options, "collective_timeout_seconds=4"], [f"how={how}"]).wait(120)
         errors = [line for line in run.outputs[0].splitlines() if line.startswith("ERROR ")]
         assert errors and any(e in errors[0] for e in expected) and ("all-reduce" in errors[0] or "jit_all_reduce" in errors[0]), f"{how}:\n{tail(run)}"

@@ -3,34 +3,52 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/fnv.h"
 
 namespace backplane {
 
+constexpr size_t kMaxParametersText = 200;
+
 NodeLaunch DescribeLaunch(std::shared_ptr<LaunchExchangeService> service, const Executable& executable) {
   NodeLaunch out;
   if (service == nullptr) return out;
   out.service = std::move(service);
-  out.program.name = executable.name();
+  LaunchProgram& program = out.program;
+  program.name = executable.name();
   const ExecutableSignature& signature = executable.signature();
-  uint64_t digest =
-      Fnv1a64(absl::StrCat(executable.name(), " ", signature.num_replicas, " ", signature.num_partitions));
-  for (const ParameterInfo& p : signature.parameters) digest = Fnv1a64(p.shape.ToString(true), digest);
-  for (const OutputInfo& o : signature.outputs) digest = Fnv1a64(o.shape.ToString(true), digest);
+  program.arrays = Fnv1a64(absl::StrCat(signature.num_replicas, " ", signature.num_partitions));
+  for (const ParameterInfo& p : signature.parameters) {
+    const std::string shape = p.shape.ToString();
+    program.arrays = Fnv1a64(p.shape.ToString(true), program.arrays);
+    if (program.parameters.size() < kMaxParametersText)
+      absl::StrAppend(&program.parameters, program.parameters.empty() ? "" : ", ", shape);
+  }
+  for (const OutputInfo& o : signature.outputs) program.arrays = Fnv1a64(o.shape.ToString(true), program.arrays);
+  program.digest = Fnv1a64(absl::StrCat(program.name, " ", program.arrays));
   const Module* module = executable.optimized_module();
   if (module == nullptr) {
-    out.program.digest = Fnv1a64(executable.fingerprint(), digest);
+    program.digest = Fnv1a64(executable.fingerprint(), program.digest);
     return out;
   }
+  absl::flat_hash_map<const Computation*, size_t> computations;
+  for (const auto& computation : module->computations()) computations.emplace(computation.get(), computations.size());
   for (const auto& computation : module->computations()) {
+    absl::flat_hash_map<const Instruction*, size_t> positions;
+    for (const auto& instruction : computation->instructions()) positions.emplace(instruction.get(), positions.size());
     for (const auto& instruction : computation->instructions()) {
       const Instruction& i = *instruction;
-      const uint64_t own = i.Is(Opcode::kCustomCall) ? 0 : i.HashWithoutOperands();
-      digest = Fnv1a64(absl::StrCat(i.info().text, " ", i.shape().ToString(), " ", own), digest);
+      ++program.num_instructions;
+      program.operations = Fnv1a64(absl::StrCat(i.info().text, " ", i.shape().ToString()), program.operations);
+      std::string rest = absl::StrCat(i.Is(Opcode::kCustomCall) ? 0 : i.HashWithoutOperands());
+      for (const Instruction* operand : i.operands()) absl::StrAppend(&rest, " ", positions[operand]);
+      for (const Computation* called : i.called()) absl::StrAppend(&rest, " @", computations[called]);
+      program.digest = Fnv1a64(rest, program.digest);
     }
+    program.digest = Fnv1a64(absl::StrCat(positions[computation->root()]), program.digest);
   }
-  out.program.digest = digest;
+  program.digest = Fnv1a64(absl::StrCat(program.operations), program.digest);
   return out;
 }
 

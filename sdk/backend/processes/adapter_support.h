@@ -2,6 +2,8 @@
 #ifndef BACKPLANE_SDK_BACKEND_PROCESSES_ADAPTER_SUPPORT_H_
 #define BACKPLANE_SDK_BACKEND_PROCESSES_ADAPTER_SUPPORT_H_
 
+#include <signal.h>
+
 #include <algorithm>
 #include <cstring>
 #include <exception>
@@ -30,6 +32,32 @@ int Guard(BackplaneTransportError error, Body&& body) {
   }
   return BACKPLANE_TRANSPORT_FAILED;
 }
+
+// While it exists, writing to a connection whose other end is gone is an error, and not a signal that ends the process.
+// Threads that are started meanwhile stay like that.
+class BlockSigpipe {
+ public:
+  BlockSigpipe() {
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~BlockSigpipe() {
+    const timespec now{};
+    while (!was_pending_ && sigtimedwait(&pipe_, nullptr, &now) > 0) {
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  BlockSigpipe(const BlockSigpipe&) = delete;
+  BlockSigpipe& operator=(const BlockSigpipe&) = delete;
+
+ private:
+  sigset_t pipe_, before_;
+  bool was_pending_;
+};
 
 // The store of the caller of `connect`. Throws std::runtime_error if it fails.
 class CallerStore {

@@ -14,7 +14,7 @@ namespace backplane {
 
 // All frames have slot 0. Larger blocks have a slot of their own, which the receiver chooses.
 inline constexpr uint64_t kFrameSlot = 0;
-inline constexpr uint32_t kFrameMagic = 0x42504d31;  // "BPM1"; other bytes: another version or order of bytes
+inline constexpr uint32_t kFrameMagic = 0x42504d32;  // "BPM2"; other bytes: another version or order of bytes
 inline constexpr int64_t kMaxPayloadBytes = LaunchExchange::kMaxPostedBytes;
 inline constexpr int64_t kMaxTextBytes = 4096;
 
@@ -40,20 +40,35 @@ struct FrameHeader {
   int64_t part = 0;
   uint64_t digest = 0;
   uint64_t payload_bytes = 0, total_bytes = 0, slot = 0;
-  char program[72] = {};  // the name, cut off, ends with a null byte
+  uint64_t arrays = 0, operations = 0;
+  int64_t num_instructions = 0;
+  char program[72] = {}, parameters[72] = {};  // texts, cut off; they end with a null byte
 
-  void SetProgram(absl::string_view name) {
-    const size_t n = name.size() < sizeof program - 1 ? name.size() : sizeof program - 1;
-    std::memcpy(program, name.data(), n);
-    std::memset(program + n, 0, sizeof program - n);
+  void SetProgram(const LaunchProgram& p) {
+    digest = p.digest;
+    arrays = p.arrays;
+    operations = p.operations;
+    num_instructions = p.num_instructions;
+    SetText(p.name, program);
+    SetText(p.parameters, parameters);
   }
+  LaunchProgram GetProgram() const { return {program, digest, parameters, arrays, num_instructions, operations}; }
   // Checks everything that is the same for all kinds.
   bool IsValid() const {
     return magic == kFrameMagic && static_cast<uint8_t>(kind) < kFrameKinds && program[sizeof program - 1] == '\0' &&
-           payload_bytes <= static_cast<uint64_t>(kMaxPayloadBytes) && total_bytes <= uint64_t{INT64_MAX};
+           parameters[sizeof parameters - 1] == '\0' && payload_bytes <= static_cast<uint64_t>(kMaxPayloadBytes) &&
+           total_bytes <= uint64_t{INT64_MAX};
+  }
+
+ private:
+  template <size_t N>
+  static void SetText(absl::string_view text, char (&to)[N]) {
+    const size_t n = text.size() < N - 1 ? text.size() : N - 1;
+    std::memcpy(to, text.data(), n);
+    std::memset(to + n, 0, N - n);
   }
 };
-static_assert(std::is_trivially_copyable_v<FrameHeader> && sizeof(FrameHeader) == 168);
+static_assert(std::is_trivially_copyable_v<FrameHeader> && sizeof(FrameHeader) == 264);
 
 inline constexpr size_t kFrameBytes = sizeof(FrameHeader) + static_cast<size_t>(kMaxPayloadBytes);
 

@@ -69,7 +69,16 @@ class LaunchExchange {
 struct LaunchProgram {
   std::string name;     // for messages
   uint64_t digest = 0;  // of everything that must agree
+  // Parts of it, by which a message tells what differs. They need not be set.
+  std::string parameters;  // "f32[2,3], s32[]", cut off if it is long
+  uint64_t arrays = 0;     // the digest of all parameters and results
+  int64_t num_instructions = 0;
+  uint64_t operations = 0;  // the digest of their operations and shapes
 };
+
+// Returns the error for processes that launch different programs: their names, and what differs.
+absl::Status DifferentProgramsError(int32_t process, const LaunchProgram& program, int32_t other_process,
+                                    const LaunchProgram& other);
 
 // Gives out the exchanges of launches. Thread-safe.
 class LaunchExchangeService {

@@ -85,8 +85,7 @@ struct Arrived {
 
 struct Claim {
   int32_t peer;
-  uint64_t digest;
-  std::string program;
+  LaunchProgram program;
 };
 
 // A launch, as this process knows it.
@@ -184,6 +183,7 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   absl::Status HandleFrame(int32_t peer, const FrameHeader& header, const char* payload);
   void CheckWatches();
   void SendReport(Report report);
+  void FlushReports() ABSL_LOCKS_EXCLUDED(mu_);
   // Fails a launch and queues the reports for `except` and the other processes. Returns what to call without the lock.
   Callback FailLocked(const LaunchKey& key, Record& record, absl::Status why, bool report, int32_t except = -1)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -358,8 +358,7 @@ FrameHeader MessageMesh::State::HeaderFor(const LaunchKey& launch, const Record&
   header.sequence = launch.second;
   header.key = key;
   header.part = part;
-  header.digest = record.program.digest;
-  header.SetProgram(record.program.name);
+  header.SetProgram(record.program);
   return header;
 }
 
@@ -444,12 +443,8 @@ void MessageMesh::State::Receive(int32_t peer) {
 }
 
 absl::Status MessageMesh::State::CheckClaim(const Record& record, const Claim& claim) const {
-  if (claim.digest == record.program.digest) return absl::OkStatus();
-  const std::string mine = record.program.name.substr(0, claim.program.size());
-  return absl::FailedPreconditionError(
-      absl::StrCat("process ", self_, " runs ", record.program.name, " and process ", claim.peer, " runs ",
-                   claim.program, mine == claim.program ? ", two programs of one name that differ" : "",
-                   "; all processes must run the same programs in the same order"));
+  if (claim.program.digest == record.program.digest) return absl::OkStatus();
+  return DifferentProgramsError(self_, record.program, claim.peer, claim.program);
 }
 
 absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& header, const char* payload) {
@@ -485,7 +480,7 @@ absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& he
     if (then) then();
     return absl::OkStatus();
   }
-  const Claim claim{peer, header.digest, header.program};
+  const Claim claim{peer, header.GetProgram()};
   if (!record->registered) {
     const bool known =
         std::any_of(record->claims.begin(), record->claims.end(), [&](const Claim& c) { return c.peer == peer; });
@@ -606,6 +601,18 @@ void MessageMesh::State::SendReport(Report report) {
     // The result is of no interest: a lost process needs no report.
     (void)StartFrame(report.peer, report.header, report.text.data(), &sent_reports_);
   });
+}
+
+// Waits until the reports of a failure are on their way. After an error the host may end the process, and the others
+// should learn the reason and not only that the process is gone.
+void MessageMesh::State::FlushReports() {
+  {
+    const auto flushed = Clock::now() + kReportFlush;
+    MutexLock lock(mu_);
+    while ((!reports_.empty() || sending_reports_) && !stopped_ && Clock::now() < flushed)
+      reports_sent_.WaitUntil(mu_, flushed);
+  }
+  std::this_thread::sleep_for(kPartingTime);  // until the network has them
 }
 
 // Ends transfers that last too long. They use memory that cannot be released otherwise, so all connections are closed.
@@ -743,7 +750,12 @@ absl::Status MessageMesh::State::RunExchange(const LaunchKey& launch, const std:
   Callback then;
   {
     MutexLock lock(mu_);
-    if (!record->failure.ok()) return record->failure;
+    if (!record->failure.ok()) {
+      const absl::Status failure = record->failure;
+      lock.Unlock();
+      FlushReports();
+      return failure;
+    }
     for (size_t i = 0; i < in.size(); ++i) {
       const PartKey part{key, in[i].part, in[i].peer};
       const auto at = record->arrived.find(part);
@@ -879,11 +891,8 @@ absl::Status MessageMesh::State::RunExchange(const LaunchKey& launch, const std:
     then();
     lock.Lock();
   }
-  const auto flushed = Clock::now() + kReportFlush;
-  while ((!reports_.empty() || sending_reports_) && !stopped_ && Clock::now() < flushed)
-    reports_sent_.WaitUntil(mu_, flushed);
   lock.Unlock();
-  std::this_thread::sleep_for(kPartingTime);  // until the network has them
+  FlushReports();
   return result;
 }
 

@@ -8,6 +8,7 @@
 #include <thread>
 #include <tuple>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -207,6 +208,31 @@ TEST_F(MessageMeshTest, OtherProgramsAndSizesAreErrorsOfBoth) {
   for (const absl::Status& s : got) {
     EXPECT_THAT(std::string(s.message()), HasSubstr("jit_f"));
     EXPECT_THAT(std::string(s.message()), HasSubstr("jit_g"));
+  }
+  // One name, and something else differs.
+  const LaunchProgram plain{"jit_f", 1, "f32[2]", 5, 3, 7};
+  const struct {
+    LaunchProgram other;
+    const char* words;
+  } cases[] = {{{"jit_f", 2, "f32[4]", 6, 3, 7}, "the parameters are f32[2] and f32[4]"},
+               {{"jit_f", 2, "f32[2]", 6, 3, 7}, "results or later parameters"},
+               {{"jit_f", 2, "f32[2]", 5, 4, 8}, "3 and 4 instructions"},
+               {{"jit_f", 2, "f32[2]", 5, 3, 8}, "the operations differ"},
+               {{"jit_f", 2, "f32[2]", 5, 3, 7}, "constants, attributes or operands"}};
+  for (const auto& c : cases) {
+    RunAll([&](int i) {
+      char byte = 0;
+      const OutgoingPart out{1 - i, 0, &byte, 1};
+      const IncomingPart in{1 - i, 0, &byte, 1};
+      got[i] = meshes_[static_cast<size_t>(i)]
+                   ->JoinLaunch({0, 1}, i == 0 ? plain : c.other, milliseconds(60000), nullptr)
+                   ->Exchange({1, 0, 0, 0}, "all-reduce", {&out, 1}, {&in, 1});
+    });
+    EXPECT_TRUE(absl::StrContains(got[0].message(), c.words) ||
+                absl::StrContains(got[0].message(), "the parameters are f32[4] and f32[2]") ||
+                absl::StrContains(got[0].message(), "4 and 3 instructions"))
+        << got[0];
+    EXPECT_THAT(std::string(got[1].message()), HasSubstr("two programs of one name")) << got[1];
   }
   RunAll([&](int i) {
     char bytes[2] = {};

@@ -1,5 +1,6 @@
 """Process 1 does something wrong; process 0 prints the error that it gets. `how`: "other" runs another program, "kill"
-ends the process at once, "size" has another size in its program, "stay" does not run the program."""
+ends the process at once, "size" has another size in its program, "operands" exchanges the operands of an operation,
+"stay" does not run the program."""
 import os
 import signal
 import time
@@ -18,9 +19,10 @@ mesh = Mesh(np.array(jax.devices()), ("x",))
 n = len(jax.devices())
 
 
-def program(columns, scale):
+def program(columns, scale, exchange=False):
     def all_reduce(v):
-        return lax.psum(v * scale, "x")
+        w = jnp.sin(v)
+        return lax.psum((w - v if exchange else v - w) * scale, "x")
     x = session.sharded(mesh, np.ones((n, columns), np.float32), "x")
     return jax.jit(jax.shard_map(all_reduce, mesh=mesh, in_specs=P("x"), out_specs=P("x"))), x
 
@@ -35,6 +37,8 @@ if a.process == 1:
         os._exit(0)
     if how == "other":
         f, x = program(100, 2.0)
+    if how == "operands":
+        f, x = program(100, 1.0, exchange=True)
     if how == "size":
         f, x = program(200, 1.0)
 try:

@@ -34,6 +34,7 @@ struct BackplaneMesh {
 
 namespace {
 
+using backplane::adapter::BlockSigpipe;
 using backplane::adapter::Guard;
 using backplane::adapter::SetError;
 
@@ -58,6 +59,7 @@ class GlooStore : public gloo::rendezvous::Store {
 };
 
 int Connect(const BackplaneConnectArgs* args, BackplaneMesh** mesh, BackplaneTransportError error) {
+  const BlockSigpipe block;  // Gloo starts its thread here
   return Guard(error, [&] {
     auto made = std::make_unique<BackplaneMesh>();
     gloo::transport::tcp::attr attributes;
@@ -75,6 +77,7 @@ int Connect(const BackplaneConnectArgs* args, BackplaneMesh** mesh, BackplaneTra
 template <typename Start>
 int StartTransfer(BackplaneMesh* mesh, void* data, size_t size, bool sends, BackplaneTransfer** transfer,
                   BackplaneTransportError error, Start&& start) {
+  const BlockSigpipe block;
   return Guard(error, [&] {
     auto made = std::make_unique<BackplaneTransfer>();
     made->mesh = mesh;
@@ -136,6 +139,7 @@ void ShutDown(BackplaneMesh* mesh) {
     if (mesh->closed) return;
     mesh->closed = true;
   }
+  const BlockSigpipe block;
   // First the connections, so that nothing writes to the memory of transfers that end.
   (void)Guard({text, sizeof text}, [&] {
     mesh->context->closeConnections();

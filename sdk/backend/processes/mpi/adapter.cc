@@ -95,6 +95,7 @@ void FindRanks(const BackplaneConnectArgs& args, const CallerStore& store, Backp
 }
 
 int Connect(const BackplaneConnectArgs* args, BackplaneMesh** out, BackplaneTransportError error) {
+  const BlockSigpipe block_signal;  // the engine starts its thread here
   return Guard(error, [&]() -> int {
     const auto deadline = Clock::now() + milliseconds(args->time_limit_ms);
     MpiEngine& engine = MpiEngine::Get();
@@ -143,6 +144,7 @@ int Connect(const BackplaneConnectArgs* args, BackplaneMesh** out, BackplaneTran
 template <typename Start>
 int StartTransfer(BackplaneMesh* mesh, int32_t peer, uint64_t slot, std::unique_ptr<char[]> copy, bool sends,
                   BackplaneTransfer** transfer, BackplaneTransportError error, Start&& start) {
+  const BlockSigpipe block_signal;
   return Guard(error, [&]() -> int {
     auto made = std::make_unique<BackplaneTransfer>();
     made->mesh = mesh;
