@@ -1,8 +1,8 @@
 // Extension 12, CrossHostTransfers, version 8: copies buffers between processes. There are two ways. Either both sides
 // name each other and agree on a key. Or the receiver creates descriptors, which the host transports to the sender.
 //
-// Device ids and keys are int64_t here; before version 8 the published header had 32-bit device ids. A plugin
-// that offers this extension can only talk to a host of the same generation.
+// Device ids and keys are int64_t here; before version 8 the published header had 32-bit device ids. A plugin knows the
+// host's form by the size of the struct.
 #ifndef BACKPLANE_API_EXTENSIONS_CROSS_HOST_TRANSFERS_H_
 #define BACKPLANE_API_EXTENSIONS_CROSS_HOST_TRANSFERS_H_
 

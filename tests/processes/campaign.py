@@ -53,7 +53,7 @@ def steps_in(folder):
     return max((int(f[5:-4]) for f in os.listdir(folder) if f.endswith(".npz")), default=-1)
 
 
-def wait_for_step(folder, step, run, seconds=120):
+def wait_for_step(folder, step, run, seconds=300):
     end = time.monotonic() + seconds
     while steps_in(folder) < step:
         if time.monotonic() > end or any(p.poll() is not None for p in run.processes):

@@ -1,5 +1,5 @@
 """Two processes of two devices each give the bits of one process with four devices. A process that runs another program,
-is killed, or does not come, is an error of the other one that names it."""
+is killed, or does not come, is an error of the other one that names it. Arrays are copied between the processes."""
 import argparse
 import sys
 
@@ -30,6 +30,16 @@ def check_failures(plugin, options):
         print(f"{how}: {errors[0][:200]}")
 
 
+def check_transfers(plugin, devices, options):
+    """Arrays that jax.device_put copies to another process; what becomes of them if the sender is killed."""
+    run = Run("transfers.py", plugin, 2, devices, options).wait(120)
+    assert all("DONE" in o for o in run.outputs), tail(run)
+    run = Run("transfers.py", plugin, 2, 1, [*options, "collective_timeout_seconds=4"], ["how=kill"]).wait(120)
+    errors = [line for line in run.outputs[0].splitlines() if line.startswith("ERROR ")]
+    assert errors and "transfer" in errors[0] and "process 1" in errors[0], tail(run)
+    print(f"transfer: {errors[0][:200]}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("plugin")
@@ -40,6 +50,7 @@ def main():
     a = parser.parse_args()
     compared = check_same_bits(a.plugin, a.processes, a.devices, [f"sizes={a.sizes}"], a.option)
     check_failures(a.plugin, a.option)
+    check_transfers(a.plugin, a.devices, a.option)
     print(f"{compared} results of {a.processes} processes x {a.devices} devices have the bits of one process")
 
 

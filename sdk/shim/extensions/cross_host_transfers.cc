@@ -54,7 +54,6 @@ absl::Status SendBuffers(PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args& a
   BP_REQUIRE(a.send_events);
   RETURN_IF_ERROR(CheckTasks(a));
   const std::shared_ptr<ClientState>& client = a.client->state;
-  ASSIGN_OR_RETURN(TransferService * transfers, TransfersOf(*client));
   const bool wide = a.struct_size >= PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args_STRUCT_SIZE;
   ASSIGN_OR_RETURN(const std::vector<int32_t> targets, ReadDeviceIds(a.dst_global_device_ids, a.num_buffers, wide));
   std::vector<HeldArray> arrays(a.num_buffers);
@@ -67,6 +66,7 @@ absl::Status SendBuffers(PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args& a
     ASSIGN_OR_RETURN(arrays[i], a.buffers[i]->Read("send"));
     events[i].reset(NewEvent(Event()));
   }
+  ASSIGN_OR_RETURN(TransferService * transfers, TransfersOf(*client));
   for (size_t i = 0; i < a.num_buffers; ++i) {
     const ArrayTransfer transfer{a.buffers[i]->device->info().id, targets[i], a.transfer_keys[i]};
     events[i]->event = transfers->StartSend(AttachMark(std::move(arrays[i])), transfer);
@@ -95,7 +95,6 @@ absl::Status ReceiveBuffers(PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_A
   BP_REQUIRE(a.buffers);
   RETURN_IF_ERROR(CheckTasks(a));
   const std::shared_ptr<ClientState>& client = a.client->state;
-  ASSIGN_OR_RETURN(TransferService * transfers, TransfersOf(*client));
   const bool wide = a.struct_size >= PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args_STRUCT_SIZE;
   ASSIGN_OR_RETURN(const std::vector<int32_t> sources, ReadDeviceIds(a.src_global_device_ids, a.num_shapes, wide));
   PJRT_Device* device = a.device;
@@ -110,6 +109,7 @@ absl::Status ReceiveBuffers(PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_A
     RETURN_IF_ERROR(SetPreferredLayout(*client, a.layouts == nullptr ? nullptr : a.layouts[i], &arrays[i].shape));
     arrays[i].memory = memory->info->id;
   }
+  ASSIGN_OR_RETURN(TransferService * transfers, TransfersOf(*client));
   // Without memory the transfers start all the same: the senders get the error, and later transfers still match.
   absl::Status allocated;
   for (size_t i = 0; i < a.num_shapes && allocated.ok(); ++i) {
