@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 
@@ -11,7 +12,6 @@
 namespace backplane::engine::codegen {
 namespace {
 
-constexpr int64_t kMaxUnrolled = 4;                 // elements of unrolled loops
 constexpr int64_t kMaxUnrolledInstructions = 1500;  // with all copies
 
 }  // namespace
@@ -87,6 +87,11 @@ bool Planner::PushUnrolled(Draft& draft, const GroupWalk& w, const std::vector<s
     (wanted ? short_loops : kept).insert((wanted ? short_loops : kept).begin(), groups[g]);
   }
   if (short_loops.empty() || kept.empty()) return false;
+  // Longer strides are no faster than indices that differ from lane to lane.
+  const auto strided = std::count_if(w.accesses.begin(), w.accesses.end(), [&](const Access& a) {
+    return std::abs(a.address.CoefOf(kept.back().back())) > kMaxUnrolled;
+  });
+  if (2 * strided > static_cast<int64_t>(w.accesses.size())) return false;
   if (copies * static_cast<int64_t>(w.visited.size()) > kMaxUnrolledInstructions) return false;
   const int width = WidthOf(w.visited, draft.outputs);
   const int64_t wanted = LanesFor(host_, width), inner = ExtentOf(w.vars, kept.back());
