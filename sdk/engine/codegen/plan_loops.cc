@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t kMaxSegments = 4;                  // of one loop
 constexpr int64_t kMaxSegmentInstructions = 300;    // of all of them
+constexpr int64_t kMaxSegmentBytes = 256 * 1024;    // of results with several rows
 constexpr int64_t kMaxUnrolledInstructions = 1500;  // with all copies
 
 }  // namespace
@@ -135,6 +136,8 @@ bool Planner::PushSegments(const Draft& draft, const GroupWalk& w, const std::ve
   if (bounds.empty() || bounds.size() >= kMaxSegments) return false;
   if (static_cast<int64_t>((bounds.size() + 1) * w.visited.size()) > kMaxSegmentInstructions) return false;
   const int64_t rows = Product(draft.nest.extents) / n;
+  // Each segment passes over all rows: only what stays in the cache meanwhile.
+  if (rows > 1 && rows * n * width > kMaxSegmentBytes) return false;
   bounds.insert(n);
   int64_t begin = 0;
   for (int64_t end : bounds) {
