@@ -360,7 +360,7 @@ void AccessWalk::Visit(const Instruction* op, const Index& index, int depth, boo
     for (const Source& s : SourcesOf(*op, index, vars_)) {
       for (const Guard& g : s.guards) {
         observed_.push_back(g.e);
-        conditions_.push_back(g.e);
+        conditions_.push_back(g);
       }
       Visit(s.instruction, s.index, depth, guarded || !s.guards.empty());
     }

@@ -93,7 +93,7 @@ class AccessWalk {
   // All sums whose values matter: addresses, guards, arguments of quotients, iotas.
   const std::vector<Affine>& observed() const { return observed_; }
   // Those of them that decide which of several operands has the element: of concatenates, pads, updates.
-  const std::vector<Affine>& conditions() const { return conditions_; }
+  const std::vector<Guard>& conditions() const { return conditions_; }
   const ArraySet& visited() const { return instructions_; }
   bool too_complex() const { return visits_ > kMaxVisits; }
 
@@ -106,7 +106,8 @@ class AccessWalk {
   ArraySet instructions_;
   std::vector<Access> accesses_;
   std::vector<ReduceUse> reduces_;
-  std::vector<Affine> observed_, conditions_;
+  std::vector<Affine> observed_;
+  std::vector<Guard> conditions_;
   int visits_ = 0;
   int finished_vars_ = 0;
 };

@@ -3,6 +3,7 @@
 #include "core/passes/golden.h"
 #include "sdk/compiler/expand_small_dots.h"
 #include "sdk/compiler/legalize.h"
+#include "sdk/compiler/select_small_branches.h"
 
 namespace backplane::compiler {
 namespace {
@@ -29,6 +30,11 @@ TEST(Golden, ExpandSmallDots) {
   options.tolerance = 1e-5;  // sums in another order
   RunGoldenFile(
       "sdk/compiler/testdata/expand-small-dots.hlo", [] { return std::make_unique<ExpandSmallDots>(); }, options);
+}
+
+TEST(Golden, SelectSmallBranches) {
+  RunGoldenFile("sdk/compiler/testdata/select-small-branches.hlo",
+                [] { return std::make_unique<SelectSmallBranches>(); });
 }
 
 TEST(Golden, LegalizeLayouts) {

@@ -11,6 +11,7 @@
 #include "sdk/compiler/expand_small_dots.h"
 #include "sdk/compiler/legalize.h"
 #include "sdk/compiler/outline_scalar_control.h"
+#include "sdk/compiler/select_small_branches.h"
 #include "sdk/engine/backend/client.h"
 #include "sdk/engine/backend/executable.h"
 #include "sdk/engine/codegen/classify.h"
@@ -37,6 +38,7 @@ absl::Status LowerForEngine(Module* module, const CustomLowering* lowering, std:
   contractions.is_claimed = [lowering](const Instruction& i) { return IsClaimedBy(lowering, i); };
   p.Add<compiler::LegalizeLayouts>();  // row-major arrays only, but where host or custom call look
   p.Add<compiler::LegalizeTypes>();    // element types and sizes that a library kernel or generated code takes
+  p.Add<compiler::SelectSmallBranches>();
   p.Add<compiler::ExpandSmallDots>(contractions.is_claimed);       // to broadcasts, products and sums
   p.Add<compiler::LegalizeContractions>(std::move(contractions));  // dots and convolutions that the library takes
   p.Add<SimplifyAlgebra>(false);  // transposes that the two brought in, but not back into dots

@@ -158,17 +158,20 @@ std::vector<InPlacePair> FindInPlacePairs(const FusionPlan* plan) {
   for (int j = 0; j < plan->outputs; ++j) {
     if (used_outputs.contains(j)) continue;
     int buffer = plan->inputs + j;
-    // The one phase that writes the output.
-    int writer = -1, writers = 0, position = -1;
+    // The one phase that writes the output. Segments of a loop count as one if each reads only what it writes.
+    int writer = -1, first_writer = -1, position = -1;
+    bool segments = true;
     for (size_t k = 0; k < walks.size(); ++k) {
       for (size_t t = 0; t < plan->phases[k].outputs.size(); ++t) {
         if (plan->phases[k].outputs[t].buffer != buffer) continue;
+        const LoopNest* nest = plan->phases[k].nest();
+        segments = segments && nest != nullptr && nest->whole_extent > 0;
+        if (writer < 0) first_writer = static_cast<int>(k);
         writer = static_cast<int>(k);
         position = static_cast<int>(t);
-        ++writers;
       }
     }
-    if (writers != 1) continue;
+    if (writer < 0 || (first_writer != writer && !segments)) continue;
     const Phase& phase = plan->phases[writer];
     const LoopPhase* loop = std::get_if<LoopPhase>(&phase.kind);
     const RowPhase* rows = std::get_if<RowPhase>(&phase.kind);
@@ -194,7 +197,12 @@ std::vector<InPlacePair> FindInPlacePairs(const FusionPlan* plan) {
           if (a.array != p) continue;
           any = true;
           if (static_cast<int>(k) != writer) {
-            ok = ok && static_cast<int>(k) < writer;  // read before it is overwritten
+            // Read before it is overwritten, or by another segment, which has the same outputs.
+            const auto at = static_cast<size_t>(position);
+            const std::vector<PhaseOutput>& others = plan->phases[k].outputs;
+            const bool reads_own = a.reduce_depth == 0 && at < others.size() && others[at].buffer == buffer &&
+                                   a.address == walks[k].stores[at];
+            ok = ok && (static_cast<int>(k) < first_writer || reads_own);
             continue;
           }
           if (a.reduce_depth == 0 || loop != nullptr) {

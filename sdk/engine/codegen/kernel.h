@@ -35,6 +35,9 @@ class Module;
 
 namespace backplane::engine::codegen {
 
+// A kernel may have copies of its code for the elements of short dimensions, at most so many.
+constexpr int64_t kMaxUnrolled = 4;
+
 struct FusionPlan;  // sdk/engine/codegen/plan.h
 
 // ---- Queries of the fusion pass -----------------------------------------------------------------------------------

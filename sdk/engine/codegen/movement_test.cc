@@ -429,5 +429,47 @@ TEST(Movement, ShortOuterDimensions) {
   }
 }
 
+// Where conditions on a long loop change, the loop is cut into segments.
+TEST(Movement, Segments) {
+  for (const char* type : {"f32", "s16", "c64"}) {
+    for (int n : {128, 257, 1000}) {
+      for (int k : {1, 2, 40, 127}) {
+        for (bool share : {false, true}) {
+          RunOptions o;
+          o.share = share;
+          // Neighbours on both sides in a ring; the second result is of the same elements, the third of others.
+          const std::string ring = Entry(absl::StrReplaceAll(
+              R"(
+            x = $T[$N] parameter(0)
+            y = $T[$N] parameter(1)
+            a = $T[$K] slice(x), slice={[$R:$N]}
+            b = $T[$R] slice(x), slice={[0:$R]}
+            l = $T[$N] concatenate(a, b), dimensions={0}
+            c = $T[$K] slice(x), slice={[0:$K]}
+            d = $T[$R] slice(x), slice={[$K:$N]}
+            r = $T[$N] concatenate(d, c), dimensions={0}
+            s = $T[$N] add(l, r)
+            t = $T[$N] multiply(s, y)
+            u = $T[$N] add(t, x)
+            ROOT out = ($T[$N], $T[$N], $T[$R]) tuple(t, u, d)
+          )",
+              {{"$T", type}, {"$N", absl::StrCat(n)}, {"$K", absl::StrCat(k)}, {"$R", absl::StrCat(n - k)}}));
+          EXPECT_EQ(Difference(ring, o), "") << ring << share;
+          const std::string padded = Entry(absl::StrReplaceAll(
+              R"(
+            x = $T[5,$N] parameter(0)
+            y = $T[5,$R] parameter(1)
+            z = $T[] parameter(2)
+            p = $T[5,$N] pad(y, z), padding=0_0x$K_0
+            ROOT r = $T[5,$N] add(x, p)
+          )",
+              {{"$T", type}, {"$N", absl::StrCat(n)}, {"$K", absl::StrCat(k)}, {"$R", absl::StrCat(n - k)}}));
+          EXPECT_EQ(Difference(padded, o), "") << padded << share;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace backplane::engine::codegen

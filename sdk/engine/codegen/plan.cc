@@ -99,8 +99,10 @@ PhaseLoops MakeLoops(VarTable& vars, const LoopNest& nest) {
   int64_t stride = 1;
   for (size_t i = nest.extents.size(); i-- > 0;) {
     loops.position.Add(Affine::Var(loops.vars[i]), stride);
-    stride *= nest.extents[i];
+    const bool is_segment = i + 1 == nest.extents.size() && nest.whole_extent > 0;
+    stride *= is_segment ? nest.whole_extent : nest.extents[i];
   }
+  loops.position.constant = nest.segment_begin;
   for (const auto& g : nest.groups) {
     std::vector<VarId> group;
     for (int i : g) group.push_back(loops.vars[static_cast<size_t>(i)]);

@@ -58,9 +58,11 @@ struct PartialReduction {
 };
 
 // Loop extents whose product is the number of elements of the first output, in storage order. `groups` lists the
-// positions in `extents` that one counter counts together.
+// positions in `extents` that one counter counts together. The last loop may run over a segment of its dimension only.
 struct LoopNest {
   std::vector<int64_t> extents;
+  int64_t segment_begin = 0;
+  int64_t whole_extent = 0;  // of the dimension of which the last loop is a segment; 0: the loop is all of it
   std::vector<std::vector<int>> groups;
 
   int64_t ExtentOf(size_t group) const;

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,7 +13,9 @@
 namespace backplane::engine::codegen {
 namespace {
 
-constexpr int64_t kMaxUnrolled = 4;                 // elements of unrolled loops
+constexpr size_t kMaxSegments = 4;                  // of one loop
+constexpr int64_t kMaxSegmentInstructions = 300;    // of all of them
+constexpr int64_t kMaxSegmentBytes = 256 * 1024;    // of results with several rows
 constexpr int64_t kMaxUnrolledInstructions = 1500;  // with all copies
 
 }  // namespace
@@ -71,9 +75,9 @@ bool Planner::PushUnrolled(Draft& draft, const GroupWalk& w, const std::vector<s
   // Vectors along a short last loop would cross its end and need other indices for each lane. A loop that decides
   // between the parts of a concatenate would compute all parts for each of them.
   auto decides = [&](const std::vector<VarId>& group) {
-    return std::any_of(w.conditions.begin(), w.conditions.end(), [&](const Affine& e) {
+    return std::any_of(w.conditions.begin(), w.conditions.end(), [&](const Guard& guard) {
       bool found = false;
-      w.vars.ForEachLoopVar(e,
+      w.vars.ForEachLoopVar(guard.e,
                             [&](VarId v) { found = found || std::find(group.begin(), group.end(), v) != group.end(); });
       return found;
     });
@@ -87,6 +91,11 @@ bool Planner::PushUnrolled(Draft& draft, const GroupWalk& w, const std::vector<s
     (wanted ? short_loops : kept).insert((wanted ? short_loops : kept).begin(), groups[g]);
   }
   if (short_loops.empty() || kept.empty()) return false;
+  // Longer strides are no faster than indices that differ from lane to lane.
+  const auto strided = std::count_if(w.accesses.begin(), w.accesses.end(), [&](const Access& a) {
+    return std::abs(a.address.CoefOf(kept.back().back())) > kMaxUnrolled;
+  });
+  if (2 * strided > static_cast<int64_t>(w.accesses.size())) return false;
   if (copies * static_cast<int64_t>(w.visited.size()) > kMaxUnrolledInstructions) return false;
   const int width = WidthOf(w.visited, draft.outputs);
   const int64_t wanted = LanesFor(host_, width), inner = ExtentOf(w.vars, kept.back());
@@ -109,6 +118,49 @@ bool Planner::PushUnrolled(Draft& draft, const GroupWalk& w, const std::vector<s
   phase.outputs = std::move(draft.outputs);
   phase.kind = std::move(loop);
   Push(std::move(phase));
+  return true;
+}
+
+bool Planner::PushSegments(const Draft& draft, const GroupWalk& w, const std::vector<std::vector<VarId>>& groups) {
+  const int width = WidthOf(w.visited, draft.outputs);
+  const int64_t wanted = LanesFor(host_, width), n = ExtentOf(w.vars, groups.back());
+  if (groups.back().size() != 1 || n < 4 * wanted || !draft.multi_output.empty() || !draft.partials.empty())
+    return false;
+  std::set<int64_t> bounds;  // at which conditions on the last loop change
+  for (const Guard& g : w.conditions) {
+    if (g.e.terms.size() != 1 || g.e.terms[0] != Term{groups.back()[0], 1}) continue;
+    for (int64_t bound : {g.lo - g.e.constant, g.hi - g.e.constant}) {
+      if (bound > 0 && bound < n) bounds.insert(bound);
+    }
+  }
+  if (bounds.empty() || bounds.size() >= kMaxSegments) return false;
+  if (static_cast<int64_t>((bounds.size() + 1) * w.visited.size()) > kMaxSegmentInstructions) return false;
+  const int64_t rows = Product(draft.nest.extents) / n;
+  // Each segment passes over all rows: only what stays in the cache meanwhile.
+  if (rows > 1 && rows * n * width > kMaxSegmentBytes) return false;
+  bounds.insert(n);
+  int64_t begin = 0;
+  for (int64_t end : bounds) {
+    const int64_t length = end - begin, elements = rows * length;
+    LoopPhase loop;
+    loop.nest = NestOf(draft, w, groups);
+    loop.nest.extents.back() = length;
+    loop.nest.whole_extent = n;
+    loop.nest.segment_begin = begin;
+    loop.item_groups = static_cast<int>(groups.size()) - 1;
+    loop.lanes = LanesAlong(length, wanted);
+    loop.masked_tail =
+        loop.lanes > 0 && (length < loop.lanes || (length % loop.lanes != 0 && AnyShared(draft.outputs)));
+    Phase phase;
+    phase.outputs = draft.outputs;
+    phase.work_items = loop.item_groups > 0 ? rows : loop.lanes > 0 ? CeilDiv(length, loop.lanes) : length;
+    phase.cycles = CyclesOf(w.visited, elements) + 0.25 * static_cast<double>(elements) +
+                   (loop.item_groups > 0 ? 20.0 * static_cast<double>(rows) : 0);
+    phase.note = absl::StrCat("segment: ", rows, " times ", length, " elements, ", loop.lanes, " lanes");
+    phase.kind = std::move(loop);
+    Push(std::move(phase));
+    begin = end;
+  }
   return true;
 }
 
@@ -135,6 +187,7 @@ void Planner::PushLoop(Draft draft, const GroupWalk& w, bool allow_transpose) {
     }
   }
   if (only_moves && PushUnrolled(draft, w, groups)) return;
+  if (PushSegments(draft, w, groups)) return;
   // Short last loops join the next outer ones; their indices then differ from lane to lane.
   const int64_t wanted = LanesFor(host_, width);
   while (groups.size() > 1 && ExtentOf(w.vars, groups.back()) < wanted / 2) {

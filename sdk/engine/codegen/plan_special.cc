@@ -47,6 +47,7 @@ absl::StatusOr<bool> Planner::PlanSpecial(const PhaseOutput& output, const std::
     case Opcode::kConcatenate: {
       // Part by part, when the parts are long enough for loops of their own.
       int64_t d = op->dimensions()[0], inner = 1;
+      if (op->shape().dimensions(d) <= kMaxUnrolled) return false;
       for (int64_t i = d + 1; i < op->shape().rank(); ++i) inner *= op->shape().dimensions(i);
       int64_t smallest = std::numeric_limits<int64_t>::max();
       for (const Instruction* x : op->operands()) smallest = std::min(smallest, x->shape().dimensions(d) * inner);

@@ -52,7 +52,8 @@ struct GroupWalk {
   PhaseLoops loops;
   std::vector<Access> accesses;
   std::vector<ReduceUse> reduces;
-  std::vector<Affine> observed, conditions;
+  std::vector<Affine> observed;
+  std::vector<Guard> conditions;
   AccessWalk::ArraySet visited;
   bool too_complex = false;
 };
@@ -124,6 +125,9 @@ class Planner {
   void PushLoop(Draft draft, const GroupWalk& w, bool allow_transpose);
   // Adds a phase and returns true if short loops are better unrolled. `groups` are the grouped loops.
   bool PushUnrolled(Draft& draft, const GroupWalk& w, const std::vector<std::vector<VarId>>& groups);
+  // Adds a phase for each segment of the last loop and returns true, if it is long and conditions hold in all of a
+  // segment or not at all.
+  bool PushSegments(const Draft& draft, const GroupWalk& w, const std::vector<std::vector<VarId>>& groups);
   // The first `item_vars` variables index the work items, the others the elements of a row.
   void PushRows(Draft draft, const GroupWalk& w, size_t item_vars);
   void PushReduction(Draft draft, GroupWalk& w, const std::vector<const ReduceUse*>& uses);

@@ -43,8 +43,28 @@ bool MovesMinorDimension(const Instruction& transpose) {
   return false;
 }
 
+// Whether kernels have a copy of their code for each element of the innermost dimension (engine/codegen's LoopPhase).
+bool IsMinorUnrolled(const Shape& s) {
+  for (int64_t d = s.rank(); d-- > 0;) {
+    if (s.dimensions(d) != 1) return s.dimensions(d) <= codegen::kMaxUnrolled;
+  }
+  return true;
+}
+
 bool IsLargeTranspose(const Instruction& i) {
-  return i.Is(Opcode::kTranspose) && i.shape().num_elements() >= kLargeTranspose && MovesMinorDimension(i);
+  return i.Is(Opcode::kTranspose) && i.shape().num_elements() >= kLargeTranspose && MovesMinorDimension(i) &&
+         !IsMinorUnrolled(i.shape());
+}
+
+// Of the elements of a result, the fraction that comes from this operand, if kernels choose between the operands when
+// they are compiled and not for each element.
+double FractionFrom(const Instruction& result, const Instruction* operand) {
+  if (!result.Is(Opcode::kConcatenate)) return 1;
+  const int64_t d = result.dimensions()[0], extent = result.shape().dimensions(d);
+  if (extent > codegen::kMaxUnrolled) return 1;
+  int64_t from = 0;
+  for (const Instruction* o : result.operands()) from += o == operand ? o->shape().dimensions(d) : 0;
+  return static_cast<double>(from) / static_cast<double>(std::max<int64_t>(extent, 1));
 }
 
 int64_t CountElements(const Instruction& i) {
@@ -142,10 +162,11 @@ MergeDecision EngineFusionPolicy::DecideJoin(const FusionGraph& graph, int n, in
   if (graph.CountInputs(p.group, target) > kMaxParameters) return MergeDecision::kRefuse;
   if (IsLargeTranspose(*p.instruction)) return MergeDecision::kRefuse;
   if (p.role == FusionRole::kReduction || own.has_reduction) return JudgeReduction(graph, n, target);
+  if (PreventsWorkInPlace(graph, n, target)) return MergeDecision::kRefuse;
 
   // How often each element of p is computed in the kernel.
   double times = 0;
-  int distinct = 0;
+  double distinct = 0;
   for (const FusionGraph::Use& use : p.uses) {
     if (graph.group_of(use.node) != target) continue;
     const FusionGraph::Node& c = graph.node(use.node);
@@ -165,19 +186,32 @@ MergeDecision EngineFusionPolicy::DecideJoin(const FusionGraph& graph, int n, in
         if (c.instruction->operand(0) == p.instruction) return MergeDecision::kRefuse;
         break;
       default:
-        t = std::max(1.0, out / in);
-        ++distinct;
+        t = std::max(1.0, out / in * FractionFrom(*c.instruction, p.instruction));
+        // A slice computes its part of the elements, other operations each of them at another index.
+        distinct += c.instruction->Is(Opcode::kSlice) ? out / in : 1.0;
     }
     times = std::max(times, t);
   }
   if (distinct > 0 && !facts.has_reduction && !IsCodeSmall(graph, n, target)) return MergeDecision::kRefuse;
-  times = std::max(times, 1.0) * std::max(1, distinct);
+  times = std::max(times, 1.0) * std::max(1.0, distinct);
   if (times > 1 && !FeedsRowsOf(graph, n, target)) {
     double cost = 0;
     for (int m : graph.group(p.group).members) cost += costs_[m];
     if (cost > kCheapCycles) return MergeDecision::kRefuse;
   }
   return MergeDecision::kAccept;
+}
+
+// A kernel that reads one element of an array for all elements of its result cannot overwrite the array with the
+// result. Loops do that with their state, which is copied otherwise.
+bool EngineFusionPolicy::PreventsWorkInPlace(const FusionGraph& graph, int n, int target) const {
+  const Instruction& i = graph.instruction(n);
+  if (!i.Is(Opcode::kSlice) && !i.Is(Opcode::kDynamicSlice)) return false;
+  const Shape& read = i.operand(0)->shape();
+  if (i.shape().num_elements() != 1 || read.num_elements() < kLargeShared || !HasDims(read, facts_[target].space))
+    return false;
+  const std::vector<int>& inputs = graph.group(target).inputs;
+  return std::binary_search(inputs.begin(), inputs.end(), graph.node(n).operands[0]);
 }
 
 MergeDecision EngineFusionPolicy::JudgeReduction(const FusionGraph& graph, int n, int target) const {
@@ -299,7 +333,7 @@ double EngineFusionPolicy::CountIndices(const FusionGraph& graph, int n, int gro
     if (graph.group_of(use.node) != group) continue;
     const double times = known.at(use.node);
     if (graph.node(use.node).role == FusionRole::kIndexing) {
-      moved += times;
+      moved += times * FractionFrom(graph.instruction(use.node), &graph.instruction(n));
     } else {
       same = std::max(same, times);
     }

@@ -48,6 +48,7 @@ class EngineFusionPolicy : public compiler::FusionPolicy {
   };
 
   compiler::MergeDecision DecideJoin(const compiler::FusionGraph& graph, int n, int target) const;
+  bool PreventsWorkInPlace(const compiler::FusionGraph& graph, int n, int target) const;
   compiler::MergeDecision JudgeReduction(const compiler::FusionGraph& graph, int n, int target) const;
   struct Downstream {
     bool has_reduction = false;  // a reduction depends on it

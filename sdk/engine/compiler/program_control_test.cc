@@ -204,6 +204,26 @@ ENTRY e { z = s32[] constant(0) a = f32[3,3] parameter(0) b = f32[3,3] parameter
 inner { x = f32[4] parameter(0) ROOT c = f32[4] cosine(x) }
 outer { x = f32[4] parameter(0) y = f32[4] parameter(1) c = f32[4] call(y), to_apply=inner, frontend_attributes={inlineable="false"} ROOT r = (f32[4], f32[4]) tuple(c, x) }
 ENTRY e { p = f32[4] parameter(0) q = f32[4] parameter(1) ROOT r = (f32[4], f32[4]) call(p, q), to_apply=outer, frontend_attributes={inlineable="false"} })"},
+    {"points_in_a_loop", R"(
+cond { s = (s32[], f32[70,3]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(5) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[70,3]) parameter(0) i = s32[] get-tuple-element(s), index=0 v = f32[70,3] get-tuple-element(s), index=1
+  one = s32[] constant(1) j = s32[] add(i, one)
+  a = f32[70,1] slice(v), slice={[0:70],[0:1]} b = f32[70,1] slice(v), slice={[0:70],[1:2]} c = f32[70,1] slice(v), slice={[0:70],[2:3]}
+  d = f32[70,1] subtract(b, a) e = f32[70,1] multiply(a, c) f = f32[70,1] multiply(a, b)
+  h = f32[] constant(0.01) hh = f32[70,3] broadcast(h), dimensions={} k = f32[70,3] concatenate(d, e, f), dimensions={1} m = f32[70,3] multiply(hh, k)
+  t = f32[3,70] transpose(m), dimensions={1,0} q = f32[1,70] slice(t), slice={[2:3],[0:70]} p = f32[2,70] slice(t), slice={[0:2],[0:70]}
+  u = f32[3,70] concatenate(q, p), dimensions={0} y = f32[70,3] transpose(u), dimensions={1,0}
+  w = f32[70,3] add(v, y) ROOT r = (s32[], f32[70,3]) tuple(j, w) }
+ENTRY e { z = s32[] constant(0) x = f32[70,3] parameter(0) s = (s32[], f32[70,3]) tuple(z, x) w = (s32[], f32[70,3]) while(s), condition=cond, body=body ROOT r = f32[70,3] get-tuple-element(w), index=1 })"},
+    {"branch_by_an_element_of_the_state", R"(
+t { x = f32[2000] parameter(0) k = f32[] constant(0.75) kk = f32[2000] broadcast(k), dimensions={} m = f32[2000] multiply(x, kk) ROOT r = f32[2000] subtract(m, kk) }
+f { x = f32[2000] parameter(0) k = f32[] constant(0.5) kk = f32[2000] broadcast(k), dimensions={} ROOT r = f32[2000] add(x, kk) }
+cond { s = (s32[], f32[2000]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(9) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[2000]) parameter(0) i = s32[] get-tuple-element(s), index=0 v = f32[2000] get-tuple-element(s), index=1
+  one = s32[] constant(1) j = s32[] add(i, one)
+  a = f32[1] slice(v), slice={[0:1]} b = f32[] reshape(a) zero = f32[] constant(0) p = pred[] compare(b, zero), direction=GT
+  w = f32[2000] conditional(p, v, v), branch_computations={t, f} ROOT r = (s32[], f32[2000]) tuple(j, w) }
+ENTRY e { z = s32[] constant(0) x = f32[2000] parameter(0) s = (s32[], f32[2000]) tuple(z, x) w = (s32[], f32[2000]) while(s), condition=cond, body=body ROOT r = f32[2000] get-tuple-element(w), index=1 })"},
 };
 
 class ControlFlow : public ::testing::TestWithParam<Case> {};
