@@ -82,6 +82,8 @@ absl::Status ExchangeTransfers::State::Run(Pending& p) {
 
 void ExchangeTransfers::State::RunAll(std::pair<int32_t, bool> which) {
   const Workers::Waiting waits(Workers::Waiting::For::kDevices);
+  absl::Status late;  // the transfers that waited behind one that was late have waited long enough
+  size_t behind = 0;  // their number
   while (true) {
     Pending p;
     {
@@ -94,7 +96,14 @@ void ExchangeTransfers::State::RunAll(std::pair<int32_t, bool> which) {
       p = std::move(queue.waiting.front());
       queue.waiting.pop_front();
     }
-    const absl::Status status = CatchExceptions([&] { return Run(p); });
+    const absl::Status status = late.ok() ? CatchExceptions([&] { return Run(p); }) : late;
+    if (late.ok() && absl::IsDeadlineExceeded(status)) {
+      MutexLock lock(mu);
+      behind = queues[which].waiting.size();
+      if (behind > 0) late = status;
+    } else if (!late.ok() && --behind == 0) {
+      late = absl::OkStatus();
+    }
     if (!status.ok()) p.exchange->Fail(status);  // unless the exchange has failed already
     p.exchange.reset();
     p.array = DeviceArray();

@@ -12,8 +12,9 @@ namespace backplane {
 
 // A transfer is sent as a dense row-major array. A storage of host memory that has this form is sent from and received
 // into without a copy. Transfers from one process to another run one after another, by one task of the client (its
-// Schedule), which waits for the other process up to the time limit. An error ends one transfer, except that nothing
-// more arrives from a process that is lost.
+// Schedule), which waits for the other process up to the time limit. An error ends one transfer, with two exceptions:
+// nothing more arrives from a process that is lost, and when a transfer reaches its time limit, those that wait behind
+// it end as well.
 class ExchangeTransfers : public TransferService {
  public:
   // `client` makes the copies and runs the tasks. `service` null: every transfer is an error.

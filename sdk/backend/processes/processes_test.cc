@@ -411,6 +411,23 @@ TEST_F(ExchangeTransfersTest, ALostProcessEndsAllTransfers) {
   for (const Event& event : events) EXPECT_THAT(std::string(event.Await().message()), HasSubstr("process 0 is lost"));
 }
 
+TEST_F(ExchangeTransfersTest, TransfersBehindALateOneEndWithIt) {
+  ExchangeTransfers receiver(&client_, std::make_shared<MeshService>(meshes_[1].get(), 1), milliseconds(10));
+  std::vector<Event> events;
+  for (int i = 0; i < 3; ++i) events.push_back(receiver.StartReceive(MakeArray(4, -1), {0, 1, i}));
+  for (const Event& event : events) {
+    EXPECT_EQ(event.Await().code(), absl::StatusCode::kDeadlineExceeded);
+    EXPECT_THAT(std::string(event.Await().message()), HasSubstr("transfer 0"));
+  }
+  // The sender learns it, and the next one is not affected.
+  for (int i = 0; i < 3; ++i) (void)transfers_[0]->StartSend(MakeArray(1, 0), {0, 1, i}).Await();
+  const DeviceArray dst = MakeArray(4, -1);
+  const Event received = transfers_[1]->StartReceive(dst, {0, 1, 3});
+  EXPECT_TRUE(transfers_[0]->StartSend(MakeArray(1, 20), {0, 1, 3}).Await().ok());
+  EXPECT_TRUE(received.Await().ok());
+  EXPECT_EQ(Values(dst)[5], 25);
+}
+
 TEST_F(ExchangeTransfersTest, DevicesAreChecked) {
   for (const auto& [source, target] : {std::pair(0, 0), std::pair(1, 0), std::pair(0, 2), std::pair(-1, 1)}) {
     EXPECT_EQ(transfers_[0]->StartSend(MakeArray(1, 0), {source, target, 1}).Await().code(),
