@@ -18,7 +18,7 @@ Cost CountBody(const Computation& computation) {
   return total;
 }
 
-double AccessedBytes(const Instruction& instruction) {
+double CountAccessedBytes(const Instruction& instruction) {
   double bytes = 0;
   const auto add = [&](const Shape& leaf, const std::vector<int64_t>&) {
     if (leaf.IsArray()) bytes += static_cast<double>(leaf.byte_size());
@@ -41,7 +41,7 @@ Cost CountWork(const Instruction& instruction) {
       return total;
     case Opcode::kFusion:
       total = CountBody(*instruction.called(0));
-      total.bytes_accessed = AccessedBytes(instruction);
+      total.bytes_accessed = CountAccessedBytes(instruction);
       return total;
     case Opcode::kCall:
       return CountBody(*instruction.called(0));

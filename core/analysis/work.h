@@ -8,7 +8,7 @@ namespace backplane {
 
 // Returns the work of one execution. A fusion does the operations of its body, but accesses only the bytes of its own
 // operands and results. A loop does its body as often as its trip count says, or once if that is unknown. A conditional
-// does the branch with the most operations. Thread-safe.
+// does the branch with the most operations and bytes. Thread-safe.
 Cost CountWork(const Instruction& instruction);
 
 }  // namespace backplane

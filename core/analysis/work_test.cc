@@ -29,6 +29,14 @@ body {
   y = f32[100] multiply(x, x)
   ROOT t = (s32[], f32[100]) tuple(j, y)
 }
+cheap {
+  ROOT a = f32[100] parameter(0)
+}
+costly {
+  a = f32[100] parameter(0)
+  b = f32[100] add(a, a)
+  ROOT c = f32[100] multiply(b, a)
+}
 ENTRY e {
   x = f32[8,16] parameter(0)
   y = f32[16,4] parameter(1)
@@ -38,10 +46,12 @@ ENTRY e {
   start = (s32[], f32[100]) tuple(zero, z)
   loop = (s32[], f32[100]) while(start), condition=condition, body=body
   last = f32[100] get-tuple-element(loop), index=1
-  ROOT r = (f32[8,4], f32[100]) tuple(product, last)
+  p = pred[] parameter(3)
+  choice = f32[100] conditional(p, last, last), true_computation=cheap, false_computation=costly
+  ROOT r = (f32[8,4], f32[100]) tuple(product, choice)
 })";
 
-TEST(CountWork, CountsAFusionByItsBodyAndALoopByItsTripCount) {
+TEST(CountWork, CountsFusionsByTheirBodiesLoopsByTheirTripCountsAndTheBranchWithMostWork) {
   auto module = ParseHloModule(kProgram);
   ASSERT_TRUE(module.ok()) << module.status();
   const auto work = [&](absl::string_view name) {
@@ -58,6 +68,7 @@ TEST(CountWork, CountsAFusionByItsBodyAndALoopByItsTripCount) {
   // Per iteration: the product of 100 elements, the counter's sum, and the comparison.
   EXPECT_EQ(work("loop").flops, 7.0 * (100 + 1 + 1));
   EXPECT_EQ(work("last").bytes_accessed, 0);
+  EXPECT_EQ(work("choice").flops, 2.0 * 100);  // of the branch with more work
 }
 
 }  // namespace

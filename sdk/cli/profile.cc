@@ -21,7 +21,7 @@ namespace {
 
 constexpr double kLongEnough = 0.01;  // seconds of a run that measures a rate
 
-std::vector<const host::Buffer*> Pointers(const std::vector<host::Buffer>& buffers) {
+std::vector<const host::Buffer*> TakeAddresses(const std::vector<host::Buffer>& buffers) {
   std::vector<const host::Buffer*> pointers;
   for (const host::Buffer& buffer : buffers) pointers.push_back(&buffer);
   return pointers;
@@ -38,7 +38,7 @@ absl::StatusOr<double> TimeBinary(const Session& session, const std::string& hlo
   const std::vector<float> ones(elements, 1.0f);
   const host::HostArray array = host::HostArray::Of<float>(std::move(dims), ones);
   BP_ASSIGN_OR_RETURN(const std::vector<host::Buffer> buffers, ToDevice(session, {array, array}));
-  const std::vector<const host::Buffer*> arguments = Pointers(buffers);
+  const std::vector<const host::Buffer*> arguments = TakeAddresses(buffers);
   BP_RETURN_IF_ERROR(RunToCompletion(executable, arguments));
   double best = 1e30;
   for (int run = 0; run < 5; ++run) {
@@ -60,7 +60,7 @@ absl::flat_hash_map<std::string, const Instruction*> InstructionsByName(const Mo
   return all;
 }
 
-std::string SourceOf(const OpMetadata& metadata) {
+std::string FormatSource(const OpMetadata& metadata) {
   std::string source = metadata.op_name;
   if (!metadata.source_file.empty()) {
     const size_t slash = metadata.source_file.rfind('/');
@@ -78,13 +78,13 @@ void AddWork(const Module& module, std::vector<ProfiledOperation>* operations) {
     if (at == instructions.end()) continue;
     const Cost work = CountWork(*at->second);
     operation.opcode = std::string(OpName(at->second->opcode()));
-    operation.source = SourceOf(at->second->metadata());
+    operation.source = FormatSource(at->second->metadata());
     operation.flops = work.flops;
     operation.bytes_accessed = work.bytes_accessed;
   }
 }
 
-std::string Rate(double per_second) { return per_second > 0 ? absl::StrFormat("%.1f", per_second / 1e9) : ""; }
+std::string FormatRate(double per_second) { return per_second > 0 ? absl::StrFormat("%.1f", per_second / 1e9) : ""; }
 
 }  // namespace
 
@@ -127,7 +127,7 @@ absl::StatusOr<Profile> ProfileProgram(const Session& session, const host::Loade
   Profile profile;
   profile.runs = runs;
   BP_ASSIGN_OR_RETURN(host::Profiler profiler, host::Profiler::Create(*session.plugin));
-  const std::vector<const host::Buffer*> pointers = Pointers(arguments);
+  const std::vector<const host::Buffer*> pointers = TakeAddresses(arguments);
   for (int warmup = 0; warmup < 2; ++warmup) BP_RETURN_IF_ERROR(RunToCompletion(executable, pointers));
   BP_RETURN_IF_ERROR(profiler.Start());
   const double begin = Now();
@@ -189,7 +189,7 @@ std::string ProfileText(const Profile& profile, const Terminal& terminal) {
     rows.push_back({o.name, o.opcode, absl::StrFormat("%.4g", static_cast<double>(o.count) / runs),
                     absl::StrFormat("%.1f", o.seconds / runs * 1e6),
                     absl::StrFormat("%.1f", total > 0 ? 100 * o.seconds / total : 0),
-                    each > 0 ? Rate(o.flops / each) : "", each > 0 ? Rate(o.bytes_accessed / each) : "",
+                    each > 0 ? FormatRate(o.flops / each) : "", each > 0 ? FormatRate(o.bytes_accessed / each) : "",
                     fraction > 0 ? absl::StrFormat("%.0f", 100 * fraction) : "", o.source});
   }
   std::string text =

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/passes/replace_each.h"
 #include "core/passes/rewrite.h"
-#include "core/types/status_macros.h"
 
 namespace backplane::compiler {
 namespace {
@@ -38,8 +38,8 @@ bool IsCheap(const Instruction& i) {
          !IsComplex(i.shape().element_type());
 }
 
-// Returns the number of operations of the branch, or nothing if it is not of the kind. `elements` is the size of the
-// largest result of the conditional.
+// Returns the number of operations of the branch, or -1 if it has anything else than cheap ones. `elements` is the size
+// of the largest result of the conditional.
 int CountArithmetic(const Computation& branch, int64_t elements) {
   int count = 0;
   for (const auto& i : branch.instructions()) {
@@ -122,20 +122,11 @@ Instruction* MakeSelects(Instruction* conditional) {
 }  // namespace
 
 absl::StatusOr<bool> SelectSmallBranches::Run(Module* module) {
-  bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
-    bool here = false;
-    for (Instruction* i : c->Snapshot()) {
-      if (!i->Is(Opcode::kConditional) || !IsWorthwhile(*i)) continue;
-      Replace(i, MakeSelects(i));
-      here = true;
-    }
-    if (!here) continue;
-    c->RemoveDead();
-    c->SortTopologically();
-    changed = true;
-  }
-  return changed;
+  return RewriteEach(module, [](Computation*, Instruction* i) -> absl::StatusOr<bool> {
+    if (!i->Is(Opcode::kConditional) || !IsWorthwhile(*i)) return false;
+    Replace(i, MakeSelects(i));
+    return true;
+  });
 }
 
 }  // namespace backplane::compiler

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
-#include "plugins/tpu_emulator/program/operation_traits.h"
 
 namespace backplane::tpu {
 namespace {
