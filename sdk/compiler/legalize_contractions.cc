@@ -72,7 +72,8 @@ Instruction* LegalDot(const ContractionRules& rules, Computation* c, Instruction
       lhs = Rounded(c, lhs, a.lhs_type, a.lhs_components);
       rhs = Rounded(c, rhs, a.rhs_type, a.rhs_components);
     }
-    attrs.Erase(AttrId::kDotAlgorithm);  // done
+    // Done. What is left is tf32, which has no number among the types: kernels may round to it.
+    if (a.lhs_type != PrimitiveType::kInvalid) attrs.Erase(AttrId::kDotAlgorithm);
   }
   DotDimensions d = dot->dot_dims();
   const DotOperandRuns runs = GetDotOperandRuns(*dot);

@@ -3,9 +3,11 @@
 #include <cstdlib>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/types/status_macros.h"
+#include "plugins/hip/lowering/lowering.h"
 #include "sdk/backend/build_id.h"
 #include "sdk/backend/host_topology.h"
 
@@ -13,13 +15,14 @@ namespace backplane::hip {
 namespace {
 
 constexpr char kPlatformOption[] = "platform", kLibraryOption[] = "library", kTargetOption[] = "target",
-               kCountOption[] = "device_count", kSlabOption[] = "memory_slab_bytes";
+               kCountOption[] = "device_count", kProductsOption[] = "f32_products", kSlabOption[] = "memory_slab_bytes";
 constexpr int64_t kMaxDevices = 1024;
 constexpr int64_t kMaxSlabBytes = int64_t{1} << 40;
 constexpr size_t kUsualSlabBytes = size_t{32} << 20;
 // Environment variables for hosts that pass no options.
 constexpr std::pair<const char*, const char*> kVariables[] = {{kPlatformOption, "BACKPLANE_HIP_PLATFORM"},
-                                                              {kTargetOption, "BACKPLANE_HIP_TARGET"}};
+                                                              {kTargetOption, "BACKPLANE_HIP_TARGET"},
+                                                              {kProductsOption, "BACKPLANE_HIP_F32_PRODUCTS"}};
 
 absl::StatusOr<std::string> TextOf(const std::string& name, const NamedValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
@@ -43,6 +46,12 @@ absl::StatusOr<Options> ParseOptions(const NamedValues& given) {
       ASSIGN_OR_RETURN(options.runtime.library, TextOf(name, value));
     } else if (name == kTargetOption) {
       ASSIGN_OR_RETURN(options.target, TextOf(name, value));
+    } else if (name == kProductsOption) {
+      ASSIGN_OR_RETURN(const std::string products, TextOf(name, value));
+      if (products != "exact" && products != "tf32")
+        return absl::InvalidArgumentError(
+            absl::StrCat("create option ", name, ": \"", products, "\"; expected exact or tf32"));
+      options.tf32_products = products == "tf32";
     } else if (name == kCountOption) {
       const int64_t* count = std::get_if<int64_t>(&value);
       if (count == nullptr || *count < 1 || *count > kMaxDevices)
@@ -61,13 +70,18 @@ absl::StatusOr<Options> ParseOptions(const NamedValues& given) {
     } else if (name != kCollectiveTimeoutOption) {
       return absl::InvalidArgumentError(
           absl::StrCat("create option ", name, ": unknown; known: ",
-                       absl::StrJoin({kPlatformOption, kLibraryOption, kTargetOption, kCountOption, kMemoryLimitOption,
-                                      kSlabOption, kCollectiveTimeoutOption},
+                       absl::StrJoin({kPlatformOption, kLibraryOption, kTargetOption, kProductsOption, kCountOption,
+                                      kMemoryLimitOption, kSlabOption, kCollectiveTimeoutOption},
                                      ", ")));
     }
   }
   ASSIGN_OR_RETURN(options.collective_time_limit, CollectiveTimeLimit(values));
   return options;
+}
+
+std::string TargetName(const std::string& machine, const Options& options) {
+  if (!options.tf32_products || absl::EndsWith(machine, kTf32Suffix)) return machine;
+  return absl::StrCat(machine, kTf32Suffix);
 }
 
 size_t SlabBytes(const Options& options, bool emulated) {

@@ -6,6 +6,10 @@
 //   target        compile for this GPU (lowering.h), "gfx942" or "host". If it is not given, the environment variable
 //                 BACKPLANE_HIP_TARGET is read. Default: the device's own; for the emulated runtime "host", which runs
 //                 faster than machine code
+//   f32_products  exact (default), or tf32: products of f32 of default precision round their operands to tf32, which
+//   the
+//                 GPUs of NVIDIA multiply by matrix instructions. If it is not given, the environment variable
+//                 BACKPLANE_HIP_F32_PRODUCTS is read
 //   memory_limit_bytes, collective_timeout_seconds      as of the other plugins (sdk/backend/host_topology.h)
 //   memory_slab_bytes     how much memory is taken from the runtime at a time for small arrays (MemoryPool); 0: each
 //                 array is an allocation of its own. Default: 0 for the emulated runtime, which checks the accesses to
@@ -26,11 +30,15 @@ namespace backplane::hip {
 struct Options {
   RuntimeOptions runtime;
   std::string target;  // empty: the device's
+  bool tf32_products = false;
   int64_t memory_limit_bytes = 0;
   std::optional<int64_t> memory_slab_bytes;  // nothing: the default
   std::chrono::milliseconds collective_time_limit{};
   int device_count = 1;
 };
+
+// The name under which FindGpuTarget finds the machine with what the options say of its kernels.
+std::string TargetName(const std::string& machine, const Options& options);
 
 // The slabs of a client whose runtime is emulated or not.
 size_t SlabBytes(const Options& options, bool emulated);

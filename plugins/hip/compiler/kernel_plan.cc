@@ -264,6 +264,20 @@ int ChooseLanes(const Computation& body, const std::vector<KernelResult>& result
              : 0;
 }
 
+// Whether operands of f32 may be rounded to tf32: the dot's algorithm says so, or the client permits it for products of
+// the default precision. In an algorithm the type without a number is tf32.
+bool PermitsTf32(const Instruction& dot, const GpuTarget& target) {
+  if (dot.attrs().Has(AttrId::kDotAlgorithm)) {
+    const DotAlgorithm& a = dot.attrs().Get<DotAlgorithm>(AttrId::kDotAlgorithm);
+    if (a != DotAlgorithm{})
+      return a.lhs_type == PrimitiveType::kInvalid && a.rhs_type == PrimitiveType::kInvalid &&
+             a.primitive_operations == 1;
+  }
+  const Precisions& precisions = dot.attrs().Get<Precisions>(AttrId::kOperandPrecision);
+  return target.tf32_products &&
+         std::all_of(precisions.begin(), precisions.end(), [](Precision p) { return p == Precision::kDefault; });
+}
+
 }  // namespace
 
 uint32_t CountBlocks(int64_t work, int64_t per_block) {
@@ -383,7 +397,8 @@ absl::StatusOr<KernelPlan> PlanOperation(const Instruction& contraction, const G
   ASSIGN_OR_RETURN(const DotProblem dot, MakeDotProblem(*site));
   plan.kind = KernelPlan::Kind::kDot;
   MatrixTile& tile = plan.tile;
-  if (dot.lhs_type == dot.rhs_type) plan.matrix = FindMatrixStep(target, dot.lhs_type, dot.sum_type());
+  if (dot.lhs_type == dot.rhs_type)
+    plan.matrix = FindMatrixStep(target, dot.lhs_type, dot.sum_type(), PermitsTf32(*site->dot, target));
   if (plan.matrix != nullptr) {
     tile = ChooseMatrixTile(dot, *plan.matrix);
     if (!OffsetsFit(dot, tile, *plan.matrix)) plan.matrix = nullptr;

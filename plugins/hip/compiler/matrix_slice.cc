@@ -4,8 +4,6 @@
 #include <numeric>
 
 #include "llvm/IR/CFG.h"
-#include "llvm/IR/InlineAsm.h"
-#include "llvm/IR/IntrinsicsAMDGPU.h"
 
 namespace backplane::hip {
 
@@ -14,6 +12,7 @@ using llvm::Value;
 MatrixSlice::MatrixSlice(KernelFrame& frame, const MatrixStep& step, const MatrixOperand& operand, Value* wave)
     : f_(frame),
       b_(frame.b),
+      machine_(frame),
       step_(step),
       operand_(operand),
       width_(ByteWidth(step.operand)),
@@ -79,7 +78,7 @@ Value* MatrixSlice::TileRow(size_t load) {
 
 Value* MatrixSlice::Address(Value* tile_row, Value* chunk) {
   Value* row = operand_.is_right ? PermuteColumns(b_, step_, tile_row) : tile_row;
-  return b_.CreateAdd(b_.CreateMul(row, Number(kRowChunks * kChunkBytes)), SwizzleChunk(b_, row, chunk));
+  return b_.CreateAdd(b_.CreateMul(row, Number(kRowChunks * kChunkBytes)), SwizzleChunk(b_, step_, row, chunk));
 }
 
 Value* MatrixSlice::RowOf(Value* tile_row) {
@@ -117,10 +116,8 @@ void MatrixSlice::StartTile(Value* first_row, Value* matrix) {
 }
 
 MatrixSlice::Values MatrixSlice::KeepInLoop(const Values& offsets) {
-  auto* type = llvm::FunctionType::get(b_.getInt32Ty(), {b_.getInt32Ty()}, false);
-  auto* nothing = llvm::InlineAsm::get(type, "", "=v,0", /*hasSideEffects=*/false);
   Values kept;
-  for (Value* offset : offsets) kept.push_back(b_.CreateCall(nothing, {offset}));
+  for (Value* offset : offsets) kept.push_back(machine_.Hide(offset, /*stays=*/false));
   return kept;
 }
 
@@ -257,10 +254,8 @@ MatrixSlice::Values MatrixSlice::Transpose(const Values& rows) {
             b_.CreateShuffleVector(rows[0], rows[1], {2, 3, 6, 7})};
   }
   auto word = [&](size_t row, size_t w) { return b_.CreateExtractElement(rows[row], static_cast<uint64_t>(w)); };
-  // Bytes 0 to 3 of the selector's numbering are those of `low`.
-  auto pick = [&](Value* high, Value* low, uint32_t selector) {
-    return b_.CreateIntrinsic(llvm::Intrinsic::amdgcn_perm, {}, {high, low, b_.getInt32(selector)});
-  };
+  using Bytes = MatrixMachine::Bytes;
+  auto pick = [&](Value* high, Value* low, Bytes bytes) { return machine_.PickBytes(high, low, bytes); };
   std::vector<Values> out(count, Values(words));  // by row, by word
   for (size_t w = 0; w < words; ++w) {
     for (size_t p = 0; p < words; ++p) {
@@ -268,16 +263,16 @@ MatrixSlice::Values MatrixSlice::Transpose(const Values& rows) {
         out[w][p] = word(p, w);
       } else if (in_word == 2) {
         Value *low = word(2 * p, w), *high = word(2 * p + 1, w);
-        out[2 * w][p] = pick(high, low, 0x05040100);
-        out[2 * w + 1][p] = pick(high, low, 0x07060302);
+        out[2 * w][p] = pick(high, low, Bytes::kLowHalves);
+        out[2 * w + 1][p] = pick(high, low, Bytes::kHighHalves);
       } else {
         Value *a = word(4 * p, w), *b = word(4 * p + 1, w), *c = word(4 * p + 2, w), *d = word(4 * p + 3, w);
-        Value *first = pick(b, a, 0x05010400), *second = pick(d, c, 0x05010400);
-        out[4 * w][p] = pick(second, first, 0x05040100);
-        out[4 * w + 1][p] = pick(second, first, 0x07060302);
-        first = pick(b, a, 0x07030602), second = pick(d, c, 0x07030602);
-        out[4 * w + 2][p] = pick(second, first, 0x05040100);
-        out[4 * w + 3][p] = pick(second, first, 0x07060302);
+        Value *first = pick(b, a, Bytes::kLowPairs), *second = pick(d, c, Bytes::kLowPairs);
+        out[4 * w][p] = pick(second, first, Bytes::kLowHalves);
+        out[4 * w + 1][p] = pick(second, first, Bytes::kHighHalves);
+        first = pick(b, a, Bytes::kHighPairs), second = pick(d, c, Bytes::kHighPairs);
+        out[4 * w + 2][p] = pick(second, first, Bytes::kLowHalves);
+        out[4 * w + 3][p] = pick(second, first, Bytes::kHighHalves);
       }
     }
   }
@@ -292,7 +287,10 @@ MatrixSlice::Values MatrixSlice::Transpose(const Values& rows) {
 
 void MatrixSlice::Store(const Values& loaded) {
   auto store = [&] {
-    const Values chunks = mode_ == Mode::kAlongRows ? Transpose(loaded) : loaded;
+    Values chunks = mode_ == Mode::kAlongRows ? Transpose(loaded) : loaded;
+    if (step_.rounds_operands) {
+      for (Value*& chunk : chunks) chunk = Round(chunk);
+    }
     for (size_t i = 0; i < chunks.size(); ++i)
       b_.CreateAlignedStore(chunks[i], b_.CreateGEP(b_.getInt8Ty(), shared_, addresses_[i]), llvm::Align(kChunkBytes));
   };
@@ -300,10 +298,19 @@ void MatrixSlice::Store(const Values& loaded) {
   f_.scopes.If(active_, store);
 }
 
-Value* MatrixSlice::LoadChunk(Value* row, Value* chunk) {
-  Value* at = b_.CreateAdd(b_.CreateMul(row, Number(kRowChunks * kChunkBytes)), SwizzleChunk(b_, row, chunk));
-  return b_.CreateAlignedLoad(llvm::FixedVectorType::get(b_.getInt32Ty(), 4), b_.CreateGEP(b_.getInt8Ty(), shared_, at),
-                              llvm::Align(kChunkBytes));
+Value* MatrixSlice::Round(Value* chunk) {
+  for (uint64_t w = 0; w < 4; ++w)
+    chunk = b_.CreateInsertElement(chunk, machine_.RoundToTf32(b_.CreateExtractElement(chunk, w)), w);
+  return chunk;
+}
+
+Value* MatrixSlice::LoadChunk(Value* row, Value* chunk, int64_t more_rows, int64_t more_chunks) {
+  Value* at = b_.CreateAdd(b_.CreateMul(row, Number(kRowChunks * kChunkBytes)), SwizzleChunk(b_, step_, row, chunk));
+  // The swizzle is linear: it is that of the row with the constant's flipped.
+  at = b_.CreateXor(at, SwizzleChunk(b_, step_, Number(more_rows), Number(more_chunks)));
+  Value* from = b_.CreateGEP(b_.getInt8Ty(), shared_, at);
+  if (more_rows > 0) from = b_.CreateGEP(b_.getInt8Ty(), from, Number(more_rows * kRowChunks * kChunkBytes));
+  return b_.CreateAlignedLoad(llvm::FixedVectorType::get(b_.getInt32Ty(), 4), from, llvm::Align(kChunkBytes));
 }
 
 }  // namespace backplane::hip

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "plugins/hip/compiler/kernel_frame.h"
+#include "plugins/hip/compiler/matrix_machine.h"
 #include "plugins/hip/compiler/matrix_tile.h"
 
 namespace backplane::hip {
@@ -58,8 +59,9 @@ class MatrixSlice {
   // The same for the last slice: that from element `k` on, of which only a part exists.
   Values LoadEnd(int64_t k);
   void StoreEnd(Values loaded, int64_t k);
-  // The chunk (an i32) of a row (an i32) in shared memory, as a vector of 16 bytes.
-  llvm::Value* LoadChunk(llvm::Value* row, llvm::Value* chunk);
+  // The chunk (an i32) of a row (an i32) in shared memory, as a vector of 16 bytes; of the row and the chunk that are
+  // so many behind it. The numbers have no bit in common with `row` and `chunk`, whatever values these have.
+  llvm::Value* LoadChunk(llvm::Value* row, llvm::Value* chunk, int64_t more_rows = 0, int64_t more_chunks = 0);
 
  private:
   enum class Mode : uint8_t { kAlongK, kAlongRows, kElements };
@@ -78,11 +80,13 @@ class MatrixSlice {
   llvm::Value* LoadElements(llvm::Value* tile_row, llvm::Value* first_k);
   llvm::Value* ZeroBefore(llvm::Value* chunk, llvm::Value* count);
   Values Transpose(const Values& rows);
+  llvm::Value* Round(llvm::Value* chunk);
   // Runs `load` in those threads that take part.
   Values LoadIfActive(const std::function<Values()>& load);
 
   KernelFrame& f_;
   llvm::IRBuilder<>& b_;
+  MatrixMachine machine_;
   const MatrixStep& step_;
   const MatrixOperand operand_;
   const int64_t width_, chunk_, slice_;

@@ -1,33 +1,42 @@
-// The matrix instructions of GPUs: a wave multiplies a 16 x k by a k x 16 matrix and adds the product to sums that its
-// lanes keep in registers.
+// The matrix instructions of GPUs: a wave multiplies a matrix of rows() x k by one of k x columns() and adds the
+// product to sums that its lanes keep in registers.
 //
-// How the matrices lie in the registers of a wave (AMD's ISA manuals of CDNA3 and RDNA3):
-//   MFMA  64 lanes. Lane l holds elements k * (l / 16) / 4 ... of row l % 16 of the left operand, and of column l % 16
-//         of the right one: k / 4 of them. Sum r of lane l is that of row 4 * (l / 16) + r, of f64 4 * r + l / 16,
-//         column l % 16.
-//   WMMA  32 lanes. Lane l holds all k elements of row l % 16, and of column l % 16. Sum r of lane l is that of row
-//         2 * r + l / 16, column l % 16.
+// How the matrices lie in the registers of a wave (AMD's ISA manuals of CDNA3 and RDNA3, NVIDIA's of PTX):
+//   MFMA  64 lanes, 16 x 16 sums. Lane l holds elements k * (l / 16) / 4 ... of row l % 16 of the left operand, and of
+//         column l % 16 of the right one: k / 4 of them. Sum r of lane l is that of row 4 * (l / 16) + r, of f64
+//         4 * r + l / 16, column l % 16.
+//   WMMA  32 lanes, 16 x 16 sums. Lane l holds all k elements of row l % 16, and of column l % 16. Sum r of lane l is
+//         that of row 2 * r + l / 16, column l % 16.
+//   MMA   32 lanes, 16 x 8 sums: the function gpu.multiply of gpu_ir.h, which has the layout.
 #ifndef BACKPLANE_PLUGINS_HIP_COMPILER_MATRIX_STEP_H_
 #define BACKPLANE_PLUGINS_HIP_COMPILER_MATRIX_STEP_H_
+
+#include <cstdint>
 
 #include "core/types/primitive_type.h"
 #include "plugins/hip/lowering/lowering.h"
 
 namespace backplane::hip {
 
-struct MatrixStep {
-  const char* instruction;  // LLVM's name of the intrinsic, without types
-  PrimitiveType operand, sum;
-  bool is_wmma;
-  int k;  // elements of a row of the left operand
+enum class MatrixFamily : uint8_t { kMfma, kWmma, kMma };
 
-  int wave_size() const { return is_wmma ? 32 : 64; }
-  int operand_elements() const { return is_wmma ? k : k / 4; }  // in each lane
-  int sum_elements() const { return is_wmma ? 8 : 4; }
+struct MatrixStep {
+  const char* instruction;  // LLVM's name of the intrinsic, without types; of MMA the function's
+  PrimitiveType operand, sum;
+  MatrixFamily family;
+  int k;                         // elements of a row of the left operand
+  bool rounds_operands = false;  // f32 to tf32
+
+  int wave_size() const { return family == MatrixFamily::kMfma ? 64 : 32; }
+  int rows() const { return 16; }
+  int columns() const { return family == MatrixFamily::kMma ? 8 : 16; }
+  int operand_elements() const { return family == MatrixFamily::kWmma ? k : k / 4; }  // of AMD, in each lane
+  int sum_elements() const { return family == MatrixFamily::kWmma ? 8 : 4; }
 };
 
 // The step that multiplies elements of the type and keeps sums of the other; null where the target has none.
-const MatrixStep* FindMatrixStep(const GpuTarget& target, PrimitiveType operand, PrimitiveType sum);
+// `permits_tf32`: operands of f32 may be rounded to the 10 bits of mantissa that tf32 has.
+const MatrixStep* FindMatrixStep(const GpuTarget& target, PrimitiveType operand, PrimitiveType sum, bool permits_tf32);
 
 }  // namespace backplane::hip
 

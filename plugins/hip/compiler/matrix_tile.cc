@@ -9,7 +9,8 @@
 namespace backplane::hip {
 namespace {
 
-constexpr int64_t kManyTiles = 240;  // about the compute units of a large GPU
+// About the compute units of a large GPU of AMD, and of one of NVIDIA.
+constexpr int64_t kManyTiles = 240, kManyMmaTiles = 128;
 
 // From large to small. A wave of 64 lanes computes up to 64 x 64 elements, one of 32 lanes up to 32 x 64.
 constexpr MatrixTile kMfmaTiles[] = {
@@ -19,6 +20,13 @@ constexpr MatrixTile kMfmaTiles[] = {
 // Of f64, blocks of two elements by two are transposed on the way, one for each thread.
 constexpr MatrixTile kF64Tiles[] = {{64, 64, 2, 2}, {32, 64, 2, 2}};
 constexpr MatrixTile kWmmaTiles[] = {{128, 128, 4, 2}, {128, 64, 4, 2}, {64, 128, 4, 2}, {64, 64, 4, 2}};
+// Both operands' slices fit into 48 KiB. A thread transposes at most one block of elements.
+constexpr MatrixTile kMmaTiles[] = {
+    {128, 128, 2, 4}, {128, 64, 2, 2}, {64, 128, 2, 2}, {64, 64, 2, 2}, {32, 128, 2, 2}, {32, 64, 2, 2},
+};
+constexpr MatrixTile kMmaTf32Tiles[] = {
+    {128, 128, 2, 4}, {128, 64, 4, 2}, {64, 128, 2, 4}, {64, 64, 2, 2}, {32, 64, 2, 2}};
+constexpr MatrixTile kMmaF64Tiles[] = {{64, 64, 2, 4}, {32, 64, 2, 4}};
 
 int64_t CountTiles(const DotProblem& p, const MatrixTile& t) {
   return p.batch_size() * CeilDiv(p.m, t.rows) * CeilDiv(p.n, t.columns);
@@ -35,24 +43,32 @@ llvm::Value* Bit(llvm::IRBuilder<>& b, llvm::Value* v, int from, int to) {
 int64_t ChunkElements(const MatrixStep& step) { return kChunkBytes / ByteWidth(step.operand); }
 int64_t SliceElements(const MatrixStep& step) { return kRowChunks * ChunkElements(step); }
 
-int64_t RunOfColumns(const MatrixStep& step) { return step.is_wmma || ByteWidth(step.operand) == 2 ? 8 : 4; }
+int64_t RunOfColumns(const MatrixStep& step) {
+  if (step.family == MatrixFamily::kWmma || ByteWidth(step.operand) == 2) return 8;
+  return step.family == MatrixFamily::kMma && ByteWidth(step.operand) == 8 ? 2 : 4;
+}
 
 MatrixTile ChooseMatrixTile(const DotProblem& p, const MatrixStep& step) {
   absl::Span<const MatrixTile> tiles = kMfmaTiles;
-  if (step.is_wmma) tiles = kWmmaTiles;
-  if (ByteWidth(step.operand) == 8) tiles = kF64Tiles;
+  const bool is_mma = step.family == MatrixFamily::kMma;
+  const int width = ByteWidth(step.operand);
+  if (step.family == MatrixFamily::kWmma) tiles = kWmmaTiles;
+  if (is_mma) tiles = width == 4 ? absl::Span<const MatrixTile>(kMmaTf32Tiles) : kMmaTiles;
+  if (width == 8) tiles = is_mma ? absl::Span<const MatrixTile>(kMmaF64Tiles) : kF64Tiles;
   // Operands that are transposed on the way cost instructions for each tile, which a larger tile spreads over more
   // products. Otherwise two blocks of a smaller tile overlap their work better.
   const bool transposes = p.lhs_k_stride != 1 || p.rhs_k_stride != 1;
   const MatrixTile* best = nullptr;
   for (const MatrixTile& t : tiles) {
     if (t.rows == 256 && !transposes) continue;
+    // A thread that transposes bytes has 64 registers of them, beside its sums.
+    if (is_mma && width == 1 && transposes && t.rows * t.columns > 64 * 128) continue;
     const bool is_smallest = t.rows == tiles.back().rows && t.columns == tiles.back().columns;
     const bool wastes =
         (t.rows / 2 >= p.m && t.rows > tiles.back().rows) || (t.columns / 2 >= p.n && t.columns > tiles.back().columns);
     if (wastes && !is_smallest) continue;
     best = &t;
-    if (CountTiles(p, t) >= kManyTiles) break;
+    if (CountTiles(p, t) >= (is_mma ? kManyMmaTiles : kManyTiles)) break;
   }
   return *best;
 }
@@ -67,8 +83,9 @@ bool OffsetsFit(const DotProblem& p, const MatrixTile& tile, const MatrixStep& s
 }
 
 llvm::Value* PermuteColumns(llvm::IRBuilder<>& b, const MatrixStep& step, llvm::Value* column) {
-  // A lane's sums of a step are those of rows 2 * r + lane / 16 (WMMA), 4 * (lane / 16) + r (MFMA) or 4 * r + lane / 16
-  // (MFMA of f64) of the left factor, for which the right operand serves.
+  // A lane's sums of a step of MMA are those of two neighbouring columns; several steps make a run. Of AMD they are
+  // those of rows 2 * r + lane / 16 (WMMA), 4 * (lane / 16) + r (MFMA) or 4 * r + lane / 16 (MFMA of f64) of the left
+  // factor, for which the right operand serves.
   auto move = [&](std::initializer_list<int> to) {
     const uint32_t moved = (1u << to.size()) - 1;
     llvm::Value* result = b.CreateAnd(column, b.getInt32(~moved));
@@ -76,20 +93,37 @@ llvm::Value* PermuteColumns(llvm::IRBuilder<>& b, const MatrixStep& step, llvm::
     for (const int t : to) result = b.CreateOr(result, Bit(b, column, from++, t));
     return result;
   };
-  if (step.is_wmma) return move({1, 2, 3, 0});
+  if (step.family == MatrixFamily::kMma) {
+    if (RunOfColumns(step) == 8) return move({0, 3, 4, 1, 2});
+    return RunOfColumns(step) == 4 ? move({0, 3, 1, 2}) : column;
+  }
+  if (step.family == MatrixFamily::kWmma) return move({1, 2, 3, 0});
   if (ByteWidth(step.operand) == 8) return move({2, 3, 0, 1});
   return ByteWidth(step.operand) == 2 ? move({0, 1, 4, 2, 3}) : column;  // a pair of steps makes a run of eight
 }
 
-llvm::Value* SwizzleChunk(llvm::IRBuilder<>& b, llvm::Value* row, llvm::Value* chunk) {
+llvm::Value* SwizzleChunk(llvm::IRBuilder<>& b, const MatrixStep& step, llvm::Value* row, llvm::Value* chunk) {
   // Each bit of the row's number flips bits of the chunk's. What eight lanes access at a time differs in three bits of
-  // the row: 0 to 2 for reads (also for those of ds_read_b128 on gfx942, whose passes take lanes 0 to 3 with 20 to 23
-  // and so on); for writes of transposed blocks of f32 2 to 4, of 16 bits 3 to 5 or 2, 3, 5 or (WMMA) 0, 4, 5, of bytes
-  // 4 to 6. Those flip independent combinations.
-  llvm::Value* key = b.CreateAnd(row, b.getInt32(7));
-  key = b.CreateXor(key, b.CreateAnd(b.CreateLShr(row, b.getInt32(3)), b.getInt32(3)));
-  key = b.CreateXor(key, b.CreateOr(Bit(b, row, 5, 1), Bit(b, row, 5, 2)));
-  key = b.CreateXor(key, Bit(b, row, 6, 0));
+  // the row, which flip independent combinations.
+  llvm::Value* key = b.getInt32(0);
+  if (step.family == MatrixFamily::kMma) {
+    // Reads take four chunks of two rows, so bit 0 flips the halves of a row. Writes of transposed blocks differ in
+    // bits 2 to 4 or (right operand) 1, 2, 4 of f32, 3 to 5 or 1, 2, 5 of 16 bits, 4 to 6 of bytes, 1 to 3 of f64.
+    constexpr uint32_t kFlips[] = {4, 3, 5, 1, 2, 4, 1};
+    for (int from = 0; from < 7; ++from) {
+      for (int to = 0; to < 3; ++to) {
+        if ((kFlips[from] >> to & 1) != 0) key = b.CreateXor(key, Bit(b, row, from, to));
+      }
+    }
+  } else {
+    // 0 to 2 for reads (also for those of ds_read_b128 on gfx942, whose passes take lanes 0 to 3 with 20 to 23 and so
+    // on); for writes of transposed blocks of f32 2 to 4, of 16 bits 3 to 5 or 2, 3, 5 or (WMMA) 0, 4, 5, of bytes 4 to
+    // 6.
+    key = b.CreateAnd(row, b.getInt32(7));
+    key = b.CreateXor(key, b.CreateAnd(b.CreateLShr(row, b.getInt32(3)), b.getInt32(3)));
+    key = b.CreateXor(key, b.CreateOr(Bit(b, row, 5, 1), Bit(b, row, 5, 2)));
+    key = b.CreateXor(key, Bit(b, row, 6, 0));
+  }
   return b.CreateShl(b.CreateXor(key, chunk), b.getInt32(4));
 }
 

@@ -19,7 +19,6 @@
 
 namespace backplane::hip {
 
-inline constexpr int64_t kStepSide = 16;  // of the square of sums that one step computes
 inline constexpr int64_t kChunkBytes = 16;
 inline constexpr int64_t kRowChunks = 8;  // of a row in shared memory
 
@@ -49,7 +48,8 @@ bool OffsetsFit(const DotProblem& problem, const MatrixTile& tile, const MatrixS
 // The row in shared memory of a row of the right operand.
 llvm::Value* PermuteColumns(llvm::IRBuilder<>& b, const MatrixStep& step, llvm::Value* column);
 // The position in its row, in bytes, of a chunk. `row` is the one in shared memory.
-llvm::Value* SwizzleChunk(llvm::IRBuilder<>& b, llvm::Value* row, llvm::Value* chunk);
+// Linear: the position for the exclusive or of two rows and chunks is that of their positions.
+llvm::Value* SwizzleChunk(llvm::IRBuilder<>& b, const MatrixStep& step, llvm::Value* row, llvm::Value* chunk);
 
 }  // namespace backplane::hip
 

@@ -17,13 +17,27 @@
 //                                   not. The threads of a block are then a multiple of 32.
 //   i32  @gpu.shuffle.index(i32 v, i32 lane)   `v` of the thread `lane` (0 to 31) of the group of 32
 //
+//   gpu.multiply.TYPE(left, right, sums)  a group of 32 threads multiplies a 16 x k by a k x 8 matrix, and adds to
+//   sums.
+//                                   All 32 execute it together. Not on AMD's GPUs, which have intrinsics of their own
+//
+// Matrices of gpu.multiply: a row of the left one, or a column of the right one, is 8 words of 4 bytes: two elements of
+// f16 or bf16, one of f32 (tf32), four of s8; of f64 8 words of 8 bytes. Thread l of the group has these words and
+// sums:
+//   left   {word l % 4 of row l / 4, the same of row l / 4 + 8, word l % 4 + 4 of row l / 4, the same of row l / 4 + 8}
+//   right  {word l % 4 of column l / 4, word l % 4 + 4}
+//   sums   {row l / 4, column 2 * (l % 4); the next column; both of row l / 4 + 8}
+//   <4 x float>  @gpu.multiply.f16(<4 x i32>, <2 x i32>, <4 x float>), and .bf16; .tf32, which reads of each element
+//                the upper 19 bits alone
+//   <4 x i32>    @gpu.multiply.s8(<4 x i32>, <2 x i32>, <4 x i32>)
+//   <4 x double> @gpu.multiply.f64(<4 x double>, <2 x double>, <4 x double>)
+//
 // Shared memory of a block: internal global variables in address space kSharedAddressSpace, without initial value.
 // Global memory: address space kGlobalAddressSpace. Atomics: atomicrmw and cmpxchg, loads, stores and fences with sync
-// scope kDeviceScope. Declare barriers and shuffles `convergent` if a pass is run over the module before it is lowered.
-// Elementary functions are those of sdk/codegen/vector_math.h; LLVM's intrinsics for them are refused. frem has no
-// definition on the host.
-// All threads of a block reach the same barriers, in the same order; a barrier may stand in a loop or branch whose
-// condition is equal for all threads of the block.
+// scope kDeviceScope. Declare barriers, shuffles and products `convergent` if a pass is run over the module before it
+// is lowered. Elementary functions are those of sdk/codegen/vector_math.h; LLVM's intrinsics for them are refused. frem
+// has no definition on the host. All threads of a block reach the same barriers, in the same order; a barrier may stand
+// in a loop or branch whose condition is equal for all threads of the block.
 #ifndef BACKPLANE_PLUGINS_HIP_LOWERING_GPU_IR_H_
 #define BACKPLANE_PLUGINS_HIP_LOWERING_GPU_IR_H_
 
@@ -33,6 +47,9 @@ inline constexpr char kKernelAttribute[] = "backplane-kernel";
 inline constexpr char kThread[] = "gpu.thread", kBlock[] = "gpu.block", kBlocks[] = "gpu.blocks";
 inline constexpr char kBarrier[] = "gpu.barrier";
 inline constexpr char kShuffleXor[] = "gpu.shuffle.xor", kShuffleIndex[] = "gpu.shuffle.index";
+inline constexpr char kMultiplyF16[] = "gpu.multiply.f16", kMultiplyBf16[] = "gpu.multiply.bf16",
+                      kMultiplyTf32[] = "gpu.multiply.tf32", kMultiplyS8[] = "gpu.multiply.s8",
+                      kMultiplyF64[] = "gpu.multiply.f64";
 inline constexpr unsigned kGlobalAddressSpace = 1, kSharedAddressSpace = 3;
 // Lowered to "agent" on AMD, to the device scope on NVIDIA.
 inline constexpr char kDeviceScope[] = "agent";

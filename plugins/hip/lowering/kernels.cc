@@ -81,7 +81,11 @@ llvm::FunctionType* GpuFunctionType(llvm::LLVMContext& context, llvm::StringRef 
   if (name == kThread || name == kBlock || name == kBlocks) return llvm::FunctionType::get(number, false);
   if (name == kBarrier) return llvm::FunctionType::get(llvm::Type::getVoidTy(context), false);
   if (name == kShuffleXor || name == kShuffleIndex) return llvm::FunctionType::get(number, {number, number}, false);
-  return nullptr;
+  if (!IsMultiply(name)) return nullptr;
+  llvm::Type* word = name == kMultiplyF64 ? llvm::Type::getDoubleTy(context) : number;
+  llvm::Type* sum = name == kMultiplyF64 ? word : name == kMultiplyS8 ? number : llvm::Type::getFloatTy(context);
+  auto vector = [](llvm::Type* element, unsigned count) { return llvm::FixedVectorType::get(element, count); };
+  return llvm::FunctionType::get(vector(sum, 4), {vector(word, 4), vector(word, 2), vector(sum, 4)}, false);
 }
 
 // Code generators of GPUs know none of these, or an inexact one, and NVIDIA's ends the process.
@@ -110,7 +114,7 @@ bool IsElementaryFunction(llvm::Intrinsic::ID id) {
   }
 }
 
-absl::Status CheckDeclaration(const llvm::Function& function) {
+absl::Status CheckDeclaration(const llvm::Function& function, const GpuTarget& target) {
   if (IsElementaryFunction(function.getIntrinsicID())) {
     return MakeKernelError(function.getName(), "not an instruction of all targets; sdk/codegen/vector_math.h emits it");
   }
@@ -119,7 +123,10 @@ absl::Status CheckDeclaration(const llvm::Function& function) {
   if (type == nullptr) {
     return MakeKernelError(function.getName(),
                            "a function without a body; a kernel can call gpu.thread, gpu.block, gpu.blocks, "
-                           "gpu.barrier, gpu.shuffle.xor and gpu.shuffle.index");
+                           "gpu.barrier, gpu.shuffle.xor, gpu.shuffle.index and gpu.multiply");
+  }
+  if (IsMultiply(function.getName()) && !target.multiplies_matrices) {
+    return MakeKernelError(function.getName(), absl::StrCat(target.name, " has no such products of matrices"));
   }
   if (type != function.getFunctionType()) {
     return MakeKernelError(function.getName(), absl::StrCat("declared as ", Print(*function.getFunctionType()),
@@ -192,6 +199,11 @@ uint64_t SharedAlignment(const llvm::GlobalVariable& variable) {
   return variable.getAlign().value_or(variable.getParent()->getDataLayout().getPreferredAlign(&variable)).value();
 }
 
+bool IsMultiply(llvm::StringRef name) {
+  return name == kMultiplyF16 || name == kMultiplyBf16 || name == kMultiplyTf32 || name == kMultiplyS8 ||
+         name == kMultiplyF64;
+}
+
 absl::Status CheckModule(llvm::Module& module, const GpuTarget& target) {
   std::string broken;
   llvm::raw_string_ostream stream(broken);
@@ -211,7 +223,7 @@ absl::Status CheckModule(llvm::Module& module, const GpuTarget& target) {
         if (llvm::isa<llvm::CallBase>(user)) return MakeKernelError(function.getName(), "a kernel is called");
       }
     } else if (function.isDeclaration()) {
-      RETURN_IF_ERROR(CheckDeclaration(function));
+      RETURN_IF_ERROR(CheckDeclaration(function, target));
     } else if (!function.hasLocalLinkage()) {
       return MakeKernelError(function.getName(), absl::StrCat("neither internal nor a kernel (attribute \"",
                                                               kKernelAttribute, "\" with the number of threads)"));
@@ -257,10 +269,11 @@ absl::StatusOr<std::vector<Kernel>> DescribeKernels(llvm::Module& module, const 
       const llvm::StringRef name = callee->getName();
       kernel.has_barrier |= name == kBarrier;
       kernel.has_shuffle |= name == kShuffleXor || name == kShuffleIndex;
+      kernel.has_multiply |= IsMultiply(name);
       kernel.reads_block |= name == kBlock;
       kernel.reads_blocks |= name == kBlocks;
     }
-    if (kernel.has_shuffle && kernel.threads % 32 != 0) {
+    if ((kernel.has_shuffle || kernel.has_multiply) && kernel.threads % 32 != 0) {
       return MakeKernelError(function.getName(), absl::StrCat("shuffles in a block of ", kernel.threads,
                                                               " threads, which is no multiple of 32"));
     }

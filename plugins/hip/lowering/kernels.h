@@ -14,6 +14,7 @@ class CallInst;
 class Function;
 class GlobalVariable;
 class Module;
+class StringRef;
 }  // namespace llvm
 
 namespace backplane::hip {
@@ -23,13 +24,16 @@ struct Kernel {
   int threads = 0;
   // The calls of gpu.* functions in its body.
   std::vector<llvm::CallInst*> calls;
-  bool has_barrier = false, has_shuffle = false, reads_block = false, reads_blocks = false;
+  bool has_barrier = false, has_shuffle = false, has_multiply = false, reads_block = false, reads_blocks = false;
   std::vector<llvm::GlobalVariable*> shared;  // in the module's order
   int shared_bytes = 0;
 };
 
 // The alignment of a variable in shared memory, in bytes.
 uint64_t SharedAlignment(const llvm::GlobalVariable& variable);
+
+// Whether the name is that of a function that multiplies matrices.
+bool IsMultiply(llvm::StringRef name);
 
 // Whether the module is as gpu_ir.h says. Functions that call gpu.* functions or use shared memory are marked for
 // inlining, because only a kernel has threads.

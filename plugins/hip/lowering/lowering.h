@@ -3,7 +3,7 @@
 //   target                      image
 //   gfx90a, gfx942, gfx1030,    a code object for the HSA runtime, linked in this process; gfx9-generic and the like,
 //   gfx1100, gfx1201, ...       too
-//   sm_80 ... sm_90             PTX text, which the driver assembles
+//   sm_80 ... sm_90             PTX text, which the driver assembles; "sm_90:tf32" with GpuTarget::tf32_products
 //   host                        a shared library, see host_image.h
 //
 // A client asks for a target, prepares an empty module, emits kernels for target.ir, and lowers the module:
@@ -35,6 +35,9 @@ class Module;
 
 namespace backplane::hip {
 
+// Behind the name of a target.
+inline constexpr char kTf32Suffix[] = ":tf32";
+
 enum class ImageKind : uint8_t { kAmdCodeObject, kPtx, kHost };
 
 struct GpuTarget {
@@ -46,7 +49,10 @@ struct GpuTarget {
   int wave_size = 32;
   int max_block_threads = 1024;
   int shared_bytes = 65536;  // of a block
-  int max_vgprs = 256;       // of a thread, in 32-bit units; 0: the machine has no such registers
+  // Whether kernels can call gpu.multiply (gpu_ir.h): GPUs of NVIDIA, and the host if a test sets it.
+  bool multiplies_matrices = false;
+  bool tf32_products = false;  // products of f32 of default precision may round their operands to tf32
+  int max_vgprs = 256;         // of a thread, in 32-bit units; 0: the machine has no such registers
   // The version of an AMD code object. 5 and 4 for machines; generic ones have 6 alone.
   int code_object_version = 5;
 };

@@ -1,5 +1,7 @@
 #include "plugins/hip/lowering/nvptx_kernels.h"
 
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 #include "plugins/hip/lowering/gpu_ir.h"
@@ -11,8 +13,73 @@ namespace {
 // The control operand of shfl.sync (PTX ISA, "shfl.sync"): no segments, and the last lane that may be read.
 constexpr uint32_t kLastLane = 31, kAllLanes = ~0u;
 
-llvm::Value* LowerNvptxCall(llvm::IRBuilder<>& b, const llvm::CallInst& call, int threads) {
+// mma.sync (PTX ISA, "matrix fragments for mma"), whose fragments are those of gpu_ir.h. As assembly, because LLVM 19
+// lacks the larger shapes of f64. `sums` and the result are a vector; `left` and `right` are words.
+llvm::Value* CallMma(llvm::IRBuilder<>& b, llvm::StringRef shape_and_types, llvm::ArrayRef<llvm::Value*> left,
+                     llvm::ArrayRef<llvm::Value*> right, llvm::Value* sums) {
+  const auto* vector = llvm::cast<llvm::FixedVectorType>(sums->getType());
+  const unsigned count = vector->getNumElements();
+  auto constraint = [](const llvm::Type* type) { return type->isFloatTy() ? "f" : type->isDoubleTy() ? "d" : "r"; };
+  std::string code = ("mma.sync.aligned." + shape_and_types).str(), constraints;
+  unsigned next = 0;
+  auto list = [&](size_t size) {
+    code += " {";
+    for (size_t i = 0; i < size; ++i) code += (i > 0 ? ", $" : "$") + std::to_string(next++);
+    code += "}";
+  };
+  llvm::SmallVector<llvm::Type*, 10> results(count, vector->getElementType()), parameters;
+  llvm::SmallVector<llvm::Value*, 10> arguments;
+  auto add = [&](llvm::Value* value, const std::string& where) {
+    parameters.push_back(value->getType());
+    arguments.push_back(value);
+    constraints += "," + where;
+  };
+  for (unsigned i = 0; i < count; ++i)
+    constraints += (i > 0 ? ",=" : "=") + std::string(constraint(vector->getElementType()));
+  for (llvm::Value* word : left) add(word, constraint(word->getType()));
+  for (llvm::Value* word : right) add(word, constraint(word->getType()));
+  for (unsigned i = 0; i < count; ++i) add(b.CreateExtractElement(sums, i), std::to_string(i));
+  list(count), code += ",", list(left.size()), code += ",", list(right.size()), code += ",";
+  next = 0;
+  list(count), code += ";";
+  auto* type = llvm::FunctionType::get(llvm::StructType::get(b.getContext(), results), parameters, false);
+  llvm::CallInst* call =
+      b.CreateCall(llvm::InlineAsm::get(type, code, constraints, /*hasSideEffects=*/false), arguments);
+  call->setConvergent();
+  call->setDoesNotAccessMemory();
+  llvm::Value* result = llvm::PoisonValue::get(sums->getType());
+  for (unsigned i = 0; i < count; ++i) result = b.CreateInsertElement(result, b.CreateExtractValue(call, i), i);
+  return result;
+}
+
+llvm::Value* LowerMultiply(llvm::IRBuilder<>& b, const llvm::CallInst& call, const GpuTarget& target) {
   const llvm::StringRef name = call.getCalledFunction()->getName();
+  auto words = [&](unsigned operand, unsigned count) {
+    llvm::SmallVector<llvm::Value*, 4> all;
+    for (unsigned i = 0; i < count; ++i) all.push_back(b.CreateExtractElement(call.getArgOperand(operand), i));
+    return all;
+  };
+  const llvm::SmallVector<llvm::Value*, 4> left = words(0, 4), right = words(1, 2);
+  llvm::Value* sums = call.getArgOperand(2);
+  if (name == kMultiplyF16) return CallMma(b, "m16n8k16.row.col.f32.f16.f16.f32", left, right, sums);
+  if (name == kMultiplyBf16) return CallMma(b, "m16n8k16.row.col.f32.bf16.bf16.f32", left, right, sums);
+  if (name == kMultiplyTf32) return CallMma(b, "m16n8k8.row.col.f32.tf32.tf32.f32", left, right, sums);
+  if (name == kMultiplyS8) return CallMma(b, "m16n8k32.row.col.s32.s8.s8.s32", left, right, sums);
+  if (target.name == "sm_90") return CallMma(b, "m16n8k8.row.col.f64.f64.f64.f64", left, right, sums);
+  llvm::Value* halves[2];  // the upper and the lower 8 rows
+  for (unsigned half = 0; half < 2; ++half) {
+    const int first = static_cast<int>(2 * half);
+    llvm::Value* part = b.CreateShuffleVector(sums, {first, first + 1});
+    for (unsigned w = 0; w < 2; ++w)
+      part = CallMma(b, "m8n8k4.row.col.f64.f64.f64.f64", left[2 * w + half], right[w], part);
+    halves[half] = part;
+  }
+  return b.CreateShuffleVector(halves[0], halves[1], {0, 1, 2, 3});
+}
+
+llvm::Value* LowerNvptxCall(llvm::IRBuilder<>& b, const llvm::CallInst& call, int threads, const GpuTarget& target) {
+  const llvm::StringRef name = call.getCalledFunction()->getName();
+  if (IsMultiply(name)) return LowerMultiply(b, call, target);
   auto read = [&](llvm::Intrinsic::ID id) { return b.CreateIntrinsic(id, {}, {}); };
   if (name == kThread) {
     llvm::CallInst* id = read(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x);
@@ -106,7 +173,7 @@ void LowerNvptxKernels(llvm::Module& module, const std::vector<Kernel>& kernels,
     AnnotateKernel(module, kernel);
     for (llvm::CallInst* call : kernel.calls) {
       b.SetInsertPoint(call);
-      if (llvm::Value* value = LowerNvptxCall(b, *call, kernel.threads)) call->replaceAllUsesWith(value);
+      if (llvm::Value* value = LowerNvptxCall(b, *call, kernel.threads, target)) call->replaceAllUsesWith(value);
       call->eraseFromParent();
     }
   }

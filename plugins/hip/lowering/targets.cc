@@ -4,8 +4,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/TargetParser/Host.h"
 #include "plugins/hip/lowering/amd_machine.h"
@@ -37,6 +39,7 @@ GpuTarget NvidiaTarget(absl::string_view name) {
   t.wave_size = 32;
   t.shared_bytes = 49152;  // that a kernel may declare; more is given at launch only
   t.max_vgprs = 255;
+  t.multiplies_matrices = true;
   return t;
 }
 
@@ -79,9 +82,17 @@ std::vector<std::string> GpuTargetNames() {
 absl::StatusOr<GpuTarget> FindGpuTarget(absl::string_view name) {
   if (name == "host") return HostTarget();
   if (const AmdMachine* machine = FindAmdMachine(name)) return AmdTarget(*machine);
+  const bool tf32 = absl::EndsWith(name, kTf32Suffix);
+  const absl::string_view machine_name = absl::StripSuffix(name, kTf32Suffix);
   for (const char* nvidia : kNvidiaNames) {
-    if (name == nvidia) return NvidiaTarget(name);
+    if (machine_name != nvidia) continue;
+    GpuTarget target = NvidiaTarget(machine_name);
+    target.tf32_products = tf32;
+    return target;
   }
+  if (tf32)
+    return absl::NotFoundError(absl::StrCat("lowering: target \"", machine_name,
+                                            "\" has no products by tf32: ", kNvidiaNames[0], " and later have"));
   return absl::NotFoundError(
       absl::StrCat("lowering: no target \"", name, "\"; those known: ", absl::StrJoin(GpuTargetNames(), ", ")));
 }

@@ -1,9 +1,11 @@
-// Products by matrix instructions and what is fused behind them: machine code against the evaluator.
+// Products by matrix instructions and what is fused behind them, against the evaluator: AMD's machine code, and the
+// kernels for NVIDIA's GPUs on the host ("mma", program_testing.h).
 #include <tuple>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "plugins/hip/program/program_testing.h"
 
@@ -46,24 +48,35 @@ int64_t CountOf(const Compiled& compiled, const std::string& part) {
 class Gemm : public testing::TestWithParam<const char*> {
  protected:
   bool IsGfx942() const { return std::string(GetParam()) == "gfx942"; }
+  bool IsMma() const { return absl::StartsWith(GetParam(), "mma"); }
 
   Compiled Run(const Problem& p) {
     SCOPED_TRACE(DotText(p));
-    Compiled compiled = CompileAndCompare(DotText(p), GetParam(), ToleranceOf(p.type));
+    const bool rounds = p.type == "f32" && std::string(GetParam()) == "mma:tf32";
+    Compiled compiled = CompileAndCompare(DotText(p), GetParam(), rounds ? 0.1 : ToleranceOf(p.type));
     if (compiled.program == nullptr) return compiled;
     for (const KernelResources& k : compiled.program->image().kernels) {
+      EXPECT_LE(k.shared_bytes, IsMma() ? 49152 : 65536) << k.name;
+      if (IsMma()) continue;
       EXPECT_EQ(k.spilled_registers, 0) << k.name;
       EXPECT_GE(k.occupancy, 2) << k.name;
-      EXPECT_LE(k.shared_bytes, 65536) << k.name;
     }
     // A product of one term is no dot any more.
+    if (IsMma()) {
+      const bool is_matrix = p.type != "f32" || std::string(GetParam()) == "mma:tf32";
+      if (p.k > 1) {
+        EXPECT_EQ(absl::StrContains(absl::StrJoin(compiled.log, "\n"), "matrix product:"), is_matrix)
+            << absl::StrJoin(compiled.log, "\n");
+      }
+      return compiled;
+    }
     if (p.k > 1 && (IsGfx942() || p.type == "f16" || p.type == "bf16" || p.type == "s8")) {
       EXPECT_GT(CountOf(compiled, IsGfx942() ? "mfma" : "wmma"), 0) << absl::StrJoin(compiled.log, "\n");
     }
     return compiled;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Targets, Gemm, testing::Values("gfx942", "gfx1100"));
+INSTANTIATE_TEST_SUITE_P(Targets, Gemm, testing::Values("gfx942", "gfx1100", "mma", "mma:tf32"));
 
 TEST_P(Gemm, MultipliesEvenSizesInAllOrders) {
   for (const char* type : {"f16", "bf16", "f32", "f64", "s8"}) {
@@ -124,6 +137,47 @@ TEST_P(Gemm, SplitsLongSums) {
       << absl::StrJoin(compiled.log, "\n");
 }
 
+// Tiles of every size, and waves of every shape.
+TEST(Mma, MultipliesInTilesOfAllSizes) {
+  for (const char* type : {"f16", "f32", "f64", "s8"}) {
+    for (const auto& [m, n] : {std::tuple{1408, 1540}, std::tuple{1050, 900}, std::tuple{64, 2200},
+                               std::tuple{600, 520}, std::tuple{31, 1100}, std::tuple{30, 60}}) {
+      for (const bool lhs : {false, true}) {
+        Problem p{m, n, 80, type, lhs, !lhs, 0, std::string(type) == "s8" ? "s32" : ""};
+        SCOPED_TRACE(DotText(p));
+        const Compiled compiled =
+            CompileAndCompare(DotText(p), "mma:tf32", p.type == "f32" ? 0.1 : ToleranceOf(p.type));
+        EXPECT_THAT(absl::StrJoin(compiled.log, "\n"), testing::HasSubstr("matrix product:"));
+      }
+    }
+  }
+}
+
+// Operands of f32 are rounded only where the program permits it.
+TEST(Mma, RoundsToTf32WherePermitted) {
+  auto text = [](const std::string& attributes) {
+    return absl::StrCat("HloModule m\nENTRY e {\n  x = f32[64,96] parameter(0)\n  y = f32[96,72] parameter(1)\n",
+                        "  ROOT r = f32[64,72] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+                        attributes, "\n}\n");
+  };
+  struct Case {
+    const char *target, *attributes;
+    bool rounds;
+  };
+  for (const Case& c : {Case{"mma", "", false},
+                        {"mma", ", algorithm=dot_tf32_tf32_f32", true},
+                        {"mma", ", algorithm=dot_tf32_tf32_f32_x3", false},
+                        {"mma", ", algorithm=dot_f32_f32_f32", false},
+                        {"mma:tf32", "", true},
+                        {"mma:tf32", ", operand_precision={highest,highest}", false},
+                        {"mma:tf32", ", operand_precision={default,high}", false},
+                        {"mma:tf32", ", algorithm=dot_f32_f32_f32", false}}) {
+    SCOPED_TRACE(absl::StrCat(c.target, c.attributes));
+    const Compiled compiled = CompileAndCompare(text(c.attributes), c.target, c.rounds ? 0.1 : 1e-4);
+    EXPECT_EQ(absl::StrContains(absl::StrJoin(compiled.log, "\n"), "matrix product:"), c.rounds);
+  }
+}
+
 // ---- What follows a product.
 
 void ExpectOneKernel(const std::string& hlo, const std::string& target, double tolerance) {
@@ -136,7 +190,7 @@ void ExpectOneKernel(const std::string& hlo, const std::string& target, double t
 }
 
 class Epilogue : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Targets, Epilogue, testing::Values("gfx942", "gfx1100", "host"));
+INSTANTIATE_TEST_SUITE_P(Targets, Epilogue, testing::Values("gfx942", "gfx1100", "host", "mma"));
 
 TEST_P(Epilogue, AddsBiasActivatesAddsResidualAndScales) {
   for (const auto& [m, n, k] : {std::tuple{64, 128, 96}, std::tuple{37, 67, 40}, std::tuple{9, 5, 33}}) {

@@ -151,6 +151,15 @@ void ExpectClose(const Literal& got, const Literal& want, double tolerance) {
 
 }  // namespace
 
+absl::StatusOr<GpuTarget> FindTestTarget(const std::string& name) {
+  if (name != "mma" && name != "mma:tf32") return FindGpuTarget(name);
+  absl::StatusOr<GpuTarget> target = FindGpuTarget("host");
+  if (!target.ok()) return target;
+  target->multiplies_matrices = true;
+  target->tf32_products = name != "mma";
+  return target;
+}
+
 Compiled CompileAndCompare(const std::string& hlo, const std::string& target, double tolerance) {
   Compiled compiled;
   auto original = ParseHloModule(hlo);
@@ -160,7 +169,7 @@ Compiled CompileAndCompare(const std::string& hlo, const std::string& target, do
   NamedValues cost;
   absl::Status status = RunGpuPipeline(module.get(), {}, &cost, &compiled.log);
   EXPECT_TRUE(status.ok()) << status;
-  const absl::StatusOr<GpuTarget> gpu = FindGpuTarget(target);
+  const absl::StatusOr<GpuTarget> gpu = FindTestTarget(target);
   EXPECT_TRUE(gpu.ok()) << gpu.status();
   if (!status.ok() || !gpu.ok()) return compiled;
   auto built = GpuProgram::Build(std::move(module), *gpu, nullptr, &compiled.log);
@@ -193,7 +202,7 @@ Compiled CompileAndCompare(const std::string& hlo, const std::string& target, do
     std::memcpy(constants.back(), c->literal().bytes(), static_cast<size_t>(c->literal().byte_size()));
   }
   std::unique_ptr<Queue> queue;
-  if (target == "host") {
+  if (gpu->kind == ImageKind::kHost) {
     queue = std::make_unique<HostQueue>(program.image().bytes, program.kernels());
   } else {
     queue = std::make_unique<MachineQueue>(program.image().bytes, program.kernels(), &compiled.statistics);

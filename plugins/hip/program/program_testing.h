@@ -18,8 +18,12 @@ struct Compiled {
 };
 
 // Compiles the program for the target, "host" or an AMD GPU that the interpreter knows, runs it on random arguments,
-// and compares the results with those that the evaluator gets from the module as it was.
+// and compares the results with those that the evaluator gets from the module as it was. The target "mma" is the host
+// with the matrix products of NVIDIA's GPUs (GpuTarget::multiplies_matrices), "mma:tf32" with tf32_products.
 Compiled CompileAndCompare(const std::string& hlo, const std::string& target, double tolerance);
+
+// FindGpuTarget with those names, too.
+absl::StatusOr<GpuTarget> FindTestTarget(const std::string& name);
 
 // Compiles the program for GPUs of AMD and NVIDIA: its kernels must need no private memory for registers, and no more
 // shared memory than there is.

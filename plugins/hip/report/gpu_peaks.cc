@@ -27,12 +27,14 @@ constexpr GpuPeaks kPeaks[] = {
      25.6 * kTera, 0.4 * kTera, 0, 102.6 * kTera, 102.6 * kTera, 0},
     {"gfx1201", "AMD Radeon RX 9070 XT", "AMD, specifications of Radeon RX 9070 XT; f64 at 1/64 of f32", 640 * kGiga,
      48.7 * kTera, 0.76 * kTera, 0, 195 * kTera, 195 * kTera, 0},
-    {"sm_80", "NVIDIA A100 40GB", "NVIDIA, data sheet of A100", 1555 * kGiga, 19.5 * kTera, 9.7 * kTera, 0, 0, 0, 0},
-    {"sm_86", "NVIDIA GeForce RTX 3090", "NVIDIA, Ampere GA102 white paper", 936 * kGiga, 35.6 * kTera, 0.56 * kTera, 0,
-     0, 0, 0},
-    {"sm_89", "NVIDIA GeForce RTX 4090", "NVIDIA, Ada white paper", 1008 * kGiga, 82.6 * kTera, 1.29 * kTera, 0, 0, 0,
-     0},
-    {"sm_90", "NVIDIA H100 SXM", "NVIDIA, data sheet of H100", 3350 * kGiga, 67 * kTera, 34 * kTera, 0, 0, 0, 0},
+    {"sm_80", "NVIDIA A100 40GB", "NVIDIA, data sheet of A100", 1555 * kGiga, 19.5 * kTera, 9.7 * kTera, 156 * kTera,
+     312 * kTera, 312 * kTera, 624 * kTera, 19.5 * kTera},
+    {"sm_86", "NVIDIA GeForce RTX 3090", "NVIDIA, Ampere GA102 white paper", 936 * kGiga, 35.6 * kTera, 0.56 * kTera,
+     35.6 * kTera, 71 * kTera, 71 * kTera, 284 * kTera},
+    {"sm_89", "NVIDIA GeForce RTX 4090", "NVIDIA, Ada white paper", 1008 * kGiga, 82.6 * kTera, 1.29 * kTera,
+     82.6 * kTera, 165.2 * kTera, 165.2 * kTera, 660.6 * kTera},
+    {"sm_90", "NVIDIA H100 SXM", "NVIDIA, data sheet of H100", 3350 * kGiga, 67 * kTera, 34 * kTera, 494.7 * kTera,
+     989.4 * kTera, 989.4 * kTera, 1978.9 * kTera, 67 * kTera},
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ struct GpuPeaks {
   double memory_bytes;
   double vector_f32, vector_f64;
   // Of matrix instructions, without structured sparsity; 0: not published, or the kernels of this plugin use none for
-  // the type.
+  // the type. Of f32 on NVIDIA's: tf32.
   double matrix_f32, matrix_f16, matrix_bf16, matrix_s8, matrix_f64 = 0;
 
   // The peak of matrix instructions for operands of the type; 0 if it is not in the table.

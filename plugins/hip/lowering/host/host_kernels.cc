@@ -71,7 +71,7 @@ absl::Status LowerHostKernels(llvm::Module& module, const std::vector<Kernel>& k
   for (size_t i = 0; i < kernels.size(); ++i) {
     const Kernel& kernel = kernels[i];
     LowerNumbers(bodies[i]);
-    const bool waits = kernel.has_barrier || kernel.has_shuffle;
+    const bool waits = kernel.has_barrier || kernel.has_shuffle || kernel.has_multiply;
     RunFunction run(module, bodies[i]);
     if (waits) {
       waiting[i] = RunInRounds(run, kernel, bodies[i]);

@@ -37,6 +37,7 @@ struct WaitingThreads {
   llvm::Function* coroutine = nullptr;
   llvm::GlobalVariable* frame_bytes = nullptr;   // stands for the size of a thread's frame until it is known
   llvm::GlobalVariable* frame_stride = nullptr;  // and for the distance of frames
+  uint64_t factors = 0;                          // of gpu.multiply, in a block's memory for frames
   uint64_t first_frame = 0;                      // in a block's memory for frames
   int threads = 0;
 };

@@ -4,15 +4,17 @@
 //   round     u32         counts up each time that a group of 32 threads is run
 //   values    u32[2][32]  what the threads of a group exchange by shuffles
 //   states    u32[threads]
+//   factors               what they exchange for gpu.multiply: kFactorBytes for each of 2 x 32
 //   frames                of the coroutines, at distances that are known when they have been split
 //
 // A group is run until its threads wait at a barrier or have ended. In between they wait at shuffles: each has written
 // its value when it suspends and reads another's when it goes on. Two arrays of values alternate, so that a
 // thread that is ahead by one shuffle does not overwrite what others still read. Then the next group is run, and when
-// all groups wait at the barrier, the first one goes on.
+// all groups wait at the barrier, the first one goes on. A gpu.multiply is a shuffle of the words of both matrices.
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "plugins/hip/lowering/gpu_ir.h"
+#include "plugins/hip/lowering/host/multiply.h"
 #include "plugins/hip/lowering/host/run_function.h"
 
 namespace backplane::hip {
@@ -38,6 +40,11 @@ struct BlockMemory {
     llvm::Value* first = b.CreateShl(b.CreateAnd(round, 1), 5);
     llvm::Value* index = b.CreateOr(first, b.CreateAnd(lane, kGroup - 1));
     return b.CreateInBoundsGEP(b.getInt32Ty(), At(kValuesAt), b.CreateZExt(index, b.getInt64Ty()));
+  }
+  // Of the first thread of the group.
+  llvm::Value* Factors(llvm::Value* round, const WaitingThreads& threads) {
+    llvm::Value* which = b.CreateMul(b.CreateAnd(round, 1), b.getInt32(kGroup * kFactorBytes));
+    return b.CreateInBoundsGEP(b.getInt8Ty(), At(threads.factors), b.CreateZExt(which, b.getInt64Ty()));
   }
   llvm::Value* Frame(llvm::Value* thread, const WaitingThreads& threads) {
     llvm::Value* stride = b.CreateLoad(b.getInt64Ty(), threads.frame_stride);
@@ -65,7 +72,7 @@ class CoroutineMaker {
       if (llvm::isa<llvm::ReturnInst>(i)) returns.push_back(&i);
       if (callee == nullptr) continue;
       const llvm::StringRef name = callee->getName();
-      if (name == kBarrier || name == kShuffleXor || name == kShuffleIndex) waits.push_back(&i);
+      if (name == kBarrier || name == kShuffleXor || name == kShuffleIndex || IsMultiply(name)) waits.push_back(&i);
     }
     // Other threads write between two instructions of this one.
     for (llvm::Argument& argument : body_.args()) argument.removeAttr(llvm::Attribute::NoAlias);
@@ -104,6 +111,8 @@ class CoroutineMaker {
     const uint32_t place = ++waits_;
     if (name == kBarrier) {
       Suspend(call, place);
+    } else if (IsMultiply(name)) {
+      ReplaceMultiply(call, place | kAtShuffle);
     } else {
       llvm::Value* round = b_.CreateLoad(b_.getInt32Ty(), memory_.Round());
       b_.CreateStore(call.getArgOperand(0), memory_.Value(round, thread_));
@@ -114,6 +123,23 @@ class CoroutineMaker {
       call.replaceAllUsesWith(b_.CreateLoad(b_.getInt32Ty(), memory_.Value(before, lane)));
     }
     call.eraseFromParent();
+  }
+
+  // The words are in memory from the one suspension to the next but one.
+  void ReplaceMultiply(llvm::CallInst& call, uint32_t state) {
+    llvm::Value* lane = b_.CreateAnd(thread_, kGroup - 1);
+    llvm::Value* mine =
+        b_.CreateInBoundsGEP(b_.getInt8Ty(), memory_.Factors(b_.CreateLoad(b_.getInt32Ty(), memory_.Round()), threads_),
+                             b_.CreateMul(b_.CreateZExt(lane, b_.getInt64Ty()), b_.getInt64(kFactorBytes)));
+    llvm::Value *left = call.getArgOperand(0), *right = call.getArgOperand(1), *sums = call.getArgOperand(2);
+    const uint64_t left_bytes = body_.getDataLayout().getTypeStoreSize(left->getType());
+    b_.CreateAlignedStore(left, mine, llvm::Align(8));
+    b_.CreateAlignedStore(right, b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), mine, left_bytes), llvm::Align(8));
+    llvm::Function* multiply = DefineMultiply(*body_.getParent(), call.getCalledFunction()->getName());
+    Suspend(call, state);
+    llvm::Value* before = b_.CreateSub(b_.CreateLoad(b_.getInt32Ty(), memory_.Round()), b_.getInt32(1));
+    lane = b_.CreateAnd(thread_, kGroup - 1);
+    call.replaceAllUsesWith(b_.CreateCall(multiply, {memory_.Factors(before, threads_), lane, sums}));
   }
 
   // Splits the block before `at`. The builder goes on there.
@@ -255,8 +281,9 @@ WaitingThreads RunInRounds(RunFunction& run, const Kernel& kernel, const HostBod
   threads.frame_bytes = DeclareSize(module, body.function->getName() + ".frame.bytes");
   threads.frame_stride = DeclareSize(module, body.function->getName() + ".frame.stride");
   threads.threads = kernel.threads;
-  threads.first_frame =
+  threads.factors =
       llvm::alignTo(kStatesAt + sizeof(uint32_t) * static_cast<uint64_t>(kernel.threads), kFrameAlignment);
+  threads.first_frame = threads.factors + (kernel.has_multiply ? 2 * kGroup * kFactorBytes : 0);
   CoroutineMaker(body, threads).Run();
   RoundsEmitter(run, body, threads).Emit();
   return threads;
