@@ -19,10 +19,14 @@
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/SROA.h"
+#include "llvm/Transforms/Utils/BasicBlockUtils.h"
 #include "sdk/codegen/llvm_includes.h"
 
 namespace backplane::codegen {
 namespace {
+
+constexpr char kLocalsInRegisters[] = "backplane-locals-in-registers";
 
 // Passes by LLVM's names for them. LLVM builds the pipeline into whatever pass manager it is given, so one that does
 // not take a pass leaves it out, in this pipeline and no other.
@@ -87,6 +91,24 @@ absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const IrT
 void SetModuleTarget(llvm::Module& module, const IrTarget& target, const llvm::TargetMachine& machine) {
   module.setTargetTriple(target.triple);
   module.setDataLayout(machine.createDataLayout());
+}
+
+void RequestLocalsInRegisters(llvm::Function& function) { function.addFnAttr(kLocalsInRegisters); }
+
+void PromoteLocals(llvm::Module& module) {
+  llvm::FunctionAnalysisManager analyses;
+  analyses.registerPass([] { return llvm::PassInstrumentationAnalysis(); });
+  analyses.registerPass([] { return llvm::AssumptionAnalysis(); });
+  analyses.registerPass([] { return llvm::DominatorTreeAnalysis(); });
+  analyses.registerPass([] { return llvm::TargetLibraryAnalysis(); });
+  analyses.registerPass([] { return llvm::TargetIRAnalysis(); });
+  llvm::SROAPass pass(llvm::SROAOptions::PreserveCFG);
+  for (llvm::Function& function : module) {
+    if (!function.hasFnAttribute(kLocalsInRegisters)) continue;
+    // Unrolled code consists of many short blocks, and code generation looks at one block at a time.
+    for (llvm::BasicBlock& block : llvm::make_early_inc_range(function)) llvm::MergeBlockIntoPredecessor(&block);
+    pass.run(function, analyses);
+  }
 }
 
 void EliminateCommonSubexpressions(llvm::Module& module, llvm::TargetMachine& machine) {

@@ -14,6 +14,7 @@
 #include "sdk/codegen/ir_target.h"
 
 namespace llvm {
+class Function;
 class Module;
 class TargetMachine;
 }  // namespace llvm
@@ -26,8 +27,15 @@ absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const IrT
 // Gives an empty module the target's triple and data layout.
 void SetModuleTarget(llvm::Module& module, const IrTarget& target, const llvm::TargetMachine& machine);
 
-// Merges equal values. This is the only IR pass that saves more time than it takes, because the emitters create some
-// values twice.
+// Marks a function whose local variables PromoteLocals shall keep in registers.
+void RequestLocalsInRegisters(llvm::Function& function);
+
+// Replaces the local variables of marked functions by values where all their accesses are at known offsets. Call it
+// before EliminateCommonSubexpressions.
+void PromoteLocals(llvm::Module& module);
+
+// Merges equal values. This is the only IR pass that saves more time than it takes in any function, because the
+// emitters create some values twice.
 void EliminateCommonSubexpressions(llvm::Module& module, llvm::TargetMachine& machine);
 
 enum class CodeKind {

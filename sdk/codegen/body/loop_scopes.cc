@@ -221,6 +221,21 @@ void LoopScopes::Repeat(Values& carried, const std::function<Value*(Values&)>& b
 
 void LoopScopes::Loop(Value* begin, Value* end, int64_t step, Values& carried,
                       const std::function<void(Value* iv, Values& carried)>& body) {
+  // A loop would hide that its indices are constants.
+  const auto* first = llvm::dyn_cast<llvm::ConstantInt>(begin);
+  const auto* limit = llvm::dyn_cast<llvm::ConstantInt>(end);
+  if (max_copies_ > 1 && first != nullptr && limit != nullptr) {
+    const int64_t low = first->getSExtValue(), distance = limit->getSExtValue() - low;
+    const int64_t iterations = step == 1 ? std::max<int64_t>(distance, 1) : distance <= step ? 1 : max_copies_ + 1;
+    if (iterations == 1 || iterations * copies_ <= max_copies_) {
+      copies_ *= iterations;
+      for (int64_t k = 0; k < iterations; ++k) {
+        Block([&] { body(llvm::ConstantInt::get(begin->getType(), static_cast<uint64_t>(low + k)), carried); });
+      }
+      copies_ /= iterations;
+      return;
+    }
+  }
   Values all = {begin};
   all.insert(all.end(), carried.begin(), carried.end());
   Repeat(all, nullptr, [&](Values& inside) -> Value* {

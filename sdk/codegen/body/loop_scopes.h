@@ -90,6 +90,10 @@ class LoopScopes {
             const std::function<void(llvm::Value* iv, Values& carried)>& body);
   void Loop(llvm::Value* begin, llvm::Value* end, int64_t step, const std::function<void(llvm::Value* iv)>& body);
 
+  // From now on, loops over single elements with known bounds are unrolled, if code is emitted at most `copies` times
+  // in all unrolled loops around it.
+  void UnrollShortLoops(int64_t copies) { max_copies_ = copies; }
+
   // Emits while (true) { if (!before(carried)) break; if (!iteration(carried)) break; }, where `iteration` replaces the
   // carried values. Exactly one of the two tests must exist: `before` is null, or `iteration` returns null, which means
   // true.
@@ -138,6 +142,7 @@ class LoopScopes {
   std::deque<Binding> bindings_;
   std::map<VarId, const Binding*> binding_of_;
   int lanes_ = 0;
+  int64_t copies_ = 1, max_copies_ = 1;  // of the code at this point, by unrolled loops
   std::vector<Listener*> listeners_;
 };
 

@@ -72,6 +72,7 @@ int HostEvaluation::ReductionLanes(ReduceNest& nest, bool outermost_is_cut, bool
   std::rotate(groups.begin() + static_cast<int64_t>(best), groups.begin() + static_cast<int64_t>(best) + 1,
               groups.end());
   const int64_t n = ExtentOf(scopes_.vars(), groups.back());
+  if (unrolls_short_loops_ && IsBetterInScalars(n)) return 0;
   int64_t lanes = LanesFor(host_, nest.width);
   if (nest.body_size <= 8 && n >= 4 * lanes && lanes <= 32) lanes *= 2;
   if (n < lanes) lanes = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n)));

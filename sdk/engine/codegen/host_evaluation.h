@@ -12,6 +12,10 @@
 
 namespace backplane::engine::codegen {
 
+// Whether so many elements are computed one by one where their code may be unrolled, instead of in one vector that they
+// do not fill. Each then has a register, and elements at other places cost nothing.
+inline bool IsBetterInScalars(int64_t elements) { return elements < 4 || (elements <= 9 && elements % 4 != 0); }
+
 class HostEvaluation final : public EvaluationHooks {
  public:
   // All must outlive this object.
@@ -24,6 +28,9 @@ class HostEvaluation final : public EvaluationHooks {
   void Stage(const Instruction* instruction, llvm::Value* base, int64_t length) {
     rows_[instruction] = Row{base, length};
   }
+
+  // From now on, reductions of a few elements are computed without vectors.
+  void UnrollShortLoops() { unrolls_short_loops_ = true; }
 
   std::optional<Val> Find(const Instruction& instruction, const Index& index) override;
   void Computed(const Instruction& instruction, const Index& index, const Val& value) override;
@@ -52,6 +59,7 @@ class HostEvaluation final : public EvaluationHooks {
   std::map<const Instruction*, Row> rows_;
   std::vector<Pass> passes_;  // those being emitted, outer to inner, and first what is outside of all
   int number_of_passes_ = 0;
+  bool unrolls_short_loops_ = false;
 };
 
 }  // namespace backplane::engine::codegen

@@ -1,4 +1,6 @@
 // Phases whose loops follow the elements of the outputs: LoopPhase and RowPhase.
+#include <numeric>
+
 #include "core/types/integer_division.h"
 #include "sdk/codegen/body/computed_bytes.h"
 #include "sdk/engine/codegen/phase_frame.h"
@@ -6,6 +8,18 @@
 namespace backplane::engine::codegen {
 
 using llvm::Value;
+
+namespace {
+
+constexpr int64_t kMaxUnrolledInstructions = 512;  // of HLO, with all copies
+
+bool IsUnrolledWhole(const PhaseFrame& f, const LoopPhase& kind) {
+  int64_t elements = 1;
+  for (int64_t n : kind.nest.extents) elements *= n;
+  return IsBetterInScalars(elements) && elements * f.instruction_count() <= kMaxUnrolledInstructions;
+}
+
+}  // namespace
 
 void EmitPhaseBody(PhaseFrame& f, const LoopPhase& kind) {
   for (const PartialReduction& p : kind.partials) {
@@ -17,6 +31,12 @@ void EmitPhaseBody(PhaseFrame& f, const LoopPhase& kind) {
   }
   for (const MultiOutput& reduces : kind.multi_output) f.body.SetMultiOutput(reduces);
   const PhaseLoops loops = MakeLoops(f.vars, kind.nest);
+  if (f.unrolls_short_loops() && IsUnrolledWhole(f, kind)) {
+    std::vector<int> all(kind.nest.extents.size());
+    std::iota(all.begin(), all.end(), 0);
+    const std::vector<Affine> positions = UnrolledPositions(f.vars, loops, all);
+    return f.scopes.Block([&] { f.EvalAndStore(positions, {}); });
+  }
   const std::vector<Affine> positions = UnrolledPositions(f.vars, loops, kind.unrolled);
   const PhaseFrame::Tail tail = !kind.masked_tail       ? PhaseFrame::Tail::kOverlap
                                 : kind.unrolled.empty() ? PhaseFrame::Tail::kMask

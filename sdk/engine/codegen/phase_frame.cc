@@ -13,14 +13,38 @@ using llvm::Value;
 
 absl::Status EmitPhase(ElementEmitter& elements, const FusionPlan& plan, const Phase& phase, const jit::HostInfo& host,
                        const std::string& symbol) {
-  PhaseFrame frame(elements, plan, phase, host, symbol);
+  llvm::IRBuilder<>& b = elements.b();
+  llvm::LLVMContext& context = elements.context();
+  llvm::Type* pointer = llvm::PointerType::get(context, 0);
+  auto* type = llvm::FunctionType::get(b.getVoidTy(), {pointer, b.getInt64Ty(), b.getInt64Ty(), pointer}, false);
+  auto* function = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, symbol, elements.module());
+  backplane::codegen::SetKernelAttributes(*function, host.target);
+  b.SetInsertPoint(llvm::BasicBlock::Create(context, "", function));
+  const int count = plan.inputs + plan.outputs + static_cast<int>(plan.temp_bytes.size());
+  std::vector<Value*> buffers;
+  for (int i = 0; i < count; ++i) {
+    Value* slot = b.CreateConstGEP1_64(pointer, function->getArg(0), static_cast<uint64_t>(i));
+    buffers.push_back(b.CreateAlignedLoad(pointer, slot, llvm::Align(8)));
+  }
+  PhaseFrame frame(elements, plan, phase, host, std::move(buffers), function->getArg(1), function->getArg(2),
+                   function->getArg(3));
   std::visit([&](const auto& kind) { EmitPhaseBody(frame, kind); }, phase.kind);
-  frame.b.CreateRetVoid();
+  b.CreateRetVoid();
   return elements.status();
 }
 
+void EmitPhaseInline(ElementEmitter& elements, const FusionPlan& plan, const Phase& phase, const jit::HostInfo& host,
+                     std::vector<Value*> buffers, Value* scratch) {
+  llvm::IRBuilder<>& b = elements.b();
+  PhaseFrame frame(elements, plan, phase, host, std::move(buffers), b.getInt64(0),
+                   b.getInt64(static_cast<uint64_t>(phase.work_items)), scratch);
+  frame.UnrollShortLoops();
+  std::visit([&](const auto& kind) { EmitPhaseBody(frame, kind); }, phase.kind);
+}
+
 PhaseFrame::PhaseFrame(ElementEmitter& elements, const FusionPlan& plan, const Phase& the_phase,
-                       const jit::HostInfo& the_host, const std::string& symbol)
+                       const jit::HostInfo& the_host, std::vector<Value*> the_buffers, Value* begin, Value* end,
+                       Value* scratch)
     : phase(the_phase),
       host(the_host),
       e(elements),
@@ -29,21 +53,12 @@ PhaseFrame::PhaseFrame(ElementEmitter& elements, const FusionPlan& plan, const P
       indices(elements, scopes),
       memory(elements, scopes, indices),
       hooks(scopes, memory, host),
-      body(elements, scopes, indices, memory, &hooks) {
-  llvm::LLVMContext& context = e.context();
-  llvm::Type* pointer = llvm::PointerType::get(context, 0);
-  auto* type = llvm::FunctionType::get(b.getVoidTy(), {pointer, b.getInt64Ty(), b.getInt64Ty(), pointer}, false);
-  auto* function = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, symbol, e.module());
-  backplane::codegen::SetKernelAttributes(*function, host.target);
-  begin_ = function->getArg(1);
-  end_ = function->getArg(2);
-  scratch_ = function->getArg(3);
-  b.SetInsertPoint(llvm::BasicBlock::Create(context, "", function));
-  const int count = plan.inputs + plan.outputs + static_cast<int>(plan.temp_bytes.size());
-  for (int i = 0; i < count; ++i) {
-    Value* slot = b.CreateConstGEP1_64(pointer, function->getArg(0), static_cast<uint64_t>(i));
-    buffers.push_back(b.CreateAlignedLoad(pointer, slot, llvm::Align(8)));
-  }
+      body(elements, scopes, indices, memory, &hooks),
+      buffers(std::move(the_buffers)),
+      begin_(begin),
+      end_(end),
+      scratch_(scratch),
+      instruction_count_(plan.computation->instruction_count()) {
   for (int i = 0; i < plan.inputs; ++i) {
     const Instruction* p = plan.computation->parameter(i);
     body.SetArray(p, 0, {buffers[static_cast<size_t>(i)], p->shape().element_type()});

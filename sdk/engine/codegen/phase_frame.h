@@ -13,13 +13,25 @@
 
 namespace backplane::engine::codegen {
 
+// Copies of code by unrolled loops, at most.
+constexpr int64_t kMaxUnrolledInline = 64;
+
 class PhaseFrame {
  public:
+  // Emits at the position of the builder, for the work items from `begin` to `end`.
   PhaseFrame(ElementEmitter& elements, const FusionPlan& plan, const Phase& phase, const jit::HostInfo& host,
-             const std::string& symbol);
+             std::vector<llvm::Value*> buffers, llvm::Value* begin, llvm::Value* end, llvm::Value* scratch);
 
   llvm::Value* begin() { return begin_; }  // of the work items of the call
   llvm::Value* end() { return end_; }
+  // From now on, loops over a few elements are unrolled.
+  void UnrollShortLoops() {
+    unrolls_short_loops_ = true;
+    hooks.UnrollShortLoops();
+    scopes.UnrollShortLoops(kMaxUnrolledInline);
+  }
+  int64_t instruction_count() const { return instruction_count_; }  // of the kernel
+  bool unrolls_short_loops() const { return unrolls_short_loops_; }
   // Runs `body` for each work item of the call.
   void ForEachItem(const std::function<void(llvm::Value* item)>& body);
   // Splits the innermost digit of `extent` off a mixed-radix number: returns the digit and divides the number.
@@ -74,7 +86,8 @@ class PhaseFrame {
                        const std::function<void(const Guards& tail)>& fn);
 
   llvm::Value *begin_ = nullptr, *end_ = nullptr, *scratch_ = nullptr;
-  int64_t scratch_used_ = 0;
+  int64_t scratch_used_ = 0, instruction_count_ = 0;
+  bool unrolls_short_loops_ = false;
 };
 
 // Emit the loops of each kind of phase.

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "sdk/engine/codegen/kernel.h"
+#include "sdk/engine/codegen/loop_kernel.h"
 #include "sdk/engine/jit/jit.h"
 
 namespace backplane::engine {
@@ -13,6 +14,7 @@ namespace backplane::engine {
 // The code that must be generated for a program.
 struct CodeRequests {
   std::vector<codegen::KernelRequest> kernels;
+  std::vector<codegen::LoopRequest> loops;
   std::vector<codegen::ScalarRequest> scalars, comparators;
 };
 

@@ -1,7 +1,12 @@
 // Loops, branches and what they share through the whole plugin and through the evaluator.
 #include "sdk/engine/compiler/program_testing.h"
 
+#include <map>
+#include <string>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "gtest/gtest.h"
 
 namespace backplane::engine {
@@ -224,13 +229,79 @@ body { s = (s32[], f32[2000]) parameter(0) i = s32[] get-tuple-element(s), index
   a = f32[1] slice(v), slice={[0:1]} b = f32[] reshape(a) zero = f32[] constant(0) p = pred[] compare(b, zero), direction=GT
   w = f32[2000] conditional(p, v, v), branch_computations={t, f} ROOT r = (s32[], f32[2000]) tuple(j, w) }
 ENTRY e { z = s32[] constant(0) x = f32[2000] parameter(0) s = (s32[], f32[2000]) tuple(z, x) w = (s32[], f32[2000]) while(s), condition=cond, body=body ROOT r = f32[2000] get-tuple-element(w), index=1 })"},
+    // Loops that become one function: arrays read and written element by element, small arrays as variables.
+    {"elements_of_arrays", R"(
+cond { s = (s32[], f32[], f32[], f32[20], f32[20], f32[20], f32[20]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(20) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[], f32[], f32[20], f32[20], f32[20], f32[20]) parameter(0) i = s32[] get-tuple-element(s), index=0 c = f32[] get-tuple-element(s), index=1 d = f32[] get-tuple-element(s), index=2
+  a = f32[20] get-tuple-element(s), index=3 b = f32[20] get-tuple-element(s), index=4 x = f32[20] get-tuple-element(s), index=5 y = f32[20] get-tuple-element(s), index=6 one = s32[] constant(1) j = s32[] add(i, one)
+  ai = f32[1] dynamic-slice(a, i), dynamic_slice_sizes={1} ar = f32[] reshape(ai) last = s32[] constant(19) k = s32[] subtract(last, i) bi = f32[1] dynamic-slice(b, k), dynamic_slice_sizes={1} br = f32[] reshape(bi)
+  ac = f32[] multiply(ar, c) ten = f32[] constant(10) m = f32[] subtract(ten, ac) c2 = f32[] divide(br, m) e = f32[] multiply(ar, d) f = f32[] subtract(br, e) d2 = f32[] divide(f, m)
+  cr = f32[1] reshape(c2) dr = f32[1] reshape(d2) x2 = f32[20] dynamic-update-slice(x, cr, i) y2 = f32[20] dynamic-update-slice(y, dr, k) ROOT r = (s32[], f32[], f32[], f32[20], f32[20], f32[20], f32[20]) tuple(j, c2, d2, a, b, x2, y2) }
+ENTRY e { z = s32[] constant(0) c = f32[] parameter(0) d = f32[] constant(0) a = f32[20] parameter(1) b = f32[20] parameter(2) zz = f32[20] broadcast(d), dimensions={} s = (s32[], f32[], f32[], f32[20], f32[20], f32[20], f32[20]) tuple(z, c, d, a, b, zz, zz)
+  w = (s32[], f32[], f32[], f32[20], f32[20], f32[20], f32[20]) while(s), condition=cond, body=body x = f32[20] get-tuple-element(w), index=5 y = f32[20] get-tuple-element(w), index=6 v = f32[] get-tuple-element(w), index=1 ROOT r = (f32[20], f32[20], f32[]) tuple(x, y, v) })"},
+    {"index_out_of_range", R"(
+cond { s = (s32[], f32[7,2]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(12) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[7,2]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[7,2] get-tuple-element(s), index=1 one = s32[] constant(1) j = s32[] add(i, one) z = s32[] constant(0)
+  three = s32[] constant(3) k = s32[] subtract(i, three) a = f32[1,2] dynamic-slice(x, k, z), dynamic_slice_sizes={1,2} h = f32[] constant(0.5) hb = f32[1,2] broadcast(h), dimensions={} b = f32[1,2] multiply(a, hb) c = f32[1,2] add(b, hb) y = f32[7,2] dynamic-update-slice(x, c, i, k) ROOT r = (s32[], f32[7,2]) tuple(j, y) }
+ENTRY e { z = s32[] constant(0) x = f32[7,2] parameter(0) s = (s32[], f32[7,2]) tuple(z, x) w = (s32[], f32[7,2]) while(s), condition=cond, body=body ROOT r = f32[7,2] get-tuple-element(w), index=1 })"},
+    {"small_matrices", R"(
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }
+max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] maximum(a, b) }
+cond { s = (s32[], f32[3,3], f32[2,3], f32[6]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(9) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[3,3], f32[2,3], f32[6]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[3,3] get-tuple-element(s), index=1 y = f32[2,3] get-tuple-element(s), index=2 v = f32[6] get-tuple-element(s), index=3 one = s32[] constant(1) j = s32[] add(i, one)
+  d = f32[3,3] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} a = f32[3,3] abs(d) z = f32[] constant(0.125) m = f32[] reduce(a, z), dimensions={0,1}, to_apply=max mb = f32[3,3] broadcast(m), dimensions={} x2 = f32[3,3] divide(d, mb)
+  e = f32[2,3] dot(y, x2), lhs_contracting_dims={1}, rhs_contracting_dims={0} t = f32[3,2] transpose(e), dimensions={1,0} q = f32[6] reshape(t) u = f32[6] add(q, v) w = f32[6] tanh(u) zero = f32[] constant(0) sum = f32[] reduce(w, zero), dimensions={0}, to_apply=add sb = f32[2,3] broadcast(sum), dimensions={} f = f32[2,3] subtract(e, sb) y2 = f32[2,3] sine(f)
+  ROOT r = (s32[], f32[3,3], f32[2,3], f32[6]) tuple(j, x2, y2, w) }
+ENTRY e { z = s32[] constant(0) x = f32[3,3] parameter(0) y = f32[2,3] parameter(1) v = f32[6] parameter(2) s = (s32[], f32[3,3], f32[2,3], f32[6]) tuple(z, x, y, v) ROOT w = (s32[], f32[3,3], f32[2,3], f32[6]) while(s), condition=cond, body=body })",
+     2e-4},
+    {"state_of_many_types", R"(
+cond { s = (s32[], c64[3], bf16[5], f16[], pred[6], s8[3], f64[2]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(40) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], c64[3], bf16[5], f16[], pred[6], s8[3], f64[2]) parameter(0) i = s32[] get-tuple-element(s), index=0 c = c64[3] get-tuple-element(s), index=1 b = bf16[5] get-tuple-element(s), index=2 h = f16[] get-tuple-element(s), index=3 p = pred[6] get-tuple-element(s), index=4 k = s8[3] get-tuple-element(s), index=5 d = f64[2] get-tuple-element(s), index=6
+  one = s32[] constant(1) j = s32[] add(i, one) half = c64[] constant((0.5, 0.25)) hc = c64[3] broadcast(half), dimensions={} c2 = c64[3] multiply(c, hc) r1 = c64[3] reverse(c2), dimensions={0} b2 = bf16[5] negate(b) b3 = bf16[5] cosine(b2) h2 = f16[] constant(0.75) h3 = f16[] multiply(h, h2) p2 = pred[6] reverse(p), dimensions={0} p3 = pred[6] not(p2)
+  q = s8[] constant(50) qb = s8[3] broadcast(q), dimensions={} k2 = s8[3] add(k, qb) dd = f64[2] multiply(d, d) e = f64[] constant(0.3) eb = f64[2] broadcast(e), dimensions={} d2 = f64[2] subtract(dd, eb) d3 = f64[2] sine(d2) ROOT r = (s32[], c64[3], bf16[5], f16[], pred[6], s8[3], f64[2]) tuple(j, r1, b3, h3, p3, k2, d3) }
+ENTRY e { z = s32[] constant(0) c = c64[3] parameter(0) b = bf16[5] parameter(1) h = f16[] parameter(2) p = pred[6] parameter(3) k = s8[3] parameter(4) d = f64[2] parameter(5) s = (s32[], c64[3], bf16[5], f16[], pred[6], s8[3], f64[2]) tuple(z, c, b, h, p, k, d) ROOT w = (s32[], c64[3], bf16[5], f16[], pred[6], s8[3], f64[2]) while(s), condition=cond, body=body })"},
+    {"switch_in_loop", R"(
+b0 { x = f32[5] parameter(0) ROOT r = f32[5] sine(x) }
+b1 { x = f32[5] parameter(0) ROOT r = f32[5] reverse(x), dimensions={0} }
+b2 { x = f32[5] parameter(0) y = f32[5] cosine(x) ROOT r = f32[5] add(x, y) }
+cond { s = (s32[], f32[5]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(8) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[5]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[5] get-tuple-element(s), index=1 one = s32[] constant(1) j = s32[] add(i, one) two = s32[] constant(2) k = s32[] subtract(i, two)
+  y = f32[5] conditional(k, x, x, x), branch_computations={b0, b1, b2} ROOT r = (s32[], f32[5]) tuple(j, y) }
+ENTRY e { z = s32[] constant(0) x = f32[5] parameter(0) s = (s32[], f32[5]) tuple(z, x) w = (s32[], f32[5]) while(s), condition=cond, body=body ROOT r = f32[5] get-tuple-element(w), index=1 })"},
+    {"inner_loop_of_unknown_length", R"(
+icond { s = (s32[], s32[], f32[5], f32[30]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] get-tuple-element(s), index=1 ROOT r = pred[] compare(i, n), direction=LT }
+ibody { s = (s32[], s32[], f32[5], f32[30]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] get-tuple-element(s), index=1 x = f32[5] get-tuple-element(s), index=2 t = f32[30] get-tuple-element(s), index=3 one = s32[] constant(1) j = s32[] add(i, one)
+  y = f32[5] sine(x) a = f32[1] slice(y), slice={[3:4]} u = f32[30] dynamic-update-slice(t, a, i) ROOT r = (s32[], s32[], f32[5], f32[30]) tuple(j, n, y, u) }
+cond { s = (s32[], f32[5], f32[30]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(6) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[5], f32[30]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[5] get-tuple-element(s), index=1 t = f32[30] get-tuple-element(s), index=2 one = s32[] constant(1) j = s32[] add(i, one) two = s32[] constant(2) q = s32[] multiply(i, i) start = s32[] constant(4)
+  v = (s32[], s32[], f32[5], f32[30]) tuple(start, q, x, t) w = (s32[], s32[], f32[5], f32[30]) while(v), condition=icond, body=ibody y = f32[5] get-tuple-element(w), index=2 u = f32[30] get-tuple-element(w), index=3 z = f32[5] add(y, x) ROOT r = (s32[], f32[5], f32[30]) tuple(j, z, u) }
+ENTRY e { z = s32[] parameter(2) x = f32[5] parameter(0) t = f32[30] parameter(1) s = (s32[], f32[5], f32[30]) tuple(z, x, t) ROOT w = (s32[], f32[5], f32[30]) while(s), condition=cond, body=body })",
+     1e-4},
+    {"arrays_about_the_size_of_a_variable", R"(
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }
+cond { s = (s32[], f32[128], f32[129], f32[300]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(4) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[128], f32[129], f32[300]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[128] get-tuple-element(s), index=1 y = f32[129] get-tuple-element(s), index=2 v = f32[300] get-tuple-element(s), index=3 one = s32[] constant(1) j = s32[] add(i, one)
+  x1 = f32[128] reverse(x), dimensions={0} y1 = f32[128] slice(y), slice={[1:129]} x2 = f32[128] add(x1, y1) h = f32[] constant(0.5) hb = f32[128] broadcast(h), dimensions={} x3 = f32[128] multiply(x2, hb) y2 = f32[129] sine(y)
+  z = f32[] constant(0) m = f32[] reduce(v, z), dimensions={0}, to_apply=add k = f32[] constant(300) mean = f32[] divide(m, k) mb = f32[300] broadcast(mean), dimensions={} d = f32[300] subtract(v, mb) dd = f32[300] multiply(d, d) var = f32[] reduce(dd, z), dimensions={0}, to_apply=add vb = f32[300] broadcast(var), dimensions={} q = f32[300] divide(d, vb)
+  ROOT r = (s32[], f32[128], f32[129], f32[300]) tuple(j, x3, y2, q) }
+ENTRY e { z = s32[] constant(0) x = f32[128] parameter(0) y = f32[129] parameter(1) v = f32[300] parameter(2) s = (s32[], f32[128], f32[129], f32[300]) tuple(z, x, y, v) ROOT w = (s32[], f32[128], f32[129], f32[300]) while(s), condition=cond, body=body })",
+     2e-4},
+    {"loops_one_after_another", R"(
+cond { s = (s32[], f32[5], f32[5]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(40) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[5], f32[5]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[5] get-tuple-element(s), index=1 y = f32[5] get-tuple-element(s), index=2 one = s32[] constant(1) j = s32[] add(i, one) a = f32[5] sine(x) b = f32[5] multiply(a, y) ROOT r = (s32[], f32[5], f32[5]) tuple(j, y, b) }
+body2 { s = (s32[], f32[5], f32[5]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[5] get-tuple-element(s), index=1 y = f32[5] get-tuple-element(s), index=2 one = s32[] constant(1) j = s32[] add(i, one) a = f32[5] cosine(x) b = f32[5] reverse(a), dimensions={0} ROOT r = (s32[], f32[5], f32[5]) tuple(j, b, x) }
+ENTRY e { z = s32[] constant(0) x = f32[5] parameter(0) y = f32[5] parameter(1) s = (s32[], f32[5], f32[5]) tuple(z, x, y) w = (s32[], f32[5], f32[5]) while(s), condition=cond, body=body a = f32[5] get-tuple-element(w), index=1 b = f32[5] get-tuple-element(w), index=2
+  c = f32[5] add(a, x) t = (s32[], f32[5], f32[5]) tuple(z, c, b) v = (s32[], f32[5], f32[5]) while(t), condition=cond, body=body2 d = f32[5] get-tuple-element(v), index=1 f = f32[5] get-tuple-element(v), index=2 ROOT r = (f32[5], f32[5], f32[5]) tuple(d, f, b) })"},
 };
+
+std::string ModuleOf(const Case& c) {
+  return absl::StrContains(c.hlo, "HloModule") ? c.hlo : absl::StrCat("HloModule m\n", c.hlo);
+}
 
 class ControlFlow : public ::testing::TestWithParam<Case> {};
 
 TEST_P(ControlFlow, LikeTheEvaluator) {
-  std::string hlo = GetParam().hlo;
-  if (hlo.find("HloModule") == std::string::npos) hlo = absl::StrCat("HloModule m\n", hlo);
+  const std::string hlo = ModuleOf(GetParam());
   for (uint32_t seed : {1u, 2u, 3u}) {
     ProgramRunOptions options;
     options.tolerance = GetParam().tolerance;
@@ -240,6 +311,41 @@ TEST_P(ControlFlow, LikeTheEvaluator) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, ControlFlow, ::testing::ValuesIn(kCases), [](const auto& i) { return i.param.name; });
+
+// Returns how many loops of the case are compiled to one function each.
+int CountLoopFunctions(const std::string& hlo) {
+  std::string error;
+  int count = 0;
+  for (const std::string& line : CompileLogOf(hlo, &error)) count += line.find(": one function l") != std::string::npos;
+  EXPECT_EQ(error, "");
+  return count;
+}
+
+TEST(LoopFunctions, HaveAllLoopsAndBranchesInside) {
+  std::map<std::string, int> functions;
+  for (const Case& c : kCases) functions[c.name] = CountLoopFunctions(ModuleOf(c));
+  for (const char* name :
+       {"scan_stacks", "conditional_in_loop", "elements_of_arrays", "small_matrices", "state_of_many_types",
+        "switch_in_loop", "inner_loop_of_unknown_length", "arrays_about_the_size_of_a_variable"}) {
+    EXPECT_EQ(functions[name], 1) << name;
+  }
+  EXPECT_EQ(functions["loops_one_after_another"], 2);
+  // The library sorts. A loop over scalars alone is a kernel already.
+  EXPECT_EQ(functions["sort_in_loop"], 0);
+  EXPECT_EQ(functions["count"], 0);
+}
+
+TEST(LoopFunctions, NotWhereKernelsWorkForLong) {
+  auto loop_over = [](const char* shape) {
+    return absl::StrReplaceAll(R"(HloModule m
+cond { s = (s32[], SHAPE) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(50) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], SHAPE) parameter(0) i = s32[] get-tuple-element(s), index=0 x = SHAPE get-tuple-element(s), index=1 one = s32[] constant(1) j = s32[] add(i, one) y = SHAPE sine(x) ROOT r = (s32[], SHAPE) tuple(j, y) }
+ENTRY e { z = s32[] constant(0) x = SHAPE parameter(0) s = (s32[], SHAPE) tuple(z, x) ROOT w = (s32[], SHAPE) while(s), condition=cond, body=body })",
+                               {{"SHAPE", shape}});
+  };
+  EXPECT_EQ(CountLoopFunctions(loop_over("f32[100]")), 1);
+  EXPECT_EQ(CountLoopFunctions(loop_over("f32[100000]")), 0);
+}
 
 }  // namespace
 }  // namespace backplane::engine

@@ -8,6 +8,7 @@
 #include "sdk/compiler/dot_strides.h"
 #include "sdk/engine/compiler/compile_kernels.h"
 #include "sdk/engine/compiler/library_thunks.h"
+#include "sdk/engine/compiler/loop_requests.h"
 
 namespace backplane::engine {
 
@@ -76,6 +77,39 @@ void ProgramKernels::Plan(const compiler::Schedule& schedule, std::vector<std::s
     if (NeedsComparator(i)) comparators_.try_emplace(&i, absl::StrCat("c", comparators_.size()));
     if (IsKernelFusion(i)) PlanFusion(i, schedule.assignment, log);
   });
+  PlanLoops(schedule.entry, schedule.assignment, log);
+}
+
+void ProgramKernels::PlanLoops(const compiler::StepSequence& sequence, const compiler::BufferAssignment& assignment,
+                               std::vector<std::string>* log) {
+  for (const compiler::ScheduledStep& step : sequence) {
+    if (step.kind == compiler::ScheduledStep::Kind::kWork) {
+      const auto at = kernel_of_fusion_.find(step.instruction);
+      if (at != kernel_of_fusion_.end()) kernels_[at->second].is_compiled = true;
+    }
+    if (step.kind == compiler::ScheduledStep::Kind::kWhile) {
+      auto find = [&](const Instruction& i) -> std::optional<PlannedKernel> {
+        const auto at = kernel_of_fusion_.find(&i);
+        if (at == kernel_of_fusion_.end()) return std::nullopt;
+        return PlannedKernel{&kernels_[at->second].plan, requests_[at->second].fusion};
+      };
+      if (std::optional<PlannedLoop> planned = PlanLoop(step, assignment, find)) {
+        LoopKernel& loop = loops_[step.instruction];
+        loop.symbol = absl::StrCat("l", loop_requests_.size());
+        loop.scratch_bytes = codegen::ScratchBytes(planned->request.loop);
+        loop.estimated_us = planned->estimated_us;
+        loop.slots = std::move(planned->slots);
+        planned->request.symbol = loop.symbol;
+        if (log != nullptr) {
+          log->push_back(absl::StrCat(step.instruction->name(), ": one function ", loop.symbol, " of ",
+                                      planned->kernels, " kernels, ", planned->locals, " local arrays"));
+        }
+        loop_requests_.push_back(std::move(planned->request));
+        continue;
+      }
+    }
+    for (const compiler::StepSequence& inner : step.sequences) PlanLoops(inner, assignment, log);
+  }
 }
 
 absl::Status ProgramKernels::Compile(const std::vector<jit::ObjectCode>* objects, ThreadPool* pool, int num_threads) {
@@ -84,14 +118,21 @@ absl::Status ProgramKernels::Compile(const std::vector<jit::ObjectCode>* objects
     objects_ = *objects;
   } else {
     CodeRequests requests;
-    requests.kernels = std::move(requests_);
+    for (size_t k = 0; k < kernels_.size(); ++k) {
+      if (kernels_[k].is_compiled) requests.kernels.push_back(std::move(requests_[k]));
+    }
+    requests.loops = std::move(loop_requests_);
     for (const auto& [sort, symbol] : comparators_) requests.comparators.push_back({sort->called(0), symbol});
     std::sort(requests.comparators.begin(), requests.comparators.end(),
               [](const codegen::ScalarRequest& a, const codegen::ScalarRequest& b) { return a.symbol < b.symbol; });
     ASSIGN_OR_RETURN(objects_, CompileKernels(requests, pool, num_threads));
   }
   ASSIGN_OR_RETURN(library_, jit::CodeLibrary::Link(objects_));
+  for (auto& [instruction, loop] : loops_) {
+    ASSIGN_OR_RETURN(loop.function, library_->LookupFunction<codegen::KernelFn>(loop.symbol));
+  }
   for (Kernel& kernel : kernels_) {
+    if (!kernel.is_compiled) continue;
     for (const codegen::KernelPhase& phase : kernel.plan.phases) {
       ASSIGN_OR_RETURN(codegen::KernelFn function, library_->LookupFunction<codegen::KernelFn>(phase.symbol));
       kernel.functions.push_back(function);
@@ -108,6 +149,11 @@ const ProgramKernels::Kernel* ProgramKernels::Find(const Instruction& fusion) co
 std::string ProgramKernels::refusal(const Instruction& fusion) const {
   const auto at = refusals_.find(&fusion);
   return at == refusals_.end() ? "" : at->second;
+}
+
+const ProgramKernels::LoopKernel* ProgramKernels::FindLoop(const Instruction& loop) const {
+  const auto at = loops_.find(&loop);
+  return at == loops_.end() ? nullptr : &at->second;
 }
 
 absl::StatusOr<codegen::ComparatorFn> ProgramKernels::FindComparator(const Instruction& sort) const {

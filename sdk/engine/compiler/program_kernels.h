@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "sdk/compiler/schedule.h"
 #include "sdk/engine/codegen/kernel.h"
+#include "sdk/engine/codegen/loop_kernel.h"
 #include "sdk/engine/jit/jit.h"
 
 namespace backplane::engine {
@@ -25,8 +26,8 @@ class ProgramKernels {
   // The InPlaceOracle of buffer assignment (buffer_assignment.h): kernels may write over some of their operands.
   bool MayWorkInPlace(const Instruction& instruction, int64_t operand, int64_t output);
 
-  // Plans the code of all instructions of the schedule. Fusions with equal bodies and buffers share a kernel. `log` may
-  // be null.
+  // Plans the code of all instructions of the schedule. Fusions with equal bodies and buffers share a kernel. A loop
+  // that consists of kernels with little work becomes one function (loop_requests.h). `log` may be null.
   void Plan(const compiler::Schedule& schedule, std::vector<std::string>* log);
 
   // Compiles the planned code on `pool`, which may be null. `objects`, which may be null, is the code of an earlier
@@ -35,11 +36,21 @@ class ProgramKernels {
 
   struct Kernel {
     codegen::KernelPlan plan;
-    std::vector<codegen::KernelFn> functions;  // one for each phase of the plan
+    std::vector<codegen::KernelFn> functions;  // one for each phase of the plan; none if only LoopKernels contain it
+    bool is_compiled = false;                  // as a function of its own
+  };
+  struct LoopKernel {
+    codegen::KernelFn function = nullptr;
+    std::string symbol;
+    int64_t scratch_bytes = 0;
+    double estimated_us = 0;
+    std::vector<compiler::SlotId> slots;  // of its buffers
   };
   // Returns null if the fusion has no kernel; `refusal` returns the reason.
   const Kernel* Find(const Instruction& fusion) const;
   std::string refusal(const Instruction& fusion) const;
+  // Returns null if the steps of the loop run one by one.
+  const LoopKernel* FindLoop(const Instruction& loop) const;
   // Returns null if the sort needs no generated comparator.
   absl::StatusOr<codegen::ComparatorFn> FindComparator(const Instruction& sort) const;
 
@@ -60,6 +71,9 @@ class ProgramKernels {
                                                const compiler::BufferAssignment& assignment);
   void PlanFusion(const Instruction& fusion, const compiler::BufferAssignment& assignment,
                   std::vector<std::string>* log);
+  // Chooses the loops that become one function each, and the kernels that are called by themselves.
+  void PlanLoops(const compiler::StepSequence& sequence, const compiler::BufferAssignment& assignment,
+                 std::vector<std::string>* log);
 
   absl::flat_hash_map<std::string, std::unique_ptr<const Body>> bodies_;  // by key
   absl::flat_hash_map<const Instruction*, const Body*> body_of_fusion_;
@@ -69,6 +83,8 @@ class ProgramKernels {
   absl::flat_hash_map<const Instruction*, size_t> kernel_of_fusion_;
   absl::flat_hash_map<const Instruction*, std::string> refusals_;
   absl::flat_hash_map<const Instruction*, std::string> comparators_;  // of sorts: their symbols
+  absl::flat_hash_map<const Instruction*, LoopKernel> loops_;
+  std::vector<codegen::LoopRequest> loop_requests_;
   std::vector<jit::ObjectCode> objects_;
   std::unique_ptr<jit::CodeLibrary> library_;
 };

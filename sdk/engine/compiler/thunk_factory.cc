@@ -252,7 +252,14 @@ std::unique_ptr<Thunk> ThunkFactory::MakeCopy(const SlotCopy& copy) { return std
 
 std::unique_ptr<Thunk> ThunkFactory::MakeWhile(const compiler::ScheduledStep& step, ThunkSequence condition,
                                                ThunkSequence body) {
-  return std::make_unique<WhileThunk>(std::move(condition), std::move(body), step.selector, step.trip_count);
+  const ProgramKernels::LoopKernel* kernel = kernels_.FindLoop(*step.instruction);
+  if (kernel == nullptr)
+    return std::make_unique<WhileThunk>(std::move(condition), std::move(body), step.selector, step.trip_count);
+  codegen::KernelPlan plan;
+  plan.scratch_bytes = kernel->scratch_bytes;
+  plan.phases.push_back({.symbol = kernel->symbol, .work_items = 1, .estimated_us = kernel->estimated_us});
+  return std::make_unique<KernelThunk>(std::move(plan), std::vector<codegen::KernelFn>{kernel->function},
+                                       kernel->slots);
 }
 
 std::unique_ptr<Thunk> ThunkFactory::MakeConditional(const compiler::ScheduledStep& step,

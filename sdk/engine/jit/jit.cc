@@ -23,7 +23,7 @@ namespace backplane::engine::jit {
 namespace {
 
 // Raise it when generated code changes in a way that a stored object must not survive.
-constexpr int kCodegenRevision = 6;
+constexpr int kCodegenRevision = 7;
 
 using Clock = std::chrono::steady_clock;
 
@@ -60,6 +60,7 @@ absl::StatusOr<ObjectCode> CompileOne(int index, ModuleEmitter emit, const HostI
     }
   }
   start = Clock::now();
+  backplane::codegen::PromoteLocals(module);
   backplane::codegen::EliminateCommonSubexpressions(module, *machine);
   result.optimize_ms = MillisSince(start);
   if (options.ir_dump != nullptr) {

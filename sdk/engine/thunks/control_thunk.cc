@@ -9,8 +9,6 @@ namespace backplane::engine {
 namespace {
 
 constexpr int64_t kParallelCopyBytes = 1 << 20;
-constexpr double kExpectedIterations = 64;  // of a loop of unknown trip count
-
 }  // namespace
 
 int64_t SequenceWorkspace(const ThunkSequence& sequence, int num_threads) {

@@ -8,6 +8,8 @@
 
 namespace backplane::engine {
 
+constexpr double kExpectedIterations = 64;  // of a loop of unknown trip count
+
 class CopyThunk : public Thunk {
  public:
   explicit CopyThunk(SlotCopy copy) : copy_(copy) {}
