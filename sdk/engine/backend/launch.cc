@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "core/types/status_macros.h"
@@ -51,10 +52,22 @@ absl::Status ProgramLaunch::RunProgram(absl::Span<void* const> arguments, absl::
   context.member = member_.get();
   context.budget = budget_.get();
   context.subnormals = subnormals_;
+  if (program_.traits().has_unbounded_loop) return RunAndMeasure(arguments, outputs, context);
   if (program_.estimated_us() < kInlineMicroseconds)
     return program_.Run(arguments, outputs, &runtime_.pool, &runtime_.memory, context);
   ThreadPool::ActiveScope awake(&runtime_.pool);
   return program_.Run(arguments, outputs, &runtime_.pool, &runtime_.memory, context);
+}
+
+absl::Status ProgramLaunch::RunAndMeasure(absl::Span<void* const> arguments, absl::Span<void* const> outputs,
+                                          const ExecutionContext& context) const {
+  std::optional<ThreadPool::ActiveScope> awake;
+  if (program_.estimated_us() >= kInlineMicroseconds) awake.emplace(&runtime_.pool);
+  const auto start = std::chrono::steady_clock::now();
+  const absl::Status status = program_.Run(arguments, outputs, &runtime_.pool, &runtime_.memory, context);
+  const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
+  program_.AddRecentRun(took.count());
+  return status;
 }
 
 absl::Status ProgramLaunch::RunOnce() {
@@ -105,7 +118,10 @@ absl::StatusOr<ExecuteResult> ProgramLaunch::Start(std::shared_ptr<ProgramLaunch
     result.failure = launch->RunOnce();
     return result;
   }
-  if (ready && !launch->program_.may_block() && !launch->program_.traits().has_unbounded_loop &&
+  // The time of a loop whose condition depends on data is known only from earlier runs.
+  const bool may_take_long =
+      launch->program_.traits().has_unbounded_loop && launch->program_.recent_us() >= kInlineMicroseconds;
+  if (ready && !launch->program_.may_block() && !may_take_long &&
       launch->program_.estimated_us() + more_microseconds < kInlineWithPoolMicroseconds) {
     const absl::Status s = launch->RunOnce();
     result.done = s.ok() ? Event() : Event::Ready(s);

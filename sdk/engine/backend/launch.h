@@ -55,6 +55,9 @@ class ProgramLaunch {
 
  private:
   absl::Status RunOnce();
+  // Runs the program and adds its time to those of its recent runs.
+  absl::Status RunAndMeasure(absl::Span<void* const> arguments, absl::Span<void* const> outputs,
+                             const ExecutionContext& context) const;
   // Runs the program on this thread and sets its events, unless it has been run or cancelled.
   void RunAndFinish();
   void Finish(absl::Status status);

@@ -32,6 +32,10 @@ absl::Status RunWithFaults(const ThunkSequence& sequence, const RunState& state)
 
 Program::~Program() = default;
 
+void Program::AddRecentRun(double microseconds) const {
+  recent_us_.store(std::max(microseconds, 0.75 * recent_us()), std::memory_order_relaxed);
+}
+
 absl::Status Program::CopyConstants() {
   for (const Instruction* c : assignment_.constants) {
     const Literal& literal = c->literal();

@@ -5,6 +5,7 @@
 #ifndef BACKPLANE_SDK_ENGINE_COMPILER_PROGRAM_H_
 #define BACKPLANE_SDK_ENGINE_COMPILER_PROGRAM_H_
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -62,6 +63,11 @@ class Program {
   double estimated_us() const { return estimated_us_; }
   bool may_block() const { return may_block_; }
   const ProgramTraits& traits() const { return traits_; }
+
+  // For a program whose time depends on its data: the longest of its recent runs, in microseconds. A run counts less
+  // with each run after it; before the first ones a long run is assumed. Callers measure the runs.
+  double recent_us() const { return recent_us_.load(std::memory_order_relaxed); }
+  void AddRecentRun(double microseconds) const;
   const std::vector<PackableWeight>& packable_weights() const { return packable_weights_; }
   uint64_t id() const { return id_; }  // of this program in the process
 
@@ -97,6 +103,7 @@ class Program {
   std::vector<std::string> thunk_names_;  // of the entry's
   int64_t workspace_bytes_ = 0, constant_bytes_ = 0;
   double estimated_us_ = 0;
+  mutable std::atomic<double> recent_us_{1000};
   bool may_block_ = false;
   ProgramTraits traits_;
   std::vector<PackableWeight> packable_weights_;
