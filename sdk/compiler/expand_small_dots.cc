@@ -16,7 +16,7 @@ constexpr int64_t kMaxContracted = 64;
 constexpr double kMaxProducts = 2048;  // of one matrix product of a batch, or of one row of many
 
 // The type in which the products are computed and summed; nullopt if an operand does not fit it exactly.
-std::optional<PrimitiveType> ComputedType(const Instruction& dot) {
+std::optional<PrimitiveType> ChooseComputedType(const Instruction& dot) {
   const PrimitiveType result = dot.shape().element_type(), lhs = dot.operand(0)->shape().element_type(),
                       rhs = dot.operand(1)->shape().element_type();
   if (lhs != rhs || IsComplex(result) || IsComplex(lhs) || lhs == PrimitiveType::kPred ||
@@ -28,12 +28,9 @@ std::optional<PrimitiveType> ComputedType(const Instruction& dot) {
   return BitWidth(result) == 16 ? PrimitiveType::kF32 : result;
 }
 
-struct Sizes {
-  double batch = 1, m = 1, n = 1, k = 1;
-  double bytes = 4;  // of an element of the result
-};
+using Sizes = ExpandSmallDots::Sizes;
 
-Sizes SizesOf(const Instruction& dot) {
+Sizes MeasureDot(const Instruction& dot) {
   const DotDimensions& d = dot.dot_dims();
   const Shape &lhs = dot.operand(0)->shape(), &rhs = dot.operand(1)->shape();
   Sizes s;
@@ -132,11 +129,11 @@ Instruction* ConvertTo(Computation* c, Instruction* x, PrimitiveType to) {
   return Make(c, x, Opcode::kConvert, x->shape().WithElementType(to), {x});
 }
 
-Instruction* Expand(Computation* c, Instruction* dot) {
+Instruction* Expand(Computation* c, Instruction* dot, const std::function<bool(const Sizes&)>& is_faster) {
   if (dot->attrs().Has(AttrId::kDotAlgorithm) || dot->result_accuracy() || dot->shape().num_elements() == 0)
     return nullptr;
-  const std::optional<PrimitiveType> type = ComputedType(*dot);
-  if (!type || !IsSmallDotFasterFused(SizesOf(*dot))) return nullptr;
+  const std::optional<PrimitiveType> type = ChooseComputedType(*dot);
+  if (!type || !is_faster(MeasureDot(*dot))) return nullptr;
   std::optional<ProductSpace> space = MakeSpace(*dot, true);
   if (!space) space = MakeSpace(*dot, false);
   if (!space || space->contracted.empty()) return nullptr;
@@ -167,7 +164,7 @@ absl::StatusOr<bool> ExpandSmallDots::Run(Module* module) {
   return RewriteEach(module, [this](Computation* c, Instruction* i) -> absl::StatusOr<bool> {
     if (!i->Is(Opcode::kDot) || (i->users().empty() && i != c->root())) return false;
     if (is_claimed_ && is_claimed_(*i)) return false;
-    Instruction* sum = Expand(c, i);
+    Instruction* sum = Expand(c, i, is_faster_ ? is_faster_ : IsSmallDotFasterFused);
     if (sum == nullptr) return false;
     Replace(i, sum);
     return true;

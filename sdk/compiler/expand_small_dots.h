@@ -14,14 +14,23 @@ namespace backplane::compiler {
 // type of the result, in f32 for bf16 and f16.
 class ExpandSmallDots : public Pass {
  public:
-  // `is_claimed` returns true for instructions that the target implements itself. Empty: none.
-  explicit ExpandSmallDots(std::function<bool(const Instruction&)> is_claimed = nullptr)
-      : is_claimed_(std::move(is_claimed)) {}
+  // The sizes of a dot as a batch of products of an m x k and a k x n matrix.
+  struct Sizes {
+    double batch = 1, m = 1, n = 1, k = 1;
+    double bytes = 4;  // of an element of the result, at least 4
+  };
+
+  // `is_claimed` returns true for instructions that the target implements itself. Empty: none. `is_faster` says which
+  // dots are expanded. Empty: those of which this is estimated for a CPU and its library.
+  explicit ExpandSmallDots(std::function<bool(const Instruction&)> is_claimed = nullptr,
+                           std::function<bool(const Sizes&)> is_faster = nullptr)
+      : is_claimed_(std::move(is_claimed)), is_faster_(std::move(is_faster)) {}
   absl::string_view name() const override { return "expand-small-dots"; }
   absl::StatusOr<bool> Run(Module* module) override;
 
  private:
   const std::function<bool(const Instruction&)> is_claimed_;
+  const std::function<bool(const Sizes&)> is_faster_;
 };
 
 }  // namespace backplane::compiler

@@ -1,6 +1,7 @@
 #include "plugins/hip/compiler/fusion_policy.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/passes/rewrite.h"
@@ -19,12 +20,35 @@ using compiler::MergeDecision;
 namespace {
 
 constexpr size_t kMaxMembers = 96;     // of one kernel: registers and code size grow with it
+constexpr size_t kMaxSimpleMembers = 512;  // of one that only computes each element by itself, such as random bits
 constexpr int kMaxInputs = 32;         // arrays that a kernel reads
 constexpr size_t kMaxMovingReads = 4;  // places at which a kernel computes one value again
 
 bool IsCheap(const Instruction& i) {
   return !i.info().Has(OpTrait::kTranscendental) && !i.Is(Opcode::kDivide) && !i.Is(Opcode::kRemainder) &&
          !i.Is(Opcode::kPower) && !i.Is(Opcode::kReduce) && !i.Is(Opcode::kReduceWindow) && i.called().empty();
+}
+
+// Whether it computes an element from those of the same position, or from none.
+bool ComputesInPlace(const Instruction& i, FusionRole role) {
+  if (i.Is(Opcode::kIota) || i.Is(Opcode::kConstant)) return true;
+  if (i.Is(Opcode::kBroadcast)) return i.operand(0)->shape().IsScalar();
+  if (i.Is(Opcode::kBitcastConvert)) return i.operand(0)->shape().rank() == i.shape().rank();
+  return role == FusionRole::kElementwise && i.called().empty();
+}
+
+// How many arrays a merged group of `a` and `b` would read. A kernel contains the constants and broadcasts of constants
+// that it reads.
+int CountArrays(const FusionGraph& graph, int a, int b) {
+  std::vector<int> inputs = graph.group(a).inputs;
+  inputs.insert(inputs.end(), graph.group(b).inputs.begin(), graph.group(b).inputs.end());
+  std::sort(inputs.begin(), inputs.end());
+  inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
+  return static_cast<int>(std::count_if(inputs.begin(), inputs.end(), [&](int n) {
+    const Instruction* i = &graph.instruction(n);
+    if (i->Is(Opcode::kBroadcast)) i = i->operand(0);
+    return graph.group_of(n) != a && graph.group_of(n) != b && !i->Is(Opcode::kConstant) && !i->Is(Opcode::kIota);
+  }));
 }
 
 }  // namespace
@@ -66,8 +90,10 @@ bool GpuFusionPolicy::IsCopiedIntoReaders(const Instruction& i) const {
 void GpuFusionPolicy::Start(const FusionGraph& graph) {
   facts_.assign(static_cast<size_t>(graph.group_count()), {});
   for (int n = 0; n < graph.node_count(); ++n) {
-    if (graph.group_of(n) < 0 || graph.node(n).role != FusionRole::kReduction) continue;
+    if (graph.group_of(n) < 0) continue;
     Facts& facts = facts_[static_cast<size_t>(graph.group_of(n))];
+    facts.is_simple &= ComputesInPlace(graph.instruction(n), graph.node(n).role);
+    if (graph.node(n).role != FusionRole::kReduction) continue;
     facts.has_reduction = true;
     facts.has_shared_reduction = IsSharedByBlock(graph.instruction(n));
   }
@@ -76,6 +102,7 @@ void GpuFusionPolicy::Start(const FusionGraph& graph) {
 void GpuFusionPolicy::BeforeMerge(const FusionGraph& graph, int from, int into) {
   facts_[static_cast<size_t>(into)].has_reduction |= facts_[static_cast<size_t>(from)].has_reduction;
   facts_[static_cast<size_t>(into)].has_shared_reduction |= facts_[static_cast<size_t>(from)].has_shared_reduction;
+  facts_[static_cast<size_t>(into)].is_simple &= facts_[static_cast<size_t>(from)].is_simple;
 }
 
 bool GpuFusionPolicy::IsReadElementwise(const FusionGraph& graph, int producer, int target) const {
@@ -95,8 +122,9 @@ MergeDecision GpuFusionPolicy::DecideMerge(const FusionGraph& graph, int produce
   const Facts& facts = facts_[static_cast<size_t>(target)];
   if (!instruction.shape().IsArray() || further_result) return MergeDecision::kRefuse;
   if (p.role == FusionRole::kUpdate || p.role == FusionRole::kWindow) return MergeDecision::kRefuse;
-  if (graph.group(p.group).members.size() + graph.group(target).members.size() > kMaxMembers ||
-      graph.CountInputs(p.group, target) > kMaxInputs)
+  const size_t most = own.is_simple && facts.is_simple ? kMaxSimpleMembers : kMaxMembers;
+  if (graph.group(p.group).members.size() + graph.group(target).members.size() > most ||
+      CountArrays(graph, p.group, target) > kMaxInputs)
     return MergeDecision::kRefuse;
   if (own.has_reduction) {
     // One that a thread computes alone is computed for each element that reads it.

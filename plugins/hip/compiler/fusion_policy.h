@@ -31,6 +31,7 @@ class GpuFusionPolicy : public compiler::FusionPolicy {
   struct Facts {
     bool has_shared_reduction = false;  // one that a block shares
     bool has_reduction = false;         // any
+    bool is_simple = true;              // computes each element by itself
   };
   bool IsReadElementwise(const compiler::FusionGraph& graph, int producer, int target) const;
 

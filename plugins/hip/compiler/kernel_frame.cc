@@ -1,6 +1,7 @@
 #include "plugins/hip/compiler/kernel_frame.h"
 
 #include <limits>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "plugins/hip/lowering/gpu_ir.h"
@@ -21,8 +22,24 @@ llvm::Function* MakeFunction(codegen::ElementEmitter& elements, const KernelPlan
       llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), types, false), llvm::Function::ExternalLinkage,
                              llvm::StringRef(name.data(), name.size()), elements.module());
   function->addFnAttr(kKernelAttribute, absl::StrCat(plan.threads));
+  // What is known of the arrays' addresses, so that vectors can be loaded as a whole where a GPU demands alignment.
+  const llvm::Align aligned(static_cast<uint64_t>(elements.target().buffer_alignment));
+  for (unsigned a = 0; a < arrays; ++a)
+    function->addParamAttr(a, llvm::Attribute::getWithAlignment(elements.context(), aligned));
   b.SetInsertPoint(llvm::BasicBlock::Create(elements.context(), "", function));
   return function;
+}
+
+constexpr int64_t kUnrolled = 4;  // iterations of a loop over a row
+
+void UnrollLoop(llvm::Instruction& latch, int64_t copies) {
+  llvm::LLVMContext& context = latch.getContext();
+  llvm::Metadata* count =
+      llvm::ConstantAsMetadata::get(llvm::ConstantInt::get(llvm::Type::getInt32Ty(context), static_cast<uint64_t>(copies)));
+  llvm::MDNode* unroll = llvm::MDNode::get(context, {llvm::MDString::get(context, "llvm.loop.unroll.count"), count});
+  llvm::MDNode* loop = llvm::MDNode::getDistinct(context, {nullptr, unroll});
+  loop->replaceOperandWith(0, loop);
+  latch.setMetadata(llvm::LLVMContext::MD_loop, loop);
 }
 
 }  // namespace
@@ -109,8 +126,18 @@ void KernelFrame::ForEachBlock(int64_t count, const std::function<void(Value*)>&
 void KernelFrame::ForEachInBlock(int64_t count, LoopScopes::Values& carried,
                                  const std::function<void(Value*, LoopScopes::Values&)>& body) {
   llvm::IntegerType* type = indices.CounterType(count + plan.threads);
-  Value* first = plan.group == 1 ? thread_ : b.CreateUDiv(thread_, b.getInt32(plan.group));
-  Repeat(b.CreateZExt(first, type), count, plan.threads / plan.group, carried, body);
+  Value* first = b.CreateZExt(plan.group == 1 ? thread_ : b.CreateUDiv(thread_, b.getInt32(plan.group)), type);
+  const int64_t step = plan.threads / plan.group;
+  if (count % step != 0) return Repeat(first, count, step, carried, body);
+  // All threads make the same number of iterations, so the loop can be unrolled. Then several loads are under way at a
+  // time.
+  llvm::BasicBlock* latch = nullptr;
+  Repeat(llvm::ConstantInt::get(type, 0), count, step, carried, [&](Value* i, LoopScopes::Values& now) {
+    body(b.CreateAdd(i, first), now);
+    latch = b.GetInsertBlock();
+  });
+  const int64_t iterations = count / step, copies = std::gcd(iterations, kUnrolled);
+  if (copies > 1) UnrollLoop(*latch->getTerminator(), copies);
 }
 
 void KernelFrame::Finish() { b.CreateRetVoid(); }

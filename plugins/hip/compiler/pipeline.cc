@@ -1,5 +1,7 @@
 #include "plugins/hip/compiler/pipeline.h"
 
+#include <algorithm>
+
 #include "core/passes/passes.h"
 #include "core/types/status_macros.h"
 #include "plugins/hip/compiler/convolution_products.h"
@@ -15,6 +17,7 @@
 #include "plugins/hip/compiler/split_scans.h"
 #include "sdk/codegen/body/can_evaluate.h"
 #include "sdk/codegen/element_emitter.h"
+#include "sdk/compiler/expand_small_dots.h"
 #include "sdk/compiler/legalize.h"
 #include "sdk/compiler/outline_scalar_control.h"
 #include "sdk/compiler/pipeline.h"
@@ -26,6 +29,10 @@ namespace {
 bool IsContractionType(PrimitiveType type) {
   return IsArrayType(type) && !IsSubByte(type) && !codegen::IsSmallFloat(type);
 }
+
+// A matrix times a vector reads each element once, which a reduction does as fast as the memory permits. A kernel for
+// products would compute tiles of which one row or column is used.
+bool IsFasterAsReduction(const compiler::ExpandSmallDots::Sizes& s) { return std::min(s.m, s.n) == 1 && s.k >= 64; }
 
 }  // namespace
 
@@ -50,6 +57,7 @@ absl::Status RunGpuPipeline(Module* module, const CompileOptions& options, Named
   p.Add<SplitScans>();
   p.Add<SimplifyTuples>();
   p.Add<ConvolutionsToProducts>();
+  p.Add<compiler::ExpandSmallDots>(nullptr, IsFasterAsReduction);
   p.Add<compiler::LegalizeContractions>(std::move(contractions));
   p.Add<SplitContractions>();
   p.Add<SimplifyAlgebra>(false);

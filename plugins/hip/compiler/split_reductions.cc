@@ -14,7 +14,7 @@
 namespace backplane::hip {
 namespace {
 
-constexpr int64_t kBlocks = 512;         // that a large GPU should have
+constexpr int64_t kBlocks = 1024;        // that a large GPU should have
 constexpr int64_t kMinElements = 16384;  // of a block's part: fewer are not worth more kernels
 constexpr int64_t kMinParts = 4;
 

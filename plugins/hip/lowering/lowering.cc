@@ -11,6 +11,7 @@
 #include "plugins/hip/lowering/host/host_kernels.h"
 #include "plugins/hip/lowering/kernels.h"
 #include "plugins/hip/lowering/linker.h"
+#include "plugins/hip/lowering/nvptx_floats.h"
 #include "plugins/hip/lowering/nvptx_kernels.h"
 #include "plugins/hip/lowering/passes.h"
 #include "sdk/codegen/llvm_includes.h"
@@ -52,6 +53,7 @@ absl::StatusOr<std::vector<Kernel>> LowerIr(llvm::Module& module, const GpuTarge
     case ImageKind::kPtx:
       LowerNvptxKernels(module, kernels, target);
       passes.OptimizeForGpu(module);
+      KeepSignsOfNans(module);
       break;
     case ImageKind::kHost:
       RETURN_IF_ERROR(LowerHostKernels(module, kernels, target, passes));

@@ -15,6 +15,7 @@
 #include "llvm/Transforms/Scalar/GVN.h"
 #include "llvm/Transforms/Scalar/IndVarSimplify.h"
 #include "llvm/Transforms/Scalar/InferAddressSpaces.h"
+#include "llvm/Transforms/Scalar/InferAlignment.h"
 #include "llvm/Transforms/Scalar/LICM.h"
 #include "llvm/Transforms/Scalar/LoopPassManager.h"
 #include "llvm/Transforms/Scalar/LoopRotation.h"
@@ -93,6 +94,7 @@ void PassRunner::OptimizeForGpu(llvm::Module& module) {
   function.addPass(llvm::InstCombinePass());
   function.addPass(llvm::SimplifyCFGPass());
   function.addPass(llvm::DCEPass());
+  function.addPass(llvm::InferAlignmentPass());  // loads of vectors are emitted with the alignment of an element
   passes.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(function)));
   Run(passes, module);
 }
