@@ -159,13 +159,14 @@ int StartTransfer(BackplaneMesh* mesh, int32_t peer, uint64_t slot, std::unique_
     }
     engine.ThrowIfBrokenLocked();
     const BackplaneMesh::Peer& to = mesh->peers[static_cast<size_t>(peer)];
-    if (to.is_gone) throw std::runtime_error("its connection has ended");
+    if (to.is_gone && sends) throw std::runtime_error("its connection has ended");
     mesh->transfers.insert(made.get());
     if (const int code = start(to.rank, TagOf(engine, slot), &made->request); code != MPI_SUCCESS) {
       mesh->transfers.erase(made.get());
       throw std::runtime_error(MpiErrorText(code));
     }
     engine.AddLocked(made.get());
+    if (to.is_gone) engine.EndIfNotDoneLocked(made.get());
     *transfer = made.release();
     return BACKPLANE_TRANSPORT_OK;
   });

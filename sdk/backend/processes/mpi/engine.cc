@@ -19,8 +19,10 @@ using std::chrono::milliseconds;
 // MPI cannot wake a thread. The engine asks often while messages are likely and rarely while they are not.
 constexpr int kBusyPolls = 100, kQuickPolls = 400, kSlowPolls = 1000;
 constexpr microseconds kQuickPause{20}, kSlowPause{200}, kIdlePause{1000};
-// What a process sent before it left has arrived when nothing has come from it for this time.
+// What a process sent before it left has arrived when nothing has come from it for this time, in which MPI was asked
+// this often. The time alone says nothing if this process did not run in it.
 constexpr milliseconds kLastMessages{50};
+constexpr int kLastPolls = 20;
 constexpr int kTestsOfCancelled = 10;
 // Longer than hosts wait for one another at their end.
 constexpr std::chrono::minutes kFinalizeLimit{10};
@@ -99,8 +101,8 @@ void MpiEngine::Run() {
   changed_.notify_all();
   while (state_ == State::kRunning || state_ == State::kBroken) {
     if (state_ == State::kRunning) {
-      EndPeersLocked();
       PollLocked();
+      EndPeersLocked();
     }
     if (state_ == State::kBroken || active_.empty()) {
       work_.wait(lock);
@@ -157,8 +159,11 @@ void MpiEngine::CompleteLocked(BackplaneTransfer* transfer, int error) {
   transfer->code = error == MPI_SUCCESS ? BACKPLANE_TRANSPORT_OK : BACKPLANE_TRANSPORT_FAILED;
   if (error != MPI_SUCCESS) transfer->error = MpiErrorText(error);
   transfer->copy.reset();
-  if (!transfer->mesh->peers.empty())
-    transfer->mesh->peers[static_cast<size_t>(transfer->peer)].last_used = Clock::now();
+  if (!transfer->mesh->peers.empty()) {
+    BackplaneMesh::Peer& peer = transfer->mesh->peers[static_cast<size_t>(transfer->peer)];
+    peer.last_used = Clock::now();
+    peer.polls = 0;
+  }
   transfer->changed.notify_all();
 }
 
@@ -229,12 +234,18 @@ void MpiEngine::EndLocked(BackplaneTransfer* transfer, int code, const std::stri
   }
 }
 
+void MpiEngine::EndIfNotDoneLocked(BackplaneTransfer* transfer) {
+  for (int i = 0; i < kLastPolls && transfer->code == BackplaneTransfer::kActive; ++i) PollLocked();
+  EndLocked(transfer, BACKPLANE_TRANSPORT_FAILED, "its connection has ended");
+}
+
 void MpiEngine::PeerHasLeft(BackplaneMesh* mesh, int32_t peer, bool said_goodbye) {
   std::lock_guard<std::mutex> lock(mu_);
   has_lost_process_ |= !said_goodbye;
   BackplaneMesh::Peer& p = mesh->peers[static_cast<size_t>(peer)];
   p.has_left = has_leavers_ = true;
   p.last_used = Clock::now();
+  p.polls = 0;
   idle_polls_ = 0;
   work_.notify_all();
 }
@@ -247,7 +258,7 @@ void MpiEngine::EndPeersLocked() {
     for (size_t p = 0; p < mesh->peers.size(); ++p) {
       BackplaneMesh::Peer& peer = mesh->peers[p];
       if (!peer.has_left || peer.is_gone) continue;
-      if (now < peer.last_used + kLastMessages) {
+      if (++peer.polls < kLastPolls || now < peer.last_used + kLastMessages) {
         has_leavers_ = true;
         continue;
       }

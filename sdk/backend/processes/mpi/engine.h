@@ -39,6 +39,7 @@ struct BackplaneMesh {
     bool has_left = false;        // its lifeline has ended
     bool is_gone = false;         // its transfers have been ended
     Clock::time_point last_used;  // when its lifeline ended, or a transfer completed after that
+    int polls = 0;                // of MPI since `last_used`
   };
 
   int32_t process = 0;
@@ -80,6 +81,8 @@ class MpiEngine {
   void AddLocked(BackplaneTransfer* transfer);
   // Waits until the transfer is not active, or ends it at the deadline. `lock` holds mu().
   void Wait(std::unique_lock<std::mutex>& lock, BackplaneTransfer* transfer, const Clock::time_point* deadline);
+  // Ends a transfer with a process that is gone, unless it is done: a message that came before the end is received.
+  void EndIfNotDoneLocked(BackplaneTransfer* transfer);
   // Ends an active transfer.
   void EndLocked(BackplaneTransfer* transfer, int code, const std::string& error);
   void AddMeshLocked(BackplaneMesh* mesh) { meshes_.insert(mesh); }
