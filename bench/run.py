@@ -83,8 +83,8 @@ def picture(rows, path):
     plt.close(fig)
 
 
-def options(description, slice_seconds):
-    """The command line of a benchmark, and the plugins that it names."""
+def options(description, slice_seconds, add_more=lambda parser: None):
+    """The command line of a benchmark, and the plugins that it names. `add_more` adds options of its own."""
     p = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--ours", required=True)
     p.add_argument("--xla")
@@ -92,8 +92,9 @@ def options(description, slice_seconds):
     p.add_argument("--slice", type=float, default=slice_seconds)
     p.add_argument("--out", type=pathlib.Path, default=ROOT / "out")
     p.add_argument("pattern", nargs="?", default=".", help="workloads by regular expression")
+    add_more(p)
     opt = p.parse_args()
-    return opt, {"ours": os.path.abspath(opt.ours), "xla": os.path.abspath(opt.xla or main_job.xla_plugin())}
+    return opt, {"ours": os.path.abspath(opt.ours), "xla": main_job.locate(opt.xla or str(main_job.xla_plugin()))}
 
 
 def finish(path, rows, failures):
@@ -106,14 +107,16 @@ def finish(path, rows, failures):
 
 
 def main():
-    opt, plugins = options(__doc__, 0.08)
+    opt, plugins = options(__doc__, 0.08, lambda p: p.add_argument(
+        "--gpu", action="store_true", help="workloads of the size of a GPU; --xla names XLA's plugin for it, or jax:cuda"))
     rows, failures, workers = [], [], {}
+    job = f"gpu:{opt.pattern}" if opt.gpu else opt.pattern
     print(f"{'':28}{'ours':>11}{'xla':>11}{'ratio min':>11}{'median':>8}   {'compile: ours':>14}{'xla':>11}")
     with tempfile.TemporaryDirectory() as scratch:
         def start():
             for w in workers.values():
                 w.close()
-            workers.update({road: main_job.Worker(road, plugins[road], opt.pattern, script=HERE / "worker.py") for road in PLUGINS})
+            workers.update({road: main_job.Worker(road, plugins[road], job, script=HERE / "worker.py") for road in PLUGINS})
         start()
         tolerances = workers["xla"].hello["tolerances"]
         for name in workers["xla"].hello["names"]:

@@ -8,8 +8,14 @@ import time
 import jax
 import numpy as np
 
+import gpu_workloads
 import movement
 import workloads
+
+
+def to_numpy(result):
+    """As an array of a type that a file of numpy keeps."""
+    return np.asarray(result, np.float32 if result.dtype == jax.numpy.bfloat16 else None)
 
 
 def main():
@@ -21,8 +27,9 @@ def main():
         answers.flush()
 
     job = sys.argv[1]
-    module = movement if job.startswith("movement:") else workloads
-    pattern = re.compile(job.removeprefix("movement:"))
+    kind, separator, pattern = job.partition(":")
+    module = {"movement": movement, "gpu": gpu_workloads}.get(kind, workloads) if separator else workloads
+    pattern = re.compile(pattern if module is not workloads else job)
     by_name = {w.name: w for w in module.all_workloads() if pattern.search(w.name)}
     jax.jit(lambda x: x * 2)(np.float32(1)).block_until_ready()
     answer(names=list(by_name), tolerances={n: w.tolerance for n, w in by_name.items()}, platform=jax.devices()[0].client.platform_version)
@@ -39,7 +46,7 @@ def main():
                 start = time.perf_counter()
                 lowered.compile()
                 seconds = time.perf_counter() - start
-                np.savez(command["path"], *(np.asarray(r) for r in jax.tree.leaves(run(*arguments))))
+                np.savez(command["path"], *(to_numpy(r) for r in jax.tree.leaves(run(*arguments))))
                 answer(seconds=seconds)
             elif command["do"] == "time":
                 steps, end = [], time.perf_counter() + command["seconds"]
