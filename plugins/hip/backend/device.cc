@@ -1,9 +1,11 @@
 #include "plugins/hip/backend/device.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
+#include "plugins/hip/lowering/lowering.h"
 #include "sdk/backend/faults.h"
 
 namespace backplane::hip {
@@ -22,7 +24,20 @@ absl::StatusOr<std::unique_ptr<LoadedKernels>> LoadedKernels::Load(const HipApi&
     hipFunction_t function = nullptr;
     RETURN_IF_ERROR(ToStatus(api.hipModuleGetFunction(&function, loaded->module_, name.c_str()),
                              absl::StrCat("looking up kernel ", name)));
-    loaded->functions_.push_back(function);
+    Function f;
+    f.handle = function;
+    if (api.platform == Platform::kNvidia)
+      f.dynamic_shared_bytes = static_cast<unsigned>(DynamicSharedBytes(image, name));
+    if (f.dynamic_shared_bytes > 0) {
+      const std::pair<hipFuncAttribute, int> attributes[] = {
+          {hipFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(f.dynamic_shared_bytes)},
+          {hipFuncAttributePreferredSharedMemoryCarveout, 100}};  // percent of what the cache shares with it
+      for (const auto& [attribute, value] : attributes) {
+        RETURN_IF_ERROR(ToStatus(api.hipFuncSetAttribute(function, attribute, value),
+                                 absl::StrCat("asking for the shared memory of kernel ", name)));
+      }
+    }
+    loaded->functions_.push_back(f);
   }
   return loaded;
 }
@@ -64,9 +79,10 @@ absl::Status StreamQueue::Launch(int function, uint32_t blocks, uint32_t threads
   size_t bytes = arguments.size() * sizeof(void*);
   void* extra[] = {kLaunchParamBufferPointer, const_cast<void**>(arguments.data()), kLaunchParamBufferSize, &bytes,
                    kLaunchParamEnd};
-  return ToStatus(
-      api_.hipModuleLaunchKernel(kernels_->function(function), blocks, 1, 1, threads, 1, 1, 0, stream_, nullptr, extra),
-      "starting a kernel");
+  const LoadedKernels::Function& kernel = kernels_->function(function);
+  return ToStatus(api_.hipModuleLaunchKernel(kernel.handle, blocks, 1, 1, threads, 1, 1, kernel.dynamic_shared_bytes,
+                                             stream_, nullptr, extra),
+                  "starting a kernel");
 }
 
 absl::Status StreamQueue::CopyWithin(const void* from, void* to, size_t bytes) {

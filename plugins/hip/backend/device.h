@@ -25,14 +25,18 @@ class LoadedKernels {
   static absl::StatusOr<std::unique_ptr<LoadedKernels>> Load(const HipApi& api, int device, const std::string& image,
                                                              const std::vector<std::string>& names);
   ~LoadedKernels();
-  hipFunction_t function(int number) const { return functions_[static_cast<size_t>(number)]; }
+  struct Function {
+    hipFunction_t handle = nullptr;
+    unsigned dynamic_shared_bytes = 0;  // that a launch must give
+  };
+  const Function& function(int number) const { return functions_[static_cast<size_t>(number)]; }
 
  private:
   LoadedKernels(const HipApi& api, int device) : api_(api), device_(device) {}
   const HipApi& api_;
   const int device_;
   hipModule_t module_ = nullptr;
-  std::vector<hipFunction_t> functions_;
+  std::vector<Function> functions_;
 };
 
 // A stream as a program uses it.

@@ -400,7 +400,7 @@ absl::StatusOr<KernelPlan> PlanOperation(const Instruction& contraction, const G
   if (dot.lhs_type == dot.rhs_type)
     plan.matrix = FindMatrixStep(target, dot.lhs_type, dot.sum_type(), PermitsTf32(*site->dot, target));
   if (plan.matrix != nullptr) {
-    tile = ChooseMatrixTile(dot, *plan.matrix);
+    tile = ChooseMatrixTile(dot, *plan.matrix, target);
     if (!OffsetsFit(dot, tile, *plan.matrix)) plan.matrix = nullptr;
   }
   if (plan.matrix != nullptr) {
@@ -412,6 +412,7 @@ absl::StatusOr<KernelPlan> PlanOperation(const Instruction& contraction, const G
   plan.blocks = CountBlocks(tiles, 1);
   plan.note = absl::StrCat(plan.matrix != nullptr ? "matrix product: " : "product: ", dot.batch_size(), " x ", dot.m,
                            " x ", dot.n, " x ", dot.k, ", ", tiles, " tiles of ", tile.rows, " x ", tile.columns,
+                           tile.stages > 0 ? absl::StrCat(", ", tile.stages, " slices") : "",
                            site->body != nullptr ? ", with what follows it" : "");
   return plan;
 }

@@ -11,6 +11,7 @@
 #include "plugins/hip/compiler/dot_tiles.h"
 #include "plugins/hip/compiler/kernel_frame.h"
 #include "plugins/hip/compiler/matrix_wave.h"
+#include "plugins/hip/lowering/gpu_ir.h"
 
 namespace backplane::hip {
 
@@ -35,7 +36,7 @@ class MatrixEmitter {
         lhs_(frame, step_, Lhs(), wave_),
         rhs_(frame, step_, Rhs(), wave_) {
     machine_.SetAttributes(*b_.GetInsertBlock()->getParent());
-    lanes_ = MatrixWave::Make(f_, step_, b_.CreateAnd(f_.thread(), Number(step_.wave_size() - 1)));
+    lanes_ = MatrixWave::Make(f_, step_, rhs_, b_.CreateAnd(f_.thread(), Number(step_.wave_size() - 1)));
     wave_row_ = b_.CreateMul(b_.CreateUDiv(wave_, Number(tile_.waves_across)), Number(tile_.wave_rows()));
     wave_column_ = b_.CreateMul(b_.CreateURem(wave_, Number(tile_.waves_across)), Number(tile_.wave_columns()));
   }
@@ -50,12 +51,12 @@ class MatrixEmitter {
   Value* Number(int64_t n) { return b_.getInt32(static_cast<uint32_t>(n)); }
 
   MatrixOperand Lhs() const {
-    MatrixOperand o{output_.lhs(), p_.m, p_.k, p_.lhs_m_stride, p_.lhs_k_stride, {}, tile_.rows, false};
+    MatrixOperand o{output_.lhs(), p_.m, p_.k, p_.lhs_m_stride, p_.lhs_k_stride, {}, tile_.rows, false, tile_.stages};
     for (const DotProblem::BatchDim& d : p_.batch) o.other_strides.push_back(d.lhs_stride);
     return o;
   }
   MatrixOperand Rhs() const {
-    MatrixOperand o{output_.rhs(), p_.n, p_.k, p_.rhs_n_stride, p_.rhs_k_stride, {}, tile_.columns, true};
+    MatrixOperand o{output_.rhs(), p_.n, p_.k, p_.rhs_n_stride, p_.rhs_k_stride, {}, tile_.columns, true, tile_.stages};
     for (const DotProblem::BatchDim& d : p_.batch) o.other_strides.push_back(d.rhs_stride);
     return o;
   }
@@ -65,6 +66,53 @@ class MatrixEmitter {
     rhs_.StartTile(column, f_.indices.Uniform(tiles_.BatchOffset(&DotProblem::BatchDim::rhs_stride)));
     LoopScopes::Values sums(static_cast<size_t>(steps_down() * steps_across()),
                             llvm::Constant::getNullValue(SumVector(b_, step_)));
+    tile_.stages > 0 ? SumCopiedSlices(sums) : SumSlices(sums);
+    StoreSums(row, column, sums);
+    if (tiles_.ManyForBlock()) f_.EmitBarrier();  // the next tile's slices overwrite this one's
+  }
+
+  // The GPU copies some slices ahead while threads multiply another.
+  void SumCopiedSlices(LoopScopes::Values& sums) {
+    const int64_t stages = tile_.stages, slices = CeilDiv(p_.k, slice_);
+    llvm::IntegerType* type = f_.indices.CounterType((slices + stages) * slice_);
+    auto number = [&](int64_t k) { return llvm::ConstantInt::get(type, static_cast<uint64_t>(k)); };
+    for (int64_t s = 0; s + 1 < stages; ++s) BeginCopies(number(s * slice_), Number(s));
+    llvm::BasicBlock* latch = nullptr;
+    LoopScopes::Values carried = sums;
+    carried.push_back(Number(0));
+    f_.scopes.Loop(number(0), number(slices * slice_), slice_, carried, [&](Value* k, LoopScopes::Values& now) {
+      Value* stage = now.back();
+      now.pop_back();
+      CallCopy(kCopyWait, {Number(stages - 2)});
+      f_.EmitBarrier();  // the slice is there for all threads, and all have multiplied the one before
+      Value* before =
+          b_.CreateSelect(b_.CreateICmpEQ(stage, Number(0)), Number(stages - 1), b_.CreateSub(stage, Number(1)));
+      BeginCopies(b_.CreateAdd(k, number((stages - 1) * slice_)), before);
+      lhs_.SetStage(stage), rhs_.SetStage(stage);
+      MultiplySlices(now, std::min(slice_, p_.k));
+      now.push_back(
+          b_.CreateSelect(b_.CreateICmpEQ(stage, Number(stages - 1)), Number(0), b_.CreateAdd(stage, Number(1))));
+      latch = b_.GetInsertBlock();
+    });
+    KeepRolled(*latch->getTerminator());
+    carried.pop_back();
+    sums = carried;
+    CallCopy(kCopyWait, {Number(0)});
+  }
+
+  void BeginCopies(Value* k, Value* stage) {
+    lhs_.BeginCopies(k, stage);
+    rhs_.BeginCopies(k, stage);
+    CallCopy(kCopyCommit, {});
+  }
+  void CallCopy(const char* function, const std::vector<Value*>& arguments) {
+    const std::vector<llvm::Type*> types(arguments.size(), b_.getInt32Ty());
+    auto* type = llvm::FunctionType::get(b_.getVoidTy(), types, false);
+    b_.CreateCall(f_.elements.module()->getOrInsertFunction(function, type), arguments);
+  }
+
+  // The loads of a slice are under way while threads multiply the one before.
+  void SumSlices(LoopScopes::Values& sums) {
     const int64_t complete = p_.k / slice_, slices = CeilDiv(p_.k, slice_);
     llvm::IntegerType* type = f_.indices.CounterType((slices + 1) * slice_);
     auto number = [&](int64_t k) { return llvm::ConstantInt::get(type, static_cast<uint64_t>(k)); };
@@ -96,8 +144,6 @@ class MatrixEmitter {
       StoreEnds(left, right, complete * slice_);
     }
     if (slices > 0) MultiplySlices(sums, p_.k - (slices - 1) * slice_);
-    StoreSums(row, column, sums);
-    if (tiles_.ManyForBlock()) f_.EmitBarrier();  // the next tile's slices overwrite this one's
   }
 
   // An iteration has work enough. Copies of it would be scheduled as one and need more registers.
@@ -141,11 +187,8 @@ class MatrixEmitter {
   void MultiplySlices(LoopScopes::Values& sums, int64_t k) {
     for (int64_t first = 0; first * ChunkElements(step_) < k; first += lanes_->chunks()) {
       lanes_->BeginChunks(first);
-      std::vector<MatrixSlice::Values> left, right;
-      for (int64_t i = 0; i < steps_down(); ++i)
-        left.push_back(lanes_->LoadLeft(lhs_, wave_row_, i * step_.rows(), first));
-      for (int64_t j = 0; j < steps_across(); ++j)
-        right.push_back(lanes_->LoadRight(rhs_, wave_column_, j * step_.columns(), first));
+      const std::vector<MatrixSlice::Values> left = lanes_->LoadLeft(lhs_, wave_row_, steps_down(), first);
+      const std::vector<MatrixSlice::Values> right = lanes_->LoadRight(rhs_, wave_column_, steps_across(), first);
       for (size_t part = 0; part < left[0].size(); ++part) {
         for (size_t i = 0; i < left.size(); ++i) {
           for (size_t j = 0; j < right.size(); ++j) {
@@ -159,7 +202,7 @@ class MatrixEmitter {
   }
 
   void StoreSums(Value* tile_row, Value* tile_column, const LoopScopes::Values& sums) {
-    const int64_t run = RunOfColumns(step_), steps = lanes_->steps_of_run();
+    const int64_t run = lanes_->run(), steps = lanes_->steps_of_run();
     Value* first_row = First(tile_row, p_.m, tile_.rows);
     Value* first_column = First(tile_column, p_.n, tile_.columns);
     for (int64_t i = 0; i < steps_down(); ++i) {

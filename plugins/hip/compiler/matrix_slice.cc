@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "llvm/IR/CFG.h"
+#include "plugins/hip/lowering/gpu_ir.h"
 
 namespace backplane::hip {
 
@@ -19,11 +20,15 @@ MatrixSlice::MatrixSlice(KernelFrame& frame, const MatrixStep& step, const Matri
       chunk_(ChunkElements(step)),
       slice_(SliceElements(step)) {
   const int64_t threads = f_.plan.threads, chunks = operand_.tile_rows * kRowChunks;
-  shared_ = f_.AddShared(PrimitiveType::kS32, chunks * kChunkBytes / 4);
+  shared_ = f_.AddShared(PrimitiveType::kS32, std::max(1, operand_.stages) * chunks * kChunkBytes / 4);
   if (operand_.k_stride == 1 && operand_.k >= chunk_) {
     mode_ = Mode::kAlongK;
   } else if (operand_.row_stride == 1 && operand_.rows >= chunk_ && operand_.k >= chunk_) {
     mode_ = Mode::kAlongRows;
+  }
+  if (operand_.stages > 0) {
+    mode_ = operand_.k_stride == 1 ? Mode::kAlongK : Mode::kAlongRows;
+    return;
   }
   if (mode_ == Mode::kAlongRows) {
     // A thread loads a square block: one row of the tile's chunk from each element of k.
@@ -104,6 +109,7 @@ void MatrixSlice::StartTile(Value* first_row, Value* matrix) {
   }
   matrix_ = b_.CreateZExt(matrix, b_.getInt64Ty());
   offsets_.clear();
+  if (operand_.stages > 0) return PrepareCopies();
   if (mode_ == Mode::kElements) return;
   Value* row = nullptr;
   for (size_t i = 0; i < loads_; ++i) {
@@ -308,9 +314,89 @@ Value* MatrixSlice::LoadChunk(Value* row, Value* chunk, int64_t more_rows, int64
   Value* at = b_.CreateAdd(b_.CreateMul(row, Number(kRowChunks * kChunkBytes)), SwizzleChunk(b_, step_, row, chunk));
   // The swizzle is linear: it is that of the row with the constant's flipped.
   at = b_.CreateXor(at, SwizzleChunk(b_, step_, Number(more_rows), Number(more_chunks)));
+  if (read_from_ != nullptr) at = b_.CreateAdd(at, read_from_);
   Value* from = b_.CreateGEP(b_.getInt8Ty(), shared_, at);
   if (more_rows > 0) from = b_.CreateGEP(b_.getInt8Ty(), from, Number(more_rows * kRowChunks * kChunkBytes));
   return b_.CreateAlignedLoad(llvm::FixedVectorType::get(b_.getInt32Ty(), 4), from, llvm::Align(kChunkBytes));
+}
+
+// ---- With stages.
+
+Value* MatrixSlice::PlaceInSlice(Value* k, Value* group) {
+  // Eight lanes that read a matrix have elements of k that differ in bits 0, 3 and 4 (matrix_wave.cc); those that write
+  // have different groups.
+  Value* key = b_.CreateOr(b_.CreateAnd(k, Number(1)), b_.CreateAnd(b_.CreateLShr(k, Number(2)), Number(6)));
+  return b_.CreateAdd(b_.CreateMul(k, Number(operand_.tile_rows * width_)),
+                      b_.CreateShl(b_.CreateXor(group, key), Number(4)));
+}
+
+void MatrixSlice::PrepareCopies() {
+  copies_.clear();
+  const int64_t threads = f_.plan.threads;
+  const bool clamps = operand_.rows < operand_.tile_rows;
+  if (mode_ == Mode::kAlongK) {
+    Value *first = b_.CreateLShr(f_.thread(), Number(3)), *chunk = b_.CreateAnd(f_.thread(), Number(kRowChunks - 1));
+    Value* k = b_.CreateMul(chunk, Number(chunk_));
+    const int64_t step = threads / kRowChunks;
+    auto offset = [&](Value* row) {
+      return b_.CreateAdd(b_.CreateMul(row, Number(operand_.row_stride * width_)), b_.CreateMul(k, Number(width_)));
+    };
+    Value* place = Address(first, chunk);
+    Value* first_offset = offset(RowOf(first));
+    for (int64_t row = 0; row < operand_.tile_rows; row += step) {
+      // The rows of a thread differ in bits that its first row does not have, and places are linear.
+      Copy copy{first_offset, row * operand_.row_stride * width_, b_.CreateXor(place, Address(Number(row), Number(0))),
+                k};
+      if (clamps) copy.offset = offset(RowOf(b_.CreateAdd(first, Number(row)))), copy.more_bytes = 0;
+      copies_.push_back(copy);
+    }
+    return;
+  }
+  const int64_t across = operand_.tile_rows / chunk_, step = threads / across;
+  Value *first = b_.CreateUDiv(f_.thread(), Number(across)), *group = b_.CreateURem(f_.thread(), Number(across));
+  Value* offset = b_.CreateAdd(b_.CreateMul(RowOf(b_.CreateMul(group, Number(chunk_))), Number(width_)),
+                               b_.CreateMul(first, Number(operand_.k_stride * width_)));
+  Value* place = PlaceInSlice(first, group);
+  for (int64_t k = 0; k < slice_; k += step) {
+    copies_.push_back({offset, k * operand_.k_stride * width_, b_.CreateXor(place, PlaceInSlice(Number(k), Number(0))),
+                       b_.CreateAdd(first, Number(k))});
+  }
+}
+
+void MatrixSlice::SetStage(Value* stage) {
+  read_from_ = b_.CreateMul(stage, Number(operand_.tile_rows * kRowChunks * kChunkBytes));
+}
+
+void MatrixSlice::BeginCopies(Value* k, Value* stage) {
+  llvm::Module& module = *f_.elements.module();
+  auto* type =
+      llvm::FunctionType::get(b_.getVoidTy(), {shared_->getType(), operand_.array->getType(), b_.getInt32Ty()}, false);
+  llvm::FunctionCallee copy_async = module.getOrInsertFunction(kCopyAsync, type);
+  Value* base = Base(k);
+  Value* to =
+      b_.CreateGEP(b_.getInt8Ty(), shared_, b_.CreateMul(stage, Number(operand_.tile_rows * kRowChunks * kChunkBytes)));
+  auto* counter = llvm::cast<llvm::IntegerType>(k->getType());
+  Value* end = llvm::ConstantInt::get(counter, static_cast<uint64_t>(operand_.k));
+  // Slices that do not exist are copied, too, as zeros, so that the number of groups of copies does not vary.
+  auto bytes = [&](Value* at) { return b_.CreateSelect(b_.CreateICmpULT(at, end), Number(16), Number(0)); };
+  Value* of_all = operand_.k % slice_ == 0 ? bytes(k) : nullptr;
+  for (const Copy& c : copies_) {
+    Value* from = b_.CreateGEP(b_.getInt8Ty(), base, b_.CreateZExt(c.offset, b_.getInt64Ty()));
+    if (c.more_bytes > 0) from = b_.CreateGEP(b_.getInt8Ty(), from, b_.getInt64(static_cast<uint64_t>(c.more_bytes)));
+    Value* count = of_all != nullptr ? of_all : bytes(b_.CreateAdd(k, b_.CreateZExt(c.k, counter)));
+    b_.CreateCall(copy_async, {b_.CreateGEP(b_.getInt8Ty(), to, c.place), from, count});
+  }
+}
+
+Value* MatrixSlice::LoadTransposed(Value* k, Value* group, int64_t more_k, int64_t more_groups) {
+  Value* at = b_.CreateXor(PlaceInSlice(k, group), PlaceInSlice(Number(0), Number(more_groups)));
+  at = b_.CreateAdd(at, read_from_);
+  Value* from = b_.CreateGEP(b_.getInt8Ty(), shared_, at);
+  from = b_.CreateGEP(b_.getInt8Ty(), from, Number(more_k * operand_.tile_rows * width_));
+  auto* type = llvm::FunctionType::get(llvm::FixedVectorType::get(b_.getInt32Ty(), 4), {shared_->getType()}, false);
+  llvm::FunctionCallee load = f_.elements.module()->getOrInsertFunction(kLoadTransposed, type);
+  llvm::cast<llvm::Function>(load.getCallee())->setConvergent();
+  return b_.CreateCall(load, {from});
 }
 
 }  // namespace backplane::hip

@@ -8,6 +8,10 @@
 // Nothing beyond the matrix is read. A tile that would reach over the last row begins earlier. Where the matrix has
 // fewer rows than a tile, the last rows stand in for the missing ones (RowOf). The end of k, where it is no whole
 // slice, goes by LoadEnd and StoreEnd, with zeros beyond it.
+//
+// With stages (MatrixTile), shared memory has several slices, and the GPU copies to one (BeginCopies) while threads
+// read another. The chunks are then those of memory: where neighbours along the rows are neighbours in memory, shared
+// memory has for each element of k a row of chunks along the rows, and lanes transpose as they read (LoadTransposed).
 #ifndef BACKPLANE_PLUGINS_HIP_COMPILER_MATRIX_SLICE_H_
 #define BACKPLANE_PLUGINS_HIP_COMPILER_MATRIX_SLICE_H_
 
@@ -26,6 +30,7 @@ struct MatrixOperand {
   std::vector<int64_t> other_strides;                     // by which further dimensions move the matrix in its array
   int64_t tile_rows = 0;
   bool is_right = false;
+  int stages = 0;  // as of MatrixTile
 };
 
 class MatrixSlice {
@@ -63,6 +68,18 @@ class MatrixSlice {
   // so many behind it. The numbers have no bit in common with `row` and `chunk`, whatever values these have.
   llvm::Value* LoadChunk(llvm::Value* row, llvm::Value* chunk, int64_t more_rows = 0, int64_t more_chunks = 0);
 
+  // With stages. The slice (an i32) that is read from now on.
+  void SetStage(llvm::Value* stage);
+  // Begins the copies of the slice that begins with element `k` of each row; zeros beyond the end. Waiting for them is
+  // the caller's.
+  void BeginCopies(llvm::Value* k, llvm::Value* stage);
+  // Whether chunks are along the rows: then LoadTransposed stands for LoadChunk.
+  bool IsTransposed() const { return operand_.stages > 0 && mode_ == Mode::kAlongRows; }
+  bool IsCopiedAsync() const { return operand_.stages > 0; }
+  // gpu.load.transposed: the lane gives element `k` of the slice and the chunk that is the `group`-th of the rows; of
+  // each what is so many behind it, which has no bit in common with it.
+  llvm::Value* LoadTransposed(llvm::Value* k, llvm::Value* group, int64_t more_k, int64_t more_groups);
+
  private:
   enum class Mode : uint8_t { kAlongK, kAlongRows, kElements };
 
@@ -98,6 +115,17 @@ class MatrixSlice {
   llvm::Value *first_ = nullptr, *chunk_number_ = nullptr;  // the row and the chunk of a thread's first load
   Values offsets_, addresses_;
   llvm::Value *first_row_ = nullptr, *matrix_ = nullptr;
+  // With stages.
+  llvm::Value* PlaceInSlice(llvm::Value* k, llvm::Value* group);
+  struct Copy {
+    llvm::Value* offset = nullptr;  // of the thread's chunk in memory, without `more_bytes`
+    int64_t more_bytes = 0;
+    llvm::Value* place = nullptr;  // in the slice
+    llvm::Value* k = nullptr;      // its element of k in the slice
+  };
+  void PrepareCopies();
+  std::vector<Copy> copies_;
+  llvm::Value* read_from_ = nullptr;
 };
 
 }  // namespace backplane::hip

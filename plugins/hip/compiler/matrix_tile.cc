@@ -24,6 +24,11 @@ constexpr MatrixTile kWmmaTiles[] = {{128, 128, 4, 2}, {128, 64, 4, 2}, {64, 128
 constexpr MatrixTile kMmaTiles[] = {
     {128, 128, 2, 4}, {128, 64, 2, 2}, {64, 128, 2, 2}, {64, 64, 2, 2}, {32, 128, 2, 2}, {32, 64, 2, 2},
 };
+// With asynchronous copies no thread transposes, and no registers hold what is under way.
+constexpr MatrixTile kMmaAsyncTiles[] = {{128, 128, 2, 2}, {128, 64, 2, 2}, {64, 128, 2, 2}, {64, 64, 2, 2}};
+constexpr MatrixTile kMmaAsyncF64Tiles[] = {{128, 64, 4, 2}, {64, 64, 2, 2}};
+constexpr int64_t kMaxStages = 4;
+constexpr int64_t kReservedShared = 1024;  // by the system, for each block
 constexpr MatrixTile kMmaTf32Tiles[] = {
     {128, 128, 2, 4}, {128, 64, 4, 2}, {64, 128, 2, 4}, {64, 64, 2, 2}, {32, 64, 2, 2}};
 constexpr MatrixTile kMmaF64Tiles[] = {{64, 64, 2, 4}, {32, 64, 2, 4}};
@@ -38,6 +43,28 @@ llvm::Value* Bit(llvm::IRBuilder<>& b, llvm::Value* v, int from, int to) {
   return b.CreateLShr(bit, b.getInt32(static_cast<uint32_t>(from - to)));
 }
 
+// Whether each chunk of both operands is 16 aligned bytes in memory, and the step finds its factors in what is copied.
+bool CanCopyAsync(const DotProblem& p, const MatrixStep& step) {
+  const int64_t chunk = ChunkElements(step);
+  auto can = [&](int64_t rows, int64_t row_stride, int64_t k_stride, int64_t DotProblem::BatchDim::*stride) {
+    for (const DotProblem::BatchDim& d : p.batch) {
+      if (d.*stride % chunk != 0) return false;
+    }
+    if (k_stride == 1) return row_stride % chunk == 0 && p.k % chunk == 0;
+    return row_stride == 1 && ByteWidth(step.operand) == 2 && k_stride % chunk == 0 && rows % chunk == 0;
+  };
+  return step.family == MatrixFamily::kMma && p.k > 0 &&
+         can(p.m, p.lhs_m_stride, p.lhs_k_stride, &DotProblem::BatchDim::lhs_stride) &&
+         can(p.n, p.rhs_n_stride, p.rhs_k_stride, &DotProblem::BatchDim::rhs_stride);
+}
+
+// As many as two blocks of a multiprocessor have room for; two at least.
+int CountStages(const MatrixTile& tile, const GpuTarget& target) {
+  const int64_t bytes = (tile.rows + tile.columns) * kRowChunks * kChunkBytes;
+  const int64_t room = target.multiprocessor_shared_bytes / 2 - kReservedShared;
+  return static_cast<int>(std::clamp<int64_t>(room / bytes, 2, kMaxStages));
+}
+
 }  // namespace
 
 int64_t ChunkElements(const MatrixStep& step) { return kChunkBytes / ByteWidth(step.operand); }
@@ -48,13 +75,15 @@ int64_t RunOfColumns(const MatrixStep& step) {
   return step.family == MatrixFamily::kMma && ByteWidth(step.operand) == 8 ? 2 : 4;
 }
 
-MatrixTile ChooseMatrixTile(const DotProblem& p, const MatrixStep& step) {
+MatrixTile ChooseMatrixTile(const DotProblem& p, const MatrixStep& step, const GpuTarget& target) {
   absl::Span<const MatrixTile> tiles = kMfmaTiles;
   const bool is_mma = step.family == MatrixFamily::kMma;
   const int width = ByteWidth(step.operand);
   if (step.family == MatrixFamily::kWmma) tiles = kWmmaTiles;
   if (is_mma) tiles = width == 4 ? absl::Span<const MatrixTile>(kMmaTf32Tiles) : kMmaTiles;
+  const bool async = CanCopyAsync(p, step);
   if (width == 8) tiles = is_mma ? absl::Span<const MatrixTile>(kMmaF64Tiles) : kF64Tiles;
+  if (async) tiles = width == 8 ? absl::Span<const MatrixTile>(kMmaAsyncF64Tiles) : kMmaAsyncTiles;
   // Operands that are transposed on the way cost instructions for each tile, which a larger tile spreads over more
   // products. Otherwise two blocks of a smaller tile overlap their work better.
   const bool transposes = p.lhs_k_stride != 1 || p.rhs_k_stride != 1;
@@ -62,7 +91,7 @@ MatrixTile ChooseMatrixTile(const DotProblem& p, const MatrixStep& step) {
   for (const MatrixTile& t : tiles) {
     if (t.rows == 256 && !transposes) continue;
     // A thread that transposes bytes has 64 registers of them, beside its sums.
-    if (is_mma && width == 1 && transposes && t.rows * t.columns > 64 * 128) continue;
+    if (is_mma && !async && width == 1 && transposes && t.rows * t.columns > 64 * 128) continue;
     const bool is_smallest = t.rows == tiles.back().rows && t.columns == tiles.back().columns;
     const bool wastes =
         (t.rows / 2 >= p.m && t.rows > tiles.back().rows) || (t.columns / 2 >= p.n && t.columns > tiles.back().columns);
@@ -70,7 +99,9 @@ MatrixTile ChooseMatrixTile(const DotProblem& p, const MatrixStep& step) {
     best = &t;
     if (CountTiles(p, t) >= (is_mma ? kManyMmaTiles : kManyTiles)) break;
   }
-  return *best;
+  MatrixTile tile = *best;
+  if (async) tile.stages = CountStages(tile, target);
+  return tile;
 }
 
 bool OffsetsFit(const DotProblem& p, const MatrixTile& tile, const MatrixStep& step) {

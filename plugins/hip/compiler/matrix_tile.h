@@ -25,6 +25,9 @@ inline constexpr int64_t kRowChunks = 8;  // of a row in shared memory
 struct MatrixTile {
   int64_t rows = 0, columns = 0;
   int waves_down = 0, waves_across = 0;  // each wave computes an equal part
+  // The slices in shared memory, to which memory is copied asynchronously (matrix_slice.h); 0: one, to which it is
+  // copied through registers.
+  int stages = 0;
 
   int waves() const { return waves_down * waves_across; }
   int64_t wave_rows() const { return rows / waves_down; }
@@ -40,7 +43,7 @@ int64_t RunOfColumns(const MatrixStep& step);
 
 // The largest tile that still gives every compute unit of a large GPU a block; the smallest that wastes little if there
 // is none.
-MatrixTile ChooseMatrixTile(const DotProblem& problem, const MatrixStep& step);
+MatrixTile ChooseMatrixTile(const DotProblem& problem, const MatrixStep& step, const GpuTarget& target);
 
 // Whether offsets within the tiles of both operands fit into the 32 bits that the kernel computes them with.
 bool OffsetsFit(const DotProblem& problem, const MatrixTile& tile, const MatrixStep& step);

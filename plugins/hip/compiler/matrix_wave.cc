@@ -22,11 +22,14 @@ class AmdWave : public MatrixWave {
   // operands, so that it does not matter which elements of k a step multiplies. Of WMMA both of two neighbours, of
   // bytes one after the other.
   int64_t chunks() const override { return is_wmma() ? 2 : 4; }
-  Values LoadLeft(MatrixSlice& slice, Value* row, int64_t more, int64_t chunk) override {
-    return LoadParts(slice, b_.CreateAdd(row, Number(more)), chunk);
+  std::vector<Values> LoadLeft(MatrixSlice& slice, Value* row, int64_t steps, int64_t chunk) override {
+    std::vector<Values> factors;
+    for (int64_t s = 0; s < steps; ++s)
+      factors.push_back(LoadParts(slice, b_.CreateAdd(row, Number(s * step_.rows())), chunk));
+    return factors;
   }
-  Values LoadRight(MatrixSlice& slice, Value* row, int64_t more, int64_t chunk) override {
-    return LoadParts(slice, b_.CreateAdd(row, Number(more)), chunk);
+  std::vector<Values> LoadRight(MatrixSlice& slice, Value* row, int64_t steps, int64_t chunk) override {
+    return LoadLeft(slice, row, steps, chunk);  // steps have as many columns as rows
   }
 
   Value* Multiply(Value* left, Value* right, Value* sums) override {
@@ -49,7 +52,8 @@ class AmdWave : public MatrixWave {
                          arguments);
   }
 
-  int64_t steps_of_run() const override { return RunOfColumns(step_) / step_.sum_elements(); }
+  int64_t run() const override { return RunOfColumns(step_); }
+  int64_t steps_of_run() const override { return run() / step_.sum_elements(); }
   std::vector<Run> FindRuns(absl::Span<Value* const> sums) override {
     Value* all = sums.size() == 2 ? b_.CreateShuffleVector(sums[0], sums[1], {0, 1, 2, 3, 4, 5, 6, 7}) : sums[0];
     return {{lane_in_step_, b_.CreateMul(part_, Number(RunOfColumns(step_))), all}};
@@ -118,28 +122,59 @@ class AmdWave : public MatrixWave {
 
 // gpu.multiply. Lane l loads chunk l % 4 of four neighbours, of row l / 4, and of the left operand also of row l / 4
 // + 8. Two words of each chunk serve a step: which elements of k these are does not matter if both operands do the
-// same.
+// same. So word w of thread t in step s is that of elements 8 t + 4 s + 2 w and the next one (of 16 bits) of the 32
+// that the chunks have, and transposing loads take these.
 class MmaWave : public MatrixWave {
  public:
-  MmaWave(KernelFrame& frame, const MatrixStep& step, Value* lane) : f_(frame), b_(frame.b), step_(step) {
-    row_ = b_.CreateLShr(lane, b_.getInt32(2));
-    part_ = b_.CreateAnd(lane, b_.getInt32(3));
+  MmaWave(KernelFrame& frame, const MatrixStep& step, const MatrixSlice& right, Value* lane)
+      : f_(frame), b_(frame.b), machine_(frame), step_(step), right_(right) {
+    row_ = b_.CreateLShr(lane, Number(2));
+    part_ = b_.CreateAnd(lane, Number(3));
+    matrix_ = b_.CreateLShr(lane, Number(3));
+    Value *in_matrix = b_.CreateAnd(lane, Number(7)), *pair = b_.CreateLShr(in_matrix, Number(1));
+    k_ = b_.CreateAdd(b_.CreateMul(pair, Number(8)), b_.CreateAnd(in_matrix, Number(1)));
   }
 
   int64_t chunks() const override { return 4; }
-  Values LoadLeft(MatrixSlice& slice, Value* row, int64_t more, int64_t chunk) override {
-    Value *upper = Load(slice, row, more, chunk), *lower = Load(slice, row, more + 8, chunk);
-    const int words = static_cast<int>(WordsOfChunk());
-    Values factors;
-    for (int w = 0; w < words; w += 2)
-      factors.push_back(b_.CreateShuffleVector(upper, lower, {w, words + w, w + 1, words + w + 1}));
+  std::vector<Values> LoadLeft(MatrixSlice& slice, Value* row, int64_t steps, int64_t chunk) override {
+    std::vector<Values> factors;
+    for (int64_t s = 0; s < steps; ++s) {
+      const int64_t more = s * step_.rows();
+      if (slice.IsTransposed()) {
+        // Matrices: the upper rows, the lower rows, both of the other word.
+        factors.push_back(LoadTransposed(slice, row, b_.CreateAnd(matrix_, Number(1)),
+                                         b_.CreateLShr(matrix_, Number(1)), more, chunk));
+        continue;
+      }
+      Value *upper = Load(slice, row, more, chunk), *lower = Load(slice, row, more + 8, chunk);
+      const int words = static_cast<int>(WordsOfChunk());
+      Values& parts = factors.emplace_back();
+      for (int w = 0; w < words; w += 2)
+        parts.push_back(b_.CreateShuffleVector(upper, lower, {w, words + w, w + 1, words + w + 1}));
+    }
     return factors;
   }
-  Values LoadRight(MatrixSlice& slice, Value* row, int64_t more, int64_t chunk) override {
-    Value* loaded = Load(slice, row, more, chunk);
-    Values factors;
-    for (int w = 0; w < static_cast<int>(WordsOfChunk()); w += 2)
-      factors.push_back(b_.CreateShuffleVector(loaded, {w, w + 1}));
+
+  std::vector<Values> LoadRight(MatrixSlice& slice, Value* row, int64_t steps, int64_t chunk) override {
+    std::vector<Values> factors;
+    for (int64_t s = 0; s < steps; ++s) {
+      const int64_t more = s * step_.columns();
+      if (slice.IsTransposed()) {
+        // Matrices: both words of a step, both of the next one.
+        const Values both = LoadTransposed(slice, row, b_.CreateLShr(matrix_, Number(1)),
+                                           b_.CreateAnd(matrix_, Number(1)), more, chunk);
+        for (const int first : {0, 2}) {
+          Values& parts = factors.emplace_back();
+          for (Value* words : both) parts.push_back(b_.CreateShuffleVector(words, {first, first + 1}));
+        }
+        ++s;
+        continue;
+      }
+      Value* loaded = Load(slice, row, more, chunk);
+      Values& parts = factors.emplace_back();
+      for (int w = 0; w < static_cast<int>(WordsOfChunk()); w += 2)
+        parts.push_back(b_.CreateShuffleVector(loaded, {w, w + 1}));
+    }
     return factors;
   }
 
@@ -150,20 +185,21 @@ class MmaWave : public MatrixWave {
     return b_.CreateCall(callee, {left, right, sums});
   }
 
-  // A step's sums are those of two neighbouring columns, of two rows.
-  int64_t steps_of_run() const override { return RunOfColumns(step_) / 2; }
+  // A step's sums are those of two neighbouring columns, of two rows. Columns that are copied as they are in memory
+  // cannot be permuted to longer runs.
+  int64_t run() const override { return right_.IsTransposed() ? 2 : RunOfColumns(step_); }
+  int64_t steps_of_run() const override { return run() / 2; }
   std::vector<Run> FindRuns(absl::Span<Value* const> sums) override {
-    Value* column = b_.CreateMul(part_, b_.getInt32(static_cast<uint32_t>(RunOfColumns(step_))));
+    Value* column = b_.CreateMul(part_, Number(run()));
     std::vector<Run> runs;
     for (int lower = 0; lower < 2; ++lower) {
-      auto* type = llvm::FixedVectorType::get(SumVector(b_, step_)->getElementType(),
-                                              static_cast<unsigned>(RunOfColumns(step_)));
-      Value* run = llvm::PoisonValue::get(type);
+      auto* type = llvm::FixedVectorType::get(SumVector(b_, step_)->getElementType(), static_cast<unsigned>(run()));
+      Value* of_row = llvm::PoisonValue::get(type);
       for (size_t k = 0; k < 2 * sums.size(); ++k) {
         Value* sum = b_.CreateExtractElement(sums[k / 2], static_cast<uint64_t>(2 * lower) + k % 2);
-        run = b_.CreateInsertElement(run, sum, k);
+        of_row = b_.CreateInsertElement(of_row, sum, k);
       }
-      runs.push_back({b_.CreateAdd(row_, b_.getInt32(lower ? 8 : 0)), column, run});
+      runs.push_back({b_.CreateAdd(row_, Number(lower * 8)), column, of_row});
     }
     return runs;
   }
@@ -172,22 +208,43 @@ class MmaWave : public MatrixWave {
   // Words: of four bytes, of f64 eight.
   int64_t WordsOfChunk() const { return step_.operand == PrimitiveType::kF64 ? 2 : 4; }
 
+  Value* Number(int64_t n) { return b_.getInt32(static_cast<uint32_t>(n)); }
+
   Value* Load(MatrixSlice& slice, Value* row, int64_t more, int64_t chunk) {
     Value* loaded = slice.LoadChunk(b_.CreateAdd(row, row_), part_, more, chunk);
+    if (step_.rounds_operands && slice.IsCopiedAsync()) {
+      for (uint64_t w = 0; w < 4; ++w)
+        loaded = b_.CreateInsertElement(loaded, machine_.RoundToTf32(b_.CreateExtractElement(loaded, w)), w);
+    }
     if (step_.operand != PrimitiveType::kF64) return loaded;
     return b_.CreateBitCast(loaded, llvm::FixedVectorType::get(b_.getDoubleTy(), 2));
   }
 
+  // Of each step: four matrices of 8 elements of k by 8 rows. The lane's are those of the `group`-th rows and of the
+  // word `word`.
+  Values LoadTransposed(MatrixSlice& slice, Value* row, Value* group, Value* word, int64_t more, int64_t chunk) {
+    Value* k = b_.CreateAdd(k_, b_.CreateMul(word, Number(2)));
+    group = b_.CreateAdd(b_.CreateLShr(row, Number(3)), group);
+    Values steps;
+    for (int64_t s = 0; s < 2; ++s)
+      steps.push_back(slice.LoadTransposed(k, group, chunk * ChunkElements(step_) + 4 * s, more / 8));
+    return steps;
+  }
+
   KernelFrame& f_;
   llvm::IRBuilder<>& b_;
+  MatrixMachine machine_;
   const MatrixStep& step_;
-  Value *row_ = nullptr, *part_ = nullptr;
+  const MatrixSlice& right_;
+  Value *row_ = nullptr, *part_ = nullptr;  // of the lane's chunk
+  Value *matrix_ = nullptr, *k_ = nullptr;  // of transposing loads: the lane's matrix, its element of k for word 0
 };
 
 }  // namespace
 
-std::unique_ptr<MatrixWave> MatrixWave::Make(KernelFrame& frame, const MatrixStep& step, Value* lane) {
-  if (step.family == MatrixFamily::kMma) return std::make_unique<MmaWave>(frame, step, lane);
+std::unique_ptr<MatrixWave> MatrixWave::Make(KernelFrame& frame, const MatrixStep& step, const MatrixSlice& right,
+                                             Value* lane) {
+  if (step.family == MatrixFamily::kMma) return std::make_unique<MmaWave>(frame, step, right, lane);
   return std::make_unique<AmdWave>(frame, step, lane);
 }
 

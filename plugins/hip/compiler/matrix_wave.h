@@ -15,19 +15,22 @@ class MatrixWave {
   using Values = MatrixSlice::Values;
 
   // `lane`: the number of the thread in its wave. The frame and the step must outlive the object.
-  static std::unique_ptr<MatrixWave> Make(KernelFrame& frame, const MatrixStep& step, llvm::Value* lane);
+  // `right`: the slices of the right operand, which must outlive it, too.
+  static std::unique_ptr<MatrixWave> Make(KernelFrame& frame, const MatrixStep& step, const MatrixSlice& right,
+                                          llvm::Value* lane);
   virtual ~MatrixWave() = default;
 
   // Neighbouring chunks of a row that the lanes load together.
   virtual int64_t chunks() const = 0;
-  // What the instruction takes, for one step after another: from the rows (in shared memory) from `row` + `more` on,
-  // and the chunks from `chunk` on. `row` is equal in all lanes, and a multiple of what the wave has of the tile.
-  virtual Values LoadLeft(MatrixSlice& slice, llvm::Value* row, int64_t more, int64_t chunk) = 0;
-  virtual Values LoadRight(MatrixSlice& slice, llvm::Value* row, int64_t more, int64_t chunk) = 0;
+  // What the instruction takes, by step along the rows, and for one step after another along k: from the rows (in
+  // shared memory) from `row` on, and the chunks from `chunk` on. `row` is equal in all lanes, and a multiple of what
+  // the wave has of the tile.
+  virtual std::vector<Values> LoadLeft(MatrixSlice& slice, llvm::Value* row, int64_t steps, int64_t chunk) = 0;
+  virtual std::vector<Values> LoadRight(MatrixSlice& slice, llvm::Value* row, int64_t steps, int64_t chunk) = 0;
   // The sums after a step. `sums` is a vector of step.sum_elements().
   virtual llvm::Value* Multiply(llvm::Value* left, llvm::Value* right, llvm::Value* sums) = 0;
 
-  // The lane's sums of neighbouring columns: RunOfColumns() of them, as a vector. The row and the first column are
+  // The lane's sums of neighbouring columns: run() of them, as a vector. The row and the first column are
   // those in the tile behind the first row and column of `sums`.
   struct Run {
     llvm::Value *row, *column, *sums;
@@ -35,6 +38,7 @@ class MatrixWave {
   // `sums`: those of as many steps, for neighbouring columns, as a run needs.
   virtual std::vector<Run> FindRuns(absl::Span<llvm::Value* const> sums) = 0;
   virtual int64_t steps_of_run() const = 0;
+  virtual int64_t run() const = 0;
 
   // Called before the chunks from `chunk` on are loaded, and when a slice has been multiplied. `all_load`: all threads
   // load parts of both operands.

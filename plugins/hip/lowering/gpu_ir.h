@@ -32,6 +32,17 @@
 //   <4 x i32>    @gpu.multiply.s8(<4 x i32>, <2 x i32>, <4 x i32>)
 //   <4 x double> @gpu.multiply.f64(<4 x double>, <2 x double>, <4 x double>)
 //
+// Where there is gpu.multiply, there is also
+//   void @gpu.copy.async(ptr addrspace(3) to, ptr addrspace(1) from, i32 bytes)   begins to copy 16 bytes to shared
+//                                   memory; if `bytes` is 0 and not 16, zeros. Both addresses are multiples of 16
+//   void @gpu.copy.commit()         the copies that the thread has begun since the last one are a group
+//   void @gpu.copy.wait(i32 n)      of the thread's groups at most the last `n`, a constant, have not ended. Other
+//                                   threads see the copied bytes after a barrier
+//   <4 x i32> @gpu.load.transposed(ptr addrspace(3) row)   a group of 32 threads loads four matrices of 8 x 8 elements
+//                                   of 16 bits; all execute it together. Thread l gives the address of row l % 8 of
+//                                   matrix l / 8, a multiple of 16. It gets of each matrix the elements of rows
+//                                   2 * (l % 4) and 2 * (l % 4) + 1, column l / 4, in the lower and the upper half
+//
 // Shared memory of a block: internal global variables in address space kSharedAddressSpace, without initial value.
 // Global memory: address space kGlobalAddressSpace. Atomics: atomicrmw and cmpxchg, loads, stores and fences with sync
 // scope kDeviceScope. Declare barriers, shuffles and products `convergent` if a pass is run over the module before it
@@ -50,6 +61,8 @@ inline constexpr char kShuffleXor[] = "gpu.shuffle.xor", kShuffleIndex[] = "gpu.
 inline constexpr char kMultiplyF16[] = "gpu.multiply.f16", kMultiplyBf16[] = "gpu.multiply.bf16",
                       kMultiplyTf32[] = "gpu.multiply.tf32", kMultiplyS8[] = "gpu.multiply.s8",
                       kMultiplyF64[] = "gpu.multiply.f64";
+inline constexpr char kCopyAsync[] = "gpu.copy.async", kCopyCommit[] = "gpu.copy.commit", kCopyWait[] = "gpu.copy.wait",
+                      kLoadTransposed[] = "gpu.load.transposed";
 inline constexpr unsigned kGlobalAddressSpace = 1, kSharedAddressSpace = 3;
 // Lowered to "agent" on AMD, to the device scope on NVIDIA.
 inline constexpr char kDeviceScope[] = "agent";

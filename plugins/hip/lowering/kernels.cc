@@ -81,6 +81,13 @@ llvm::FunctionType* GpuFunctionType(llvm::LLVMContext& context, llvm::StringRef 
   if (name == kThread || name == kBlock || name == kBlocks) return llvm::FunctionType::get(number, false);
   if (name == kBarrier) return llvm::FunctionType::get(llvm::Type::getVoidTy(context), false);
   if (name == kShuffleXor || name == kShuffleIndex) return llvm::FunctionType::get(number, {number, number}, false);
+  llvm::Type* nothing = llvm::Type::getVoidTy(context);
+  llvm::Type *shared = llvm::PointerType::get(context, kSharedAddressSpace),
+             *global = llvm::PointerType::get(context, kGlobalAddressSpace);
+  if (name == kCopyAsync) return llvm::FunctionType::get(nothing, {shared, global, number}, false);
+  if (name == kCopyCommit) return llvm::FunctionType::get(nothing, false);
+  if (name == kCopyWait) return llvm::FunctionType::get(nothing, {number}, false);
+  if (name == kLoadTransposed) return llvm::FunctionType::get(llvm::FixedVectorType::get(number, 4), {shared}, false);
   if (!IsMultiply(name)) return nullptr;
   llvm::Type* word = name == kMultiplyF64 ? llvm::Type::getDoubleTy(context) : number;
   llvm::Type* sum = name == kMultiplyF64 ? word : name == kMultiplyS8 ? number : llvm::Type::getFloatTy(context);
@@ -114,6 +121,10 @@ bool IsElementaryFunction(llvm::Intrinsic::ID id) {
   }
 }
 
+bool NeedsMultiply(llvm::StringRef name) {
+  return IsMultiply(name) || name == kCopyAsync || name == kCopyCommit || name == kCopyWait || name == kLoadTransposed;
+}
+
 absl::Status CheckDeclaration(const llvm::Function& function, const GpuTarget& target) {
   if (IsElementaryFunction(function.getIntrinsicID())) {
     return MakeKernelError(function.getName(), "not an instruction of all targets; sdk/codegen/vector_math.h emits it");
@@ -123,10 +134,10 @@ absl::Status CheckDeclaration(const llvm::Function& function, const GpuTarget& t
   if (type == nullptr) {
     return MakeKernelError(function.getName(),
                            "a function without a body; a kernel can call gpu.thread, gpu.block, gpu.blocks, "
-                           "gpu.barrier, gpu.shuffle.xor, gpu.shuffle.index and gpu.multiply");
+                           "gpu.barrier, gpu.shuffle.xor, gpu.shuffle.index, gpu.multiply, gpu.copy and gpu.load");
   }
-  if (IsMultiply(function.getName()) && !target.multiplies_matrices) {
-    return MakeKernelError(function.getName(), absl::StrCat(target.name, " has no such products of matrices"));
+  if (NeedsMultiply(function.getName()) && !target.multiplies_matrices) {
+    return MakeKernelError(function.getName(), absl::StrCat(target.name, " has no such function"));
   }
   if (type != function.getFunctionType()) {
     return MakeKernelError(function.getName(), absl::StrCat("declared as ", Print(*function.getFunctionType()),
@@ -204,6 +215,12 @@ bool IsMultiply(llvm::StringRef name) {
          name == kMultiplyF64;
 }
 
+const llvm::Function* CalledGpuFunction(const llvm::Instruction& i) {
+  const auto* call = llvm::dyn_cast<llvm::CallInst>(&i);
+  const auto* callee = call == nullptr ? nullptr : llvm::dyn_cast<llvm::Function>(call->getCalledOperand());
+  return callee != nullptr && callee->getName().starts_with("gpu.") ? callee : nullptr;
+}
+
 absl::Status CheckModule(llvm::Module& module, const GpuTarget& target) {
   std::string broken;
   llvm::raw_string_ostream stream(broken);
@@ -269,11 +286,11 @@ absl::StatusOr<std::vector<Kernel>> DescribeKernels(llvm::Module& module, const 
       const llvm::StringRef name = callee->getName();
       kernel.has_barrier |= name == kBarrier;
       kernel.has_shuffle |= name == kShuffleXor || name == kShuffleIndex;
-      kernel.has_multiply |= IsMultiply(name);
+      kernel.has_group |= IsMultiply(name) || name == kLoadTransposed;
       kernel.reads_block |= name == kBlock;
       kernel.reads_blocks |= name == kBlocks;
     }
-    if ((kernel.has_shuffle || kernel.has_multiply) && kernel.threads % 32 != 0) {
+    if ((kernel.has_shuffle || kernel.has_group) && kernel.threads % 32 != 0) {
       return MakeKernelError(function.getName(), absl::StrCat("shuffles in a block of ", kernel.threads,
                                                               " threads, which is no multiple of 32"));
     }

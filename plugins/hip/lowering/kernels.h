@@ -13,6 +13,7 @@ namespace llvm {
 class CallInst;
 class Function;
 class GlobalVariable;
+class Instruction;
 class Module;
 class StringRef;
 }  // namespace llvm
@@ -24,7 +25,8 @@ struct Kernel {
   int threads = 0;
   // The calls of gpu.* functions in its body.
   std::vector<llvm::CallInst*> calls;
-  bool has_barrier = false, has_shuffle = false, has_multiply = false, reads_block = false, reads_blocks = false;
+  // has_group: functions that the threads of a group execute together, other than shuffles.
+  bool has_barrier = false, has_shuffle = false, has_group = false, reads_block = false, reads_blocks = false;
   std::vector<llvm::GlobalVariable*> shared;  // in the module's order
   int shared_bytes = 0;
 };
@@ -34,6 +36,8 @@ uint64_t SharedAlignment(const llvm::GlobalVariable& variable);
 
 // Whether the name is that of a function that multiplies matrices.
 bool IsMultiply(llvm::StringRef name);
+// The gpu.* function that is called, whatever the types of pointers are; null: another one.
+const llvm::Function* CalledGpuFunction(const llvm::Instruction& i);
 
 // Whether the module is as gpu_ir.h says. Functions that call gpu.* functions or use shared memory are marked for
 // inlining, because only a kernel has threads.

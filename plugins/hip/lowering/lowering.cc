@@ -89,7 +89,10 @@ absl::StatusOr<Image> Lower(llvm::Module& module, const GpuTarget& target) {
   ASSIGN_OR_RETURN(image.bytes,
                    codegen::GenerateCode(module, *machine, target.ir,
                                          is_ptx ? codegen::CodeKind::kAssembly : codegen::CodeKind::kObject));
-  if (is_ptx) return image;
+  if (is_ptx) {
+    image.bytes.insert(0, DynamicSharedLines(kernels, names));
+    return image;
+  }
   ASSIGN_OR_RETURN(image.bytes, LinkShared(image.bytes));
   if (target.kind == ImageKind::kAmdCodeObject) {
     ASSIGN_OR_RETURN(image.kernels, ReadAmdResources(image.bytes, names, target));

@@ -48,8 +48,10 @@ struct GpuTarget {
   codegen::IrTarget ir;
   int wave_size = 32;
   int max_block_threads = 1024;
-  int shared_bytes = 65536;  // of a block
-  // Whether kernels can call gpu.multiply (gpu_ir.h): GPUs of NVIDIA, and the host if a test sets it.
+  int shared_bytes = 65536;                 // of a block
+  int multiprocessor_shared_bytes = 65536;  // for its blocks
+  // Whether kernels can call gpu.multiply, gpu.copy and gpu.load (gpu_ir.h): GPUs of NVIDIA, and the host if a test
+  // sets it.
   bool multiplies_matrices = false;
   bool tf32_products = false;  // products of f32 of default precision may round their operands to tf32
   int max_vgprs = 256;         // of a thread, in 32-bit units; 0: the machine has no such registers
@@ -57,6 +59,9 @@ struct GpuTarget {
   int code_object_version = 5;
 };
 
+// The name of the target for a device whose runtime calls it so: "gfx942:sramecc+:xnack-" is compiled for as "gfx942",
+// whose code runs in every mode; "sm_120" as the newest of NVIDIA's that is not newer, whose PTX its driver assembles.
+std::string TargetOfArchitecture(absl::string_view architecture);
 // By name; "host" is the machine that this process runs on. NotFound names those that are known.
 absl::StatusOr<GpuTarget> FindGpuTarget(absl::string_view name);
 // The names that FindGpuTarget accepts, the generic ones included.
@@ -90,6 +95,10 @@ enum class CodeForm : uint8_t {
 // The same as text, for people.
 absl::StatusOr<std::string> LowerToText(llvm::Module& module, const GpuTarget& target,
                                         CodeForm form = CodeForm::kAssembly);
+
+// The bytes of shared memory that a launch of a kernel must give to its blocks, beside those that the image declares:
+// PTX declares no more than 48 KiB.
+int DynamicSharedBytes(const std::string& image, absl::string_view kernel);
 
 // What the image says of its kernels, in the order of `names`: the same that Lower returns for a code object. Kernels
 // of other images have names alone.

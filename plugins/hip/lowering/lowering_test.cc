@@ -261,6 +261,58 @@ TEST(Lowering, LeavesTheProcessAlone) {
   EXPECT_EQ(open_files(), files_before);
 }
 
+TEST(Lowering, KnowsTargetsOfDevices) {
+  EXPECT_EQ(TargetOfArchitecture("gfx942:sramecc+:xnack-"), "gfx942");
+  EXPECT_EQ(TargetOfArchitecture("gfx1100"), "gfx1100");
+  EXPECT_EQ(TargetOfArchitecture("sm_90"), "sm_90");
+  EXPECT_EQ(TargetOfArchitecture("sm_87"), "sm_86");
+  EXPECT_EQ(TargetOfArchitecture("sm_100"), "sm_90");
+  EXPECT_EQ(TargetOfArchitecture("sm_120"), "sm_90");
+  EXPECT_EQ(TargetOfArchitecture("sm_75"), "sm_75");
+  EXPECT_FALSE(FindGpuTarget("sm_75").ok());
+}
+
+TEST(Lowering, ProductsByTf32ArePartOfTheName) {
+  auto target = FindGpuTarget("sm_90:tf32");
+  ASSERT_TRUE(target.ok()) << target.status();
+  EXPECT_EQ(target->name, "sm_90");
+  EXPECT_TRUE(target->tf32_products);
+  EXPECT_FALSE(TargetOf("sm_90").tf32_products);
+  const absl::Status status = FindGpuTarget("gfx942:tf32").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("target \"gfx942\" has no products by tf32"));
+}
+
+// More shared memory than PTX can declare.
+TEST(Lowering, LeavesMuchSharedMemoryToTheLaunch) {
+  constexpr char kText[] = R"(@a = internal addrspace(3) global [40000 x i8] undef, align 16
+@b = internal addrspace(3) global [40000 x i8] undef, align 16
+@c = internal addrspace(3) global [64 x i8] undef, align 16
+define void @large(ptr addrspace(1) %y) "backplane-kernel"="32" {
+  %t = call i32 @gpu.thread()
+  %p = getelementptr inbounds i8, ptr addrspace(3) @a, i32 %t
+  %q = getelementptr inbounds i8, ptr addrspace(3) @b, i32 %t
+  store volatile i8 1, ptr addrspace(3) %p, align 1
+  store volatile i8 2, ptr addrspace(3) %q, align 1
+  store volatile i8 3, ptr addrspace(3) getelementptr (i8, ptr addrspace(3) @b, i32 77), align 1
+  ret void
+}
+define void @small(ptr addrspace(1) %y) "backplane-kernel"="32" {
+  %t = call i32 @gpu.thread()
+  %p = getelementptr inbounds i8, ptr addrspace(3) @c, i32 %t
+  store volatile i8 1, ptr addrspace(3) %p, align 1
+  ret void
+})";
+  auto image = LowerKernels(TargetOf("sm_90"), kText);
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_THAT(image->bytes, HasSubstr(".extern .shared .align 16 .b8 dynamic_shared[]"));
+  EXPECT_THAT(image->bytes, HasSubstr("dynamic_shared+40077]"));
+  EXPECT_EQ(DynamicSharedBytes(image->bytes, "large"), 80000);
+  EXPECT_EQ(DynamicSharedBytes(image->bytes, "small"), 0);
+  EXPECT_EQ(DynamicSharedBytes(image->bytes, "larg"), 0);
+  EXPECT_EQ(DynamicSharedBytes(LowerKernels(TargetOf("sm_90"), kMatmul)->bytes, "matmul"), 0);
+}
+
 struct Mistake {
   const char* name;
   const char* text;
@@ -298,13 +350,13 @@ constexpr Mistake kMistakes[] = {
                         define void @l() "backplane-kernel"="1" { call void @k() ret void })",
      absl::StatusCode::kInvalidArgument, "k: a kernel is called"},
     {"TooMuchShared", R"(@a = internal addrspace(3) global [40000 x i8] undef
-                         @b = internal addrspace(3) global [40000 x i8] undef
+                         @b = internal addrspace(3) global [400000 x i8] undef
                          define void @k() "backplane-kernel"="1" {
                            store volatile i8 0, ptr addrspace(3) @a
                            store volatile i8 0, ptr addrspace(3) @b
                            ret void
                          })",
-     absl::StatusCode::kResourceExhausted, "k: variable b ends at 80"},
+     absl::StatusCode::kResourceExhausted, "k: variable b ends at 440"},
     {"InitializedShared", R"(@a = internal addrspace(3) global i32 7
                              define void @k() "backplane-kernel"="1" { ret void })",
      absl::StatusCode::kInvalidArgument, "a: shared memory has no initial value"},

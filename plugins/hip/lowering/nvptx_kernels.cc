@@ -1,9 +1,15 @@
 #include "plugins/hip/lowering/nvptx_kernels.h"
 
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
+#include "llvm/IR/ReplaceConstant.h"
 #include "plugins/hip/lowering/gpu_ir.h"
 #include "sdk/codegen/llvm_includes.h"
 
@@ -12,6 +18,10 @@ namespace {
 
 // The control operand of shfl.sync (PTX ISA, "shfl.sync"): no segments, and the last lane that may be read.
 constexpr uint32_t kLastLane = 31, kAllLanes = ~0u;
+constexpr int kMaxDeclaredShared = 49152;
+constexpr char kDynamicShared[] = "dynamic_shared";
+// A line of the text for each kernel that needs it: PTX has no directive for what a launch must give.
+constexpr char kDynamicSharedLine[] = "// dynamic shared memory of ";
 
 // mma.sync (PTX ISA, "matrix fragments for mma"), whose fragments are those of gpu_ir.h. As assembly, because LLVM 19
 // lacks the larger shapes of f64. `sums` and the result are a vector; `left` and `right` are words.
@@ -77,9 +87,39 @@ llvm::Value* LowerMultiply(llvm::IRBuilder<>& b, const llvm::CallInst& call, con
   return b.CreateShuffleVector(halves[0], halves[1], {0, 1, 2, 3});
 }
 
+llvm::Value* LowerCopyOrLoad(llvm::IRBuilder<>& b, const llvm::CallInst& call) {
+  const llvm::StringRef name = call.getCalledFunction()->getName();
+  if (name == kCopyCommit) {
+    b.CreateIntrinsic(llvm::Intrinsic::nvvm_cp_async_commit_group, {}, {});
+    return nullptr;
+  }
+  llvm::Value* first = call.getArgOperand(0);
+  if (name == kCopyWait) {
+    b.CreateIntrinsic(llvm::Intrinsic::nvvm_cp_async_wait_group, {}, {first});
+    return nullptr;
+  }
+  if (name == kLoadTransposed) {
+    llvm::CallInst* matrices =
+        b.CreateIntrinsic(llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_trans_b16, {first->getType()}, {first});
+    matrices->setConvergent();
+    llvm::Value* result = llvm::PoisonValue::get(call.getType());
+    for (unsigned i = 0; i < 4; ++i) result = b.CreateInsertElement(result, b.CreateExtractValue(matrices, i), i);
+    return result;
+  }
+  llvm::Value *from = call.getArgOperand(1), *bytes = call.getArgOperand(2);
+  const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(bytes);
+  if (constant != nullptr && constant->equalsInt(16)) {
+    b.CreateIntrinsic(llvm::Intrinsic::nvvm_cp_async_cg_shared_global_16, {}, {first, from});
+  } else {
+    b.CreateIntrinsic(llvm::Intrinsic::nvvm_cp_async_cg_shared_global_16_s, {}, {first, from, bytes});
+  }
+  return nullptr;
+}
+
 llvm::Value* LowerNvptxCall(llvm::IRBuilder<>& b, const llvm::CallInst& call, int threads, const GpuTarget& target) {
   const llvm::StringRef name = call.getCalledFunction()->getName();
   if (IsMultiply(name)) return LowerMultiply(b, call, target);
+  if (name.starts_with("gpu.copy.") || name == kLoadTransposed) return LowerCopyOrLoad(b, call);
   auto read = [&](llvm::Intrinsic::ID id) { return b.CreateIntrinsic(id, {}, {}); };
   if (name == kThread) {
     llvm::CallInst* id = read(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x);
@@ -111,6 +151,36 @@ void AnnotateKernel(llvm::Module& module, const Kernel& kernel) {
   };
   annotate("kernel", 1);
   annotate("maxntidx", kernel.threads);
+}
+
+// Shared memory of a kernel that is too large to be declared becomes that which the launch gives: one array without
+// size for all kernels, in which the variables have the places that DescribeKernels counts with.
+void UseDynamicShared(llvm::Module& module, const Kernel& kernel) {
+  if (kernel.shared_bytes <= kMaxDeclaredShared) return;
+  llvm::IRBuilder<> b(module.getContext());
+  llvm::GlobalVariable* all = module.getGlobalVariable(kDynamicShared);
+  if (all == nullptr) {
+    all = new llvm::GlobalVariable(module, llvm::ArrayType::get(b.getInt8Ty(), 0), /*isConstant=*/false,
+                                   llvm::GlobalValue::ExternalLinkage, nullptr, kDynamicShared, nullptr,
+                                   llvm::GlobalValue::NotThreadLocal, kSharedAddressSpace);
+    all->setAlignment(llvm::Align(16));
+  }
+  llvm::SmallVector<llvm::Constant*, 4> variables(kernel.shared.begin(), kernel.shared.end());
+  llvm::convertUsersOfConstantsToInstructions(variables);
+  uint64_t end = 0;
+  for (llvm::GlobalVariable* variable : kernel.shared) {
+    end = llvm::alignTo(end, SharedAlignment(*variable));
+    llvm::Constant* place =
+        llvm::ConstantExpr::getGetElementPtr(b.getInt8Ty(), all, b.getInt32(static_cast<uint32_t>(end)));
+    variable->replaceUsesWithIf(place, [&](const llvm::Use& use) {
+      const auto* user = llvm::dyn_cast<llvm::Instruction>(use.getUser());
+      return user != nullptr && user->getFunction() == kernel.function;
+    });
+    end += module.getDataLayout().getTypeAllocSize(variable->getValueType());
+  }
+  for (llvm::GlobalVariable* variable : kernel.shared) {
+    if (variable->use_empty()) variable->eraseFromParent();
+  }
 }
 
 // LLVM 19 has no instruction for fences and ordered accesses of NVPTX and ends the process where it meets one; atomic
@@ -166,11 +236,35 @@ class MemoryOrders {
 
 }  // namespace
 
+std::string DynamicSharedLines(const std::vector<Kernel>& kernels, const std::vector<std::string>& names) {
+  std::string lines;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    if (kernels[i].shared_bytes > kMaxDeclaredShared)
+      absl::StrAppend(&lines, kDynamicSharedLine, names[i], ": ", kernels[i].shared_bytes, "\n");
+  }
+  return lines;
+}
+
+int DynamicSharedBytes(const std::string& image, absl::string_view kernel) {
+  // The lines are the first of the text.
+  absl::string_view rest = image;
+  while (absl::ConsumePrefix(&rest, kDynamicSharedLine)) {
+    const absl::string_view line = rest.substr(0, rest.find('\n'));
+    absl::string_view number = line;
+    int bytes = 0;
+    if (absl::ConsumePrefix(&number, kernel) && absl::ConsumePrefix(&number, ": ") && absl::SimpleAtoi(number, &bytes))
+      return bytes;
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+  }
+  return 0;
+}
+
 void LowerNvptxKernels(llvm::Module& module, const std::vector<Kernel>& kernels, const GpuTarget& target) {
   llvm::IRBuilder<> b(module.getContext());
   for (const Kernel& kernel : kernels) {
     codegen::SetKernelAttributes(*kernel.function, target.ir);
     AnnotateKernel(module, kernel);
+    UseDynamicShared(module, kernel);
     for (llvm::CallInst* call : kernel.calls) {
       b.SetInsertPoint(call);
       if (llvm::Value* value = LowerNvptxCall(b, *call, kernel.threads, target)) call->replaceAllUsesWith(value);

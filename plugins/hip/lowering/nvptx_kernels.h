@@ -8,6 +8,9 @@
 
 namespace backplane::hip {
 
+// What DynamicSharedBytes reads, to stand before the text of the kernels.
+std::string DynamicSharedLines(const std::vector<Kernel>& kernels, const std::vector<std::string>& names);
+
 void LowerNvptxKernels(llvm::Module& module, const std::vector<Kernel>& kernels, const GpuTarget& target);
 
 }  // namespace backplane::hip

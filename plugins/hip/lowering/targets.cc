@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
@@ -17,6 +18,7 @@
 namespace backplane::hip {
 namespace {
 
+constexpr char kNvidiaPrefix[] = "sm_";
 constexpr const char* kNvidiaNames[] = {"sm_80", "sm_86", "sm_89", "sm_90"};
 
 GpuTarget AmdTarget(const AmdMachine& machine) {
@@ -37,7 +39,11 @@ GpuTarget NvidiaTarget(absl::string_view name) {
   t.kind = ImageKind::kPtx;
   t.ir = codegen::NvptxTarget(name);
   t.wave_size = 32;
-  t.shared_bytes = 49152;  // that a kernel may declare; more is given at launch only
+  // CUDA C++ Programming Guide, "Technical specifications per compute capability". More than 48 KiB are given at
+  // launch.
+  const bool is_large = name == "sm_80" || name == "sm_90";
+  t.multiprocessor_shared_bytes = (name == "sm_90" ? 228 : is_large ? 164 : 100) * 1024;
+  t.shared_bytes = t.multiprocessor_shared_bytes - 1024;
   t.max_vgprs = 255;
   t.multiplies_matrices = true;
   return t;
@@ -77,6 +83,19 @@ std::vector<std::string> GpuTargetNames() {
   for (const char* name : kNvidiaNames) names.push_back(name);
   names.push_back("host");
   return names;
+}
+
+std::string TargetOfArchitecture(absl::string_view architecture) {
+  absl::string_view name = architecture.substr(0, architecture.find(':'));
+  int number = 0;
+  absl::string_view digits = name;
+  if (absl::ConsumePrefix(&digits, kNvidiaPrefix) && absl::SimpleAtoi(digits, &number)) {
+    for (const char* known : kNvidiaNames) {
+      int of_known = 0;
+      if (absl::SimpleAtoi(absl::StripPrefix(known, kNvidiaPrefix), &of_known) && of_known <= number) name = known;
+    }
+  }
+  return std::string(name);
 }
 
 absl::StatusOr<GpuTarget> FindGpuTarget(absl::string_view name) {

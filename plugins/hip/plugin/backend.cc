@@ -1,6 +1,5 @@
 // The HIP plugin: GPUs by AMD's runtime, by NVIDIA's driver, or emulated.
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "core/types/status_macros.h"
 #include "plugins/hip/backend/client.h"
 #include "plugins/hip/backend/executable.h"
@@ -9,11 +8,6 @@
 namespace backplane {
 namespace hip {
 namespace {
-
-// "gfx942:sramecc+:xnack-" is compiled for as "gfx942": that code runs in every mode.
-std::string TargetOf(const std::string& architecture) {
-  return std::string(*absl::StrSplit(architecture, ':').begin());
-}
 
 class HipBackend : public Backend {
  public:
@@ -27,7 +21,7 @@ class HipBackend : public Backend {
     const Devices::Limits limits{options.memory_limit_bytes, SlabBytes(options, emulated)};
     ASSIGN_OR_RETURN(std::shared_ptr<Devices> devices, Devices::Open(std::move(api), limits));
     std::string target = options.target;
-    if (target.empty()) target = emulated ? "host" : TargetOf(devices->architecture(0));
+    if (target.empty()) target = emulated ? "host" : TargetOfArchitecture(devices->architecture(0));
     target = TargetName(target, options);
     RETURN_IF_ERROR(FindGpuTarget(target).status());
     std::vector<DeviceNames> names;

@@ -156,6 +156,7 @@ absl::StatusOr<GpuTarget> FindTestTarget(const std::string& name) {
   absl::StatusOr<GpuTarget> target = FindGpuTarget("host");
   if (!target.ok()) return target;
   target->multiplies_matrices = true;
+  target->shared_bytes = target->multiprocessor_shared_bytes = 228 * 1024;  // as of sm_90
   target->tf32_products = name != "mma";
   return target;
 }

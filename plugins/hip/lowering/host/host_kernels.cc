@@ -35,12 +35,27 @@ void WidenSyncScopes(llvm::Module& module) {
   }
 }
 
-// The numbers of thread and block are parameters of a body.
-void LowerNumbers(const HostBody& body) {
+// The numbers of thread and block are parameters of a body. Copies are made where they begin.
+void LowerNumbersAndCopies(const HostBody& body) {
   for (llvm::Instruction& i : llvm::make_early_inc_range(llvm::instructions(*body.function))) {
-    auto* call = llvm::dyn_cast<llvm::CallInst>(&i);
-    const llvm::Function* callee = call == nullptr ? nullptr : call->getCalledFunction();
+    const llvm::Function* callee = CalledGpuFunction(i);
     if (callee == nullptr) continue;
+    auto* call = llvm::cast<llvm::CallInst>(&i);
+    if (callee->getName() == kCopyAsync) {
+      llvm::IRBuilder<> b(call);
+      llvm::Value *to = call->getArgOperand(0), *from = call->getArgOperand(1);
+      llvm::Value* copies = b.CreateICmpEQ(call->getArgOperand(2), b.getInt32(16));
+      auto* type = llvm::FixedVectorType::get(b.getInt32Ty(), 4);
+      llvm::Value* source = b.CreateSelect(copies, from, to);
+      llvm::Value* bytes = b.CreateAlignedLoad(type, source, llvm::Align(16));
+      b.CreateAlignedStore(b.CreateSelect(copies, bytes, llvm::Constant::getNullValue(type)), to, llvm::Align(16));
+      call->eraseFromParent();
+      continue;
+    }
+    if (callee->getName() == kCopyCommit || callee->getName() == kCopyWait) {
+      call->eraseFromParent();
+      continue;
+    }
     llvm::Value* value = nullptr;
     if (callee->getName() == kThread) value = ParameterOf(body, kThreadParameter);
     if (callee->getName() == kBlock) value = ParameterOf(body, kBlockParameter);
@@ -70,8 +85,8 @@ absl::Status LowerHostKernels(llvm::Module& module, const std::vector<Kernel>& k
   bool any_waits = false;
   for (size_t i = 0; i < kernels.size(); ++i) {
     const Kernel& kernel = kernels[i];
-    LowerNumbers(bodies[i]);
-    const bool waits = kernel.has_barrier || kernel.has_shuffle || kernel.has_multiply;
+    LowerNumbersAndCopies(bodies[i]);
+    const bool waits = kernel.has_barrier || kernel.has_shuffle || kernel.has_group;
     RunFunction run(module, bodies[i]);
     if (waits) {
       waiting[i] = RunInRounds(run, kernel, bodies[i]);

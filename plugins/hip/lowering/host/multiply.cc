@@ -16,7 +16,7 @@ class MultiplyEmitter {
     word_ = is_f64_ ? b_.getDoubleTy() : b_.getInt32Ty();
     auto* vector = llvm::FixedVectorType::get(sum_, 4);
     auto* type = llvm::FunctionType::get(vector, {b_.getPtrTy(), b_.getInt32Ty(), vector}, false);
-    function_ = llvm::Function::Create(type, llvm::Function::InternalLinkage, name + ".host", module);
+    function_ = llvm::Function::Create(type, llvm::Function::InternalLinkage, "host." + name, module);
     function_->addFnAttr(llvm::Attribute::NoInline);
     b_.SetInsertPoint(llvm::BasicBlock::Create(module.getContext(), "", function_));
   }
@@ -85,7 +85,7 @@ class MultiplyEmitter {
 }  // namespace
 
 llvm::Function* DefineMultiply(llvm::Module& module, llvm::StringRef name) {
-  if (llvm::Function* known = module.getFunction((name + ".host").str())) return known;
+  if (llvm::Function* known = module.getFunction(("host." + name).str())) return known;
   return MultiplyEmitter(module, name).Emit();
 }
 

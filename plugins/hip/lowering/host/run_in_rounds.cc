@@ -4,7 +4,7 @@
 //   round     u32         counts up each time that a group of 32 threads is run
 //   values    u32[2][32]  what the threads of a group exchange by shuffles
 //   states    u32[threads]
-//   factors               what they exchange for gpu.multiply: kFactorBytes for each of 2 x 32
+//   factors               what they exchange for gpu.multiply and gpu.load: kFactorBytes for each of 2 x 32
 //   frames                of the coroutines, at distances that are known when they have been split
 //
 // A group is run until its threads wait at a barrier or have ended. In between they wait at shuffles: each has written
@@ -67,12 +67,8 @@ class CoroutineMaker {
   void Run() {
     std::vector<llvm::Instruction*> waits, returns;
     for (llvm::Instruction& i : llvm::instructions(body_)) {
-      const auto* call = llvm::dyn_cast<llvm::CallInst>(&i);
-      const llvm::Function* callee = call == nullptr ? nullptr : call->getCalledFunction();
       if (llvm::isa<llvm::ReturnInst>(i)) returns.push_back(&i);
-      if (callee == nullptr) continue;
-      const llvm::StringRef name = callee->getName();
-      if (name == kBarrier || name == kShuffleXor || name == kShuffleIndex || IsMultiply(name)) waits.push_back(&i);
+      if (CalledGpuFunction(i) != nullptr) waits.push_back(&i);
     }
     // Other threads write between two instructions of this one.
     for (llvm::Argument& argument : body_.args()) argument.removeAttr(llvm::Attribute::NoAlias);
@@ -106,13 +102,15 @@ class CoroutineMaker {
   }
 
   void ReplaceWait(llvm::CallInst& call) {
-    const llvm::StringRef name = call.getCalledFunction()->getName();
+    const llvm::StringRef name = CalledGpuFunction(call)->getName();
     b_.SetInsertPoint(&call);
     const uint32_t place = ++waits_;
     if (name == kBarrier) {
       Suspend(call, place);
     } else if (IsMultiply(name)) {
       ReplaceMultiply(call, place | kAtShuffle);
+    } else if (name == kLoadTransposed) {
+      ReplaceLoad(call, place | kAtShuffle);
     } else {
       llvm::Value* round = b_.CreateLoad(b_.getInt32Ty(), memory_.Round());
       b_.CreateStore(call.getArgOperand(0), memory_.Value(round, thread_));
@@ -125,12 +123,36 @@ class CoroutineMaker {
     call.eraseFromParent();
   }
 
-  // The words are in memory from the one suspension to the next but one.
+  // What the thread leaves for its group, from the one suspension to the next but one.
+  llvm::Value* FactorsOf(llvm::Value* factors, llvm::Value* lane) {
+    return b_.CreateInBoundsGEP(b_.getInt8Ty(), factors,
+                                b_.CreateMul(b_.CreateZExt(lane, b_.getInt64Ty()), b_.getInt64(kFactorBytes)));
+  }
+  llvm::Value* OwnFactors() {
+    return FactorsOf(memory_.Factors(b_.CreateLoad(b_.getInt32Ty(), memory_.Round()), threads_),
+                     b_.CreateAnd(thread_, kGroup - 1));
+  }
+
+  // The threads exchange addresses.
+  void ReplaceLoad(llvm::CallInst& call, uint32_t state) {
+    b_.CreateStore(call.getArgOperand(0), OwnFactors());
+    Suspend(call, state);
+    llvm::Value* before = b_.CreateSub(b_.CreateLoad(b_.getInt32Ty(), memory_.Round()), b_.getInt32(1));
+    llvm::Value *factors = memory_.Factors(before, threads_), *lane = b_.CreateAnd(thread_, kGroup - 1);
+    llvm::Value* row = b_.CreateShl(b_.CreateAnd(lane, 3), 1);
+    llvm::Value* column = b_.CreateZExt(b_.CreateLShr(lane, 2), b_.getInt64Ty());
+    llvm::Value* halves = llvm::PoisonValue::get(llvm::FixedVectorType::get(b_.getInt16Ty(), 8));
+    for (unsigned h = 0; h < 8; ++h) {  // of matrix h / 2
+      llvm::Value* owner = b_.CreateAdd(row, b_.getInt32(h / 2 * 8 + h % 2));
+      llvm::Value* address = b_.CreateLoad(b_.getPtrTy(), FactorsOf(factors, owner));
+      llvm::Value* half = b_.CreateLoad(b_.getInt16Ty(), b_.CreateInBoundsGEP(b_.getInt16Ty(), address, column));
+      halves = b_.CreateInsertElement(halves, half, h);
+    }
+    call.replaceAllUsesWith(b_.CreateBitCast(halves, call.getType()));
+  }
+
   void ReplaceMultiply(llvm::CallInst& call, uint32_t state) {
-    llvm::Value* lane = b_.CreateAnd(thread_, kGroup - 1);
-    llvm::Value* mine =
-        b_.CreateInBoundsGEP(b_.getInt8Ty(), memory_.Factors(b_.CreateLoad(b_.getInt32Ty(), memory_.Round()), threads_),
-                             b_.CreateMul(b_.CreateZExt(lane, b_.getInt64Ty()), b_.getInt64(kFactorBytes)));
+    llvm::Value* mine = OwnFactors();
     llvm::Value *left = call.getArgOperand(0), *right = call.getArgOperand(1), *sums = call.getArgOperand(2);
     const uint64_t left_bytes = body_.getDataLayout().getTypeStoreSize(left->getType());
     b_.CreateAlignedStore(left, mine, llvm::Align(8));
@@ -138,7 +160,7 @@ class CoroutineMaker {
     llvm::Function* multiply = DefineMultiply(*body_.getParent(), call.getCalledFunction()->getName());
     Suspend(call, state);
     llvm::Value* before = b_.CreateSub(b_.CreateLoad(b_.getInt32Ty(), memory_.Round()), b_.getInt32(1));
-    lane = b_.CreateAnd(thread_, kGroup - 1);
+    llvm::Value* lane = b_.CreateAnd(thread_, kGroup - 1);
     call.replaceAllUsesWith(b_.CreateCall(multiply, {memory_.Factors(before, threads_), lane, sums}));
   }
 
@@ -283,7 +305,7 @@ WaitingThreads RunInRounds(RunFunction& run, const Kernel& kernel, const HostBod
   threads.threads = kernel.threads;
   threads.factors =
       llvm::alignTo(kStatesAt + sizeof(uint32_t) * static_cast<uint64_t>(kernel.threads), kFrameAlignment);
-  threads.first_frame = threads.factors + (kernel.has_multiply ? 2 * kGroup * kFactorBytes : 0);
+  threads.first_frame = threads.factors + (kernel.has_group ? 2 * kGroup * kFactorBytes : 0);
   CoroutineMaker(body, threads).Run();
   RoundsEmitter(run, body, threads).Emit();
   return threads;
