@@ -91,7 +91,7 @@ MatrixTile ChooseMatrixTile(const DotProblem& p, const MatrixStep& step, const G
   for (const MatrixTile& t : tiles) {
     if (t.rows == 256 && !transposes) continue;
     // A thread that transposes bytes has 64 registers of them, beside its sums.
-    if (is_mma && !async && width == 1 && transposes && t.rows * t.columns > 64 * 128) continue;
+    if (is_mma && !async && width == 1 && transposes && t.rows * t.columns > 64 * 64) continue;
     const bool is_smallest = t.rows == tiles.back().rows && t.columns == tiles.back().columns;
     const bool wastes =
         (t.rows / 2 >= p.m && t.rows > tiles.back().rows) || (t.columns / 2 >= p.n && t.columns > tiles.back().columns);
