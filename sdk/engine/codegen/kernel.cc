@@ -79,6 +79,15 @@ bool IsInSameIteration(const PhaseAccesses& w, const LoopPhase& loop, const Affi
   });
 }
 
+// Whether the phase computes all that it writes before it writes any of it.
+bool WritesAtOnce(const Phase& phase) {
+  const LoopNest* nest = phase.nest();
+  if (nest == nullptr) return false;
+  if (std::all_of(nest->extents.begin(), nest->extents.end(), [](int64_t n) { return n == 1; })) return true;
+  const LoopPhase* loop = std::get_if<LoopPhase>(&phase.kind);
+  return loop != nullptr && loop->item_groups == 0 && nest->ExtentOf(0) <= loop->lanes;
+}
+
 // `plan` is one without sharing.
 std::vector<InPlacePair> FindInPlacePairs(const FusionPlan* plan) {
   const Computation& computation = *plan->computation;
@@ -125,6 +134,12 @@ std::vector<InPlacePair> FindInPlacePairs(const FusionPlan* plan) {
       const Instruction* p = op->operand(0);
       int input = static_cast<int>(p->parameter_number());
       if (used_inputs.contains(input) || !same_bytes(p, op->shape())) continue;
+      const size_t writer =
+          static_cast<size_t>(std::find_if(plan->phases.begin(), plan->phases.end(),
+                                           [&](const Phase& phase) {
+                                             return phase.outputs.size() == 1 && phase.outputs[0].container == op;
+                                           }) -
+                              plan->phases.begin());
       bool ok = true;
       for (size_t k = 0; k < walks.size() && ok; ++k) {
         const Phase& phase = plan->phases[k];
@@ -132,10 +147,11 @@ std::vector<InPlacePair> FindInPlacePairs(const FusionPlan* plan) {
             phase.outputs.size() == 1 && phase.outputs[0].buffer == buffer && phase.outputs[0].container == nullptr;
         ok = ok && !operation_reaches(phase, p);
         if (phase.operation() != nullptr || copy) continue;
-        bool update = phase.outputs.size() == 1 && phase.outputs[0].container == op;
         for (const Access& a : walks[k].accesses) {
           if (a.array != p) continue;
-          ok = ok && update && a.reduce_depth == 0 && a.address == walks[k].stores[0];
+          // Earlier phases have read what they need before the update.
+          const bool reads_own = k == writer && a.reduce_depth == 0 && a.address == walks[k].stores[0];
+          ok = ok && (reads_own || (k == writer && WritesAtOnce(phase)) || (k < writer && writer < walks.size()));
         }
       }
       if (ok) add(input, j, true);
@@ -146,7 +162,9 @@ std::vector<InPlacePair> FindInPlacePairs(const FusionPlan* plan) {
       int input = static_cast<int>(p->parameter_number());
       if (used_inputs.contains(input)) continue;
       bool ok = true;
-      for (int64_t i = 0; i < op->operand_count(); ++i) {
+      // The value of a single element is computed before the element is written.
+      const bool is_single = op->operand(op->operand_count() - 1)->shape().num_elements() == 1;
+      for (int64_t i = 0; i < op->operand_count() && !is_single; ++i) {
         if (i != outputs[j].element) ok = ok && !Reaches(op->operand(i), p);
       }
       for (int other = 0; other < plan->outputs; ++other) {

@@ -81,11 +81,37 @@ TEST(InPlace, Updates) {
                     "dynamic_slice_sizes={10}\n"
                     "  n = f32[10] negate(s)\n  ROOT r = f32[100] dynamic-update-slice(x, n, i)\n"),
               ElementsAre(InPlacePair{0, 0, true}));
-  // It is made of others.
-  EXPECT_THAT(Pairs("  x = f32[100] parameter(0)\n  i = s32[] parameter(1)\n  j = s32[] parameter(2)\n  s = f32[10] "
-                    "dynamic-slice(x, j), dynamic_slice_sizes={10}\n"
-                    "  ROOT r = f32[100] dynamic-update-slice(x, s, i)\n"),
+  // It is made of others: only if one vector holds all of it before it is written.
+  auto of_others = [](absl::string_view elements) {
+    return Pairs(
+        absl::StrReplaceAll("  x = f32[1000] parameter(0)\n  i = s32[] parameter(1)\n  j = s32[] parameter(2)\n"
+                            "  s = f32[N] dynamic-slice(x, j), dynamic_slice_sizes={N}\n"
+                            "  ROOT r = f32[1000] dynamic-update-slice(x, s, i)\n",
+                            {{"N", elements}}));
+  };
+  EXPECT_THAT(of_others("1"), ElementsAre(InPlacePair{0, 0, true}));
+  EXPECT_THAT(of_others("8"), ElementsAre(InPlacePair{0, 0, true}));
+  EXPECT_THAT(of_others("3"), IsEmpty());
+  EXPECT_THAT(of_others("200"), IsEmpty());
+  EXPECT_THAT(Pairs("  x = f32[1000] parameter(0)\n  i = s32[] parameter(1)\n  z = f32[] constant(0)\n"
+                    "  t = f32[] reduce(x, z), dimensions={0}, to_apply=add\n  u = f32[1] reshape(t)\n"
+                    "  ROOT r = f32[1000] dynamic-update-slice(x, u, i)\n"),
+              ElementsAre(InPlacePair{0, 0, true}));
+  // Another result reads the array after the update.
+  EXPECT_THAT(Pairs("  x = f32[1000] parameter(0)\n  u = f32[1] parameter(1)\n  i = s32[] parameter(2)\n"
+                    "  d = f32[1000] dynamic-update-slice(x, u, i)\n  n = f32[1000] reverse(x), dimensions={0}\n"
+                    "  ROOT r = (f32[1000], f32[1000]) tuple(d, n)\n"),
               IsEmpty());
+  auto scatter_of_own = [](absl::string_view updates) {
+    return Pairs(absl::StrReplaceAll(
+        "  x = f32[20] parameter(0)\n  i = s32[N,1] parameter(1)\n  v = f32[20] reverse(x), dimensions={0}\n"
+        "  u = f32[N] slice(v), slice={[0:N]}\n"
+        "  ROOT r = f32[20] scatter(x, i, u), update_window_dims={}, inserted_window_dims={0}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add\n",
+        {{"N", updates}}));
+  };
+  EXPECT_THAT(scatter_of_own("1"), ElementsAre(InPlacePair{0, 0, true}));
+  EXPECT_THAT(scatter_of_own("2"), IsEmpty());
   EXPECT_THAT(Pairs("  x = f32[20] parameter(0)\n  i = s32[5] parameter(1)\n  u = f32[5] parameter(2)\n"
                     "  ROOT r = f32[20] scatter(x, i, u), update_window_dims={}, inserted_window_dims={0}, "
                     "scatter_dims_to_operand_dims={0}, "

@@ -20,6 +20,7 @@ constexpr size_t kMaxTargets = 64;         // kernels tried for a value that sev
 constexpr size_t kMaxTries = 6;            // at merging one kernel of single elements with others
 constexpr size_t kMaxSiblings = 512;       // readers of one value that a kernel may be merged with, the nearest ones
 constexpr int64_t kLargeShared = 1024;     // elements from which kernels that read the same array are merged
+constexpr int64_t kSmallPart = 4;          // parts of an array that are at most this fraction are read before an update
 constexpr int64_t kLargeTranspose = 4096;  // elements from which a transpose is better a kernel of its own
 
 bool HasDims(const Shape& a, absl::Span<const int64_t> dims) {
@@ -67,6 +68,13 @@ double FractionFrom(const Instruction& result, const Instruction* operand) {
   return static_cast<double>(from) / static_cast<double>(std::max<int64_t>(extent, 1));
 }
 
+// Whether the instruction reads exactly the elements that the dynamic-update-slice replaces.
+bool ReadsUpdatedPart(const Instruction& read, const Instruction& update) {
+  if (!read.Is(Opcode::kDynamicSlice) || !HaveSameDims(read.shape(), update.operand(1)->shape())) return false;
+  const auto starts = read.operands().subspan(1), updated = update.operands().subspan(2);
+  return std::equal(starts.begin(), starts.end(), updated.begin(), updated.end());
+}
+
 int64_t CountElements(const Instruction& i) {
   const Shape& s = i.shape();
   return s.IsArray() ? s.num_elements() : s.tuple_size() > 0 ? s.tuple_shapes(0).num_elements() : 1;
@@ -107,6 +115,7 @@ void EngineFusionPolicy::Start(const FusionGraph& graph) {
     Facts& facts = facts_[graph.group_of(n)];
     facts.weight = IsFreeSource(i) ? 0 : 1;
     facts.alone = graph.node(n).role == FusionRole::kAlone;
+    if (graph.node(n).role == FusionRole::kUpdate) facts.update = n;
     facts.has_reduction = graph.node(n).role == FusionRole::kReduction;
     if (i.shape().IsArray()) {
       facts.space = DimsOf(i.shape());
@@ -124,6 +133,7 @@ void EngineFusionPolicy::BeforeMerge(const FusionGraph& graph, int from, int int
     if (!rows.empty() && rows == a.space) a.has_row_consumer = true;
   }
   a.weight += b.weight;
+  a.update = std::max(a.update, b.update);
   a.has_reduction |= b.has_reduction;
   a.has_row_consumer |= b.has_row_consumer;
   b = {};
@@ -162,7 +172,7 @@ MergeDecision EngineFusionPolicy::DecideJoin(const FusionGraph& graph, int n, in
   if (graph.CountInputs(p.group, target) > kMaxParameters) return MergeDecision::kRefuse;
   if (IsLargeTranspose(*p.instruction)) return MergeDecision::kRefuse;
   if (p.role == FusionRole::kReduction || own.has_reduction) return JudgeReduction(graph, n, target);
-  if (PreventsWorkInPlace(graph, n, target)) return MergeDecision::kRefuse;
+  if (PreventsWorkInPlace(graph, n, target) || PreventsUpdateInPlace(graph, n, target)) return MergeDecision::kRefuse;
 
   // How often each element of p is computed in the kernel.
   double times = 0;
@@ -214,9 +224,31 @@ bool EngineFusionPolicy::PreventsWorkInPlace(const FusionGraph& graph, int n, in
   return std::binary_search(inputs.begin(), inputs.end(), graph.node(n).operands[0]);
 }
 
+// A kernel that updates a part of an array and reads other elements of it cannot work in place, and copies all of the
+// array. It is better to read them in a kernel of its own, before the update.
+bool EngineFusionPolicy::PreventsUpdateInPlace(const FusionGraph& graph, int n, int target) const {
+  const int updater = facts_[target].update;
+  if (updater < 0) return false;
+  const Instruction& update = graph.instruction(updater);
+  const bool is_scatter = update.Is(Opcode::kScatter);
+  const Instruction* value = update.operand(is_scatter ? update.operand_count() - 1 : 1);
+  if (value->shape().num_elements() == 1) return false;  // is computed before the element is written
+  if (graph.instruction(n).shape().num_elements() > update.operand(0)->shape().num_elements() / kSmallPart)
+    return false;
+  const FusionGraph::Group& own = graph.group(graph.group_of(n));
+  const int updated = graph.node(updater).operands[0];
+  if (!std::binary_search(own.inputs.begin(), own.inputs.end(), updated)) return false;
+  return std::any_of(own.members.begin(), own.members.end(), [&](int m) {
+    const std::vector<int>& operands = graph.node(m).operands;
+    if (std::find(operands.begin(), operands.end(), updated) == operands.end()) return false;
+    return is_scatter || !ReadsUpdatedPart(graph.instruction(m), update);
+  });
+}
+
 MergeDecision EngineFusionPolicy::JudgeReduction(const FusionGraph& graph, int n, int target) const {
   const FusionGraph::Node& p = graph.node(n);
   const Facts& facts = facts_[target];
+  if (facts.update >= 0) return MergeDecision::kRefuse;  // its elements are not those of the array that is updated
   // A reduction that reads this one is computed with it only if both walk along the same rows. Otherwise each of its
   // elements would compute this one again, as in a chain of products of a matrix and a vector.
   const Downstream downstream = FindDownstream(graph, n, target);
@@ -234,7 +266,7 @@ MergeDecision EngineFusionPolicy::JudgeReduction(const FusionGraph& graph, int n
       const FusionGraph::Node& member = graph.node(m);
       if (member.role == FusionRole::kIndexing && !member.instruction->Is(Opcode::kBroadcast))
         return MergeDecision::kRefuse;
-      if (member.role == FusionRole::kUpdate || member.role == FusionRole::kWindow) return MergeDecision::kRefuse;
+      if (member.role == FusionRole::kWindow) return MergeDecision::kRefuse;
     }
     return MergeDecision::kIfPlannable;
   }

@@ -41,7 +41,8 @@ class EngineFusionPolicy : public compiler::FusionPolicy {
  private:
   // Properties of a group.
   struct Facts {
-    int weight = 0;  // members that become code
+    int weight = 0;   // members that become code
+    int update = -1;  // the member that updates an array
     bool alone = false;
     bool has_reduction = false, has_row_consumer = false;
     std::vector<int64_t> space;  // dims of the results (or of the rows, when reductions are broadcast back)
@@ -49,6 +50,7 @@ class EngineFusionPolicy : public compiler::FusionPolicy {
 
   compiler::MergeDecision DecideJoin(const compiler::FusionGraph& graph, int n, int target) const;
   bool PreventsWorkInPlace(const compiler::FusionGraph& graph, int n, int target) const;
+  bool PreventsUpdateInPlace(const compiler::FusionGraph& graph, int n, int target) const;
   compiler::MergeDecision JudgeReduction(const compiler::FusionGraph& graph, int n, int target) const;
   struct Downstream {
     bool has_reduction = false;  // a reduction depends on it

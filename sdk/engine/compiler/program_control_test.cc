@@ -292,6 +292,41 @@ body { s = (s32[], f32[5], f32[5]) parameter(0) i = s32[] get-tuple-element(s), 
 body2 { s = (s32[], f32[5], f32[5]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[5] get-tuple-element(s), index=1 y = f32[5] get-tuple-element(s), index=2 one = s32[] constant(1) j = s32[] add(i, one) a = f32[5] cosine(x) b = f32[5] reverse(a), dimensions={0} ROOT r = (s32[], f32[5], f32[5]) tuple(j, b, x) }
 ENTRY e { z = s32[] constant(0) x = f32[5] parameter(0) y = f32[5] parameter(1) s = (s32[], f32[5], f32[5]) tuple(z, x, y) w = (s32[], f32[5], f32[5]) while(s), condition=cond, body=body a = f32[5] get-tuple-element(w), index=1 b = f32[5] get-tuple-element(w), index=2
   c = f32[5] add(a, x) t = (s32[], f32[5], f32[5]) tuple(z, c, b) v = (s32[], f32[5], f32[5]) while(t), condition=cond, body=body2 d = f32[5] get-tuple-element(v), index=1 f = f32[5] get-tuple-element(v), index=2 ROOT r = (f32[5], f32[5], f32[5]) tuple(d, f, b) })"},
+    // Updates that are made of other elements of the array.
+    {"row_of_the_row_before", R"(
+cond { s = (s32[], f32[30,40]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(30) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[30,40]) parameter(0) i = s32[] get-tuple-element(s), index=0 t = f32[30,40] get-tuple-element(s), index=1 one = s32[] constant(1) z = s32[] constant(0) j = s32[] add(i, one) k = s32[] subtract(i, one)
+  a = f32[1,40] dynamic-slice(t, k, z), dynamic_slice_sizes={1,40} b = f32[1,40] dynamic-slice(t, i, z), dynamic_slice_sizes={1,40} v = f32[1,40] reverse(a), dimensions={1} h = f32[] constant(0.5) hb = f32[1,40] broadcast(h), dimensions={} c = f32[1,40] multiply(v, hb) d = f32[1,40] add(b, c)
+  u = f32[30,40] dynamic-update-slice(t, d, i, z) ROOT r = (s32[], f32[30,40]) tuple(j, u) }
+ENTRY e { z = s32[] constant(1) t = f32[30,40] parameter(0) s = (s32[], f32[30,40]) tuple(z, t) w = (s32[], f32[30,40]) while(s), condition=cond, body=body ROOT r = f32[30,40] get-tuple-element(w), index=1 })"},
+    {"rows_that_overlap", R"(
+cond { s = (s32[], f32[60,9]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(50) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[60,9]) parameter(0) i = s32[] get-tuple-element(s), index=0 t = f32[60,9] get-tuple-element(s), index=1 one = s32[] constant(1) z = s32[] constant(0) j = s32[] add(i, one)
+  a = f32[4,9] dynamic-slice(t, j, z), dynamic_slice_sizes={4,9} n = f32[4,9] negate(a) u = f32[60,9] dynamic-update-slice(t, n, i, z) ROOT r = (s32[], f32[60,9]) tuple(j, u) }
+ENTRY e { z = s32[] constant(0) t = f32[60,9] parameter(0) s = (s32[], f32[60,9]) tuple(z, t) w = (s32[], f32[60,9]) while(s), condition=cond, body=body ROOT r = f32[60,9] get-tuple-element(w), index=1 })"},
+    {"vector_that_overlaps", R"(
+cond { s = (s32[], f32[70]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(60) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[70]) parameter(0) i = s32[] get-tuple-element(s), index=0 t = f32[70] get-tuple-element(s), index=1 one = s32[] constant(1) j = s32[] add(i, one)
+  a = f32[7] dynamic-slice(t, j), dynamic_slice_sizes={7} b = f32[7] dynamic-slice(t, i), dynamic_slice_sizes={7} c = f32[7] subtract(a, b) u = f32[70] dynamic-update-slice(t, c, j) ROOT r = (s32[], f32[70]) tuple(j, u) }
+ENTRY e { z = s32[] constant(0) t = f32[70] parameter(0) s = (s32[], f32[70]) tuple(z, t) w = (s32[], f32[70]) while(s), condition=cond, body=body ROOT r = f32[70] get-tuple-element(w), index=1 })",
+     1e-3},
+    {"scatter_of_elements_nearby", R"(
+set { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = s32[] add(b, a) }
+cond { s = (s32[], s32[500]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(510) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], s32[500]) parameter(0) i = s32[] get-tuple-element(s), index=0 t = s32[500] get-tuple-element(s), index=1 one = s32[] constant(1) two = s32[] constant(2) j = s32[] add(i, one) k = s32[] subtract(i, two) l = s32[] subtract(i, one)
+  a = s32[1] dynamic-slice(t, k), dynamic_slice_sizes={1} b = s32[1] dynamic-slice(t, l), dynamic_slice_sizes={1} c = s32[1] multiply(a, b) d = s32[1] not(c) e = s32[] reshape(d) q = s32[1] reshape(i)
+  u = s32[500] scatter(t, q, e), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=0, to_apply=set ROOT r = (s32[], s32[500]) tuple(j, u) }
+ENTRY e { z = s32[] constant(0) t = s32[500] parameter(0) s = (s32[], s32[500]) tuple(z, t) w = (s32[], s32[500]) while(s), condition=cond, body=body ROOT r = s32[500] get-tuple-element(w), index=1 })",
+     1e-3},
+    {"column_of_a_product", R"(
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }
+set { a = f32[] parameter(0) ROOT b = f32[] parameter(1) }
+cond { s = (s32[], f32[6,6]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(20) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[6,6]) parameter(0) i = s32[] get-tuple-element(s), index=0 t = f32[6,6] get-tuple-element(s), index=1 one = s32[] constant(1) z = s32[] constant(0) six = s32[] constant(6) j = s32[] add(i, one) k = s32[] remainder(i, six)
+  a = f32[1,6] dynamic-slice(t, k, z), dynamic_slice_sizes={1,6} v = f32[6] reshape(a) vb = f32[6,6] broadcast(v), dimensions={1} m = f32[6,6] multiply(t, vb) zero = f32[] constant(0) p = f32[6] reduce(m, zero), dimensions={1}, to_apply=add q = f32[6] tanh(p) ki = s32[1] reshape(k)
+  u = f32[6,6] scatter(t, ki, q), update_window_dims={0}, inserted_window_dims={1}, scatter_dims_to_operand_dims={1}, index_vector_dim=0, to_apply=set ROOT r = (s32[], f32[6,6]) tuple(j, u) }
+ENTRY e { z = s32[] constant(0) t = f32[6,6] parameter(0) s = (s32[], f32[6,6]) tuple(z, t) w = (s32[], f32[6,6]) while(s), condition=cond, body=body ROOT r = f32[6,6] get-tuple-element(w), index=1 })",
+     1e-3},
 };
 
 std::string ModuleOf(const Case& c) {
@@ -333,6 +368,24 @@ TEST(LoopFunctions, HaveAllLoopsAndBranchesInside) {
   // The library sorts. A loop over scalars alone is a kernel already.
   EXPECT_EQ(functions["sort_in_loop"], 0);
   EXPECT_EQ(functions["count"], 0);
+}
+
+TEST(Updates, OfOtherElementsWorkInPlace) {
+  for (const Case& c : kCases) {
+    const std::string name = c.name;
+    const char* whole_array = name == "row_of_the_row_before"        ? "flat: 1200 elements"
+                              : name == "rows_that_overlap"          ? "flat: 540 elements"
+                              : name == "vector_that_overlaps"       ? "flat: 70 elements"
+                              : name == "scatter_of_elements_nearby" ? "flat: 500 elements"
+                              : name == "column_of_a_product"        ? "flat: 36 elements"
+                                                                     : nullptr;
+    if (whole_array == nullptr) continue;
+    std::string error;
+    for (const std::string& line : CompileLogOf(ModuleOf(c), &error)) {
+      EXPECT_FALSE(absl::StrContains(line, whole_array)) << name << ": copies in each iteration: " << line;
+    }
+    EXPECT_EQ(error, "");
+  }
 }
 
 TEST(LoopFunctions, NotWhereKernelsWorkForLong) {
