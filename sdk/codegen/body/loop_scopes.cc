@@ -8,6 +8,12 @@ namespace backplane::codegen {
 
 using llvm::Value;
 
+namespace {
+
+constexpr int64_t kMaxUnrolledIterations = 9;  // of one loop
+
+}  // namespace
+
 bool LoopScopes::Binding::MovesTogether(const Affine& e, int64_t* coefficient) const {
   *coefficient = e.CoefOf(vars.back());
   for (size_t i = 0; i < vars.size(); ++i) {
@@ -226,8 +232,8 @@ void LoopScopes::Loop(Value* begin, Value* end, int64_t step, Values& carried,
   const auto* limit = llvm::dyn_cast<llvm::ConstantInt>(end);
   if (max_copies_ > 1 && first != nullptr && limit != nullptr) {
     const int64_t low = first->getSExtValue(), distance = limit->getSExtValue() - low;
-    const int64_t iterations = step == 1 ? std::max<int64_t>(distance, 1) : distance <= step ? 1 : max_copies_ + 1;
-    if (iterations == 1 || iterations * copies_ <= max_copies_) {
+    const int64_t iterations = distance <= step ? 1 : step == 1 ? distance : kMaxUnrolledIterations + 1;
+    if (iterations == 1 || (iterations <= kMaxUnrolledIterations && iterations * copies_ <= max_copies_)) {
       copies_ *= iterations;
       for (int64_t k = 0; k < iterations; ++k) {
         Block([&] { body(llvm::ConstantInt::get(begin->getType(), static_cast<uint64_t>(low + k)), carried); });

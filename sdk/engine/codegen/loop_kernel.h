@@ -4,8 +4,9 @@
 // stands one after another in one function. Small arrays that nothing outside of the loop reads are local variables,
 // and a local variable whose elements are all at known places is kept in registers.
 //
-// Each kernel keeps its plan, and so its results, but that loops over a few elements are unrolled, and reductions of a
-// few elements are computed in their order instead of in vectors.
+// Each kernel keeps its plan, and so its results, with these exceptions: reductions of a few elements are computed in
+// their order instead of in vectors, and kernels of single elements use fused multiply-adds where the target does so in
+// loops over scalars (IrTarget::fuses_sums_of_products).
 #ifndef BACKPLANE_SDK_ENGINE_CODEGEN_LOOP_KERNEL_H_
 #define BACKPLANE_SDK_ENGINE_CODEGEN_LOOP_KERNEL_H_
 

@@ -11,12 +11,10 @@ using llvm::Value;
 
 namespace {
 
-constexpr int64_t kMaxUnrolledInstructions = 512;  // of HLO, with all copies
-
 bool IsUnrolledWhole(const PhaseFrame& f, const LoopPhase& kind) {
   int64_t elements = 1;
   for (int64_t n : kind.nest.extents) elements *= n;
-  return IsBetterInScalars(elements) && elements * f.instruction_count() <= kMaxUnrolledInstructions;
+  return IsBetterInScalars(elements) && elements * f.instruction_count() <= kMaxInlineInstructions;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #ifndef BACKPLANE_SDK_ENGINE_CODEGEN_PHASE_FRAME_H_
 #define BACKPLANE_SDK_ENGINE_CODEGEN_PHASE_FRAME_H_
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -13,8 +14,8 @@
 
 namespace backplane::engine::codegen {
 
-// Copies of code by unrolled loops, at most.
-constexpr int64_t kMaxUnrolledInline = 64;
+// Limits of unrolled loops: copies of the code of a kernel, and HLO instructions with all copies.
+constexpr int64_t kMaxInlineCopies = 64, kMaxInlineInstructions = 512;
 
 class PhaseFrame {
  public:
@@ -28,7 +29,8 @@ class PhaseFrame {
   void UnrollShortLoops() {
     unrolls_short_loops_ = true;
     hooks.UnrollShortLoops();
-    scopes.UnrollShortLoops(kMaxUnrolledInline);
+    scopes.UnrollShortLoops(
+        std::clamp<int64_t>(kMaxInlineInstructions / std::max<int64_t>(instruction_count_, 1), 1, kMaxInlineCopies));
   }
   int64_t instruction_count() const { return instruction_count_; }  // of the kernel
   bool unrolls_short_loops() const { return unrolls_short_loops_; }
