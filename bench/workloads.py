@@ -51,6 +51,73 @@ def update_rows(table, row):
     return lax.fori_loop(0, 512, body, (table, row))
 
 
+def kalman(measured):
+    def step(state, z):
+        x, variance = state
+        variance = variance + 0.01
+        gain = variance / (variance + 0.1)
+        x = x + gain * (z - x)
+        variance = (1 - gain) * variance
+        return (x, variance), (x, variance)
+    return lax.scan(step, (jnp.float32(0), jnp.float32(1)), measured)[1]
+
+
+def solve_tridiagonal(lower, diagonal, upper, right):
+    """The Thomas algorithm: one pass forwards, one backwards."""
+    def forwards(carry, row):
+        c, d = carry
+        a, b, u, r = row
+        pivot = b - a * c
+        carry = u / pivot, (r - a * d) / pivot
+        return carry, carry
+
+    def backwards(x, row):
+        c, d = row
+        x = d - c * x
+        return x, x
+    _, rows = lax.scan(forwards, (jnp.float32(0), jnp.float32(0)), (lower, diagonal, upper, right))
+    return lax.scan(backwards, jnp.float32(0), rows, reverse=True)[1]
+
+
+def edit_distance(a, b):
+    def next_row(row, letter):
+        i, x = letter
+
+        def next_cell(left, cell):
+            up, diagonal, y = cell
+            left = jnp.minimum(jnp.minimum(left, up) + 1, diagonal + (x != y))
+            return left, left
+        _, rest = lax.scan(next_cell, i + 1, (row[1:], row[:-1], b))
+        return jnp.concatenate([(i + 1)[None], rest]), None
+    return lax.scan(next_row, jnp.arange(len(b) + 1, dtype=jnp.int32), (jnp.arange(len(a), dtype=jnp.int32), a))[0]
+
+
+def trajectory(start):
+    """Lorenz's equations by the method of Runge and Kutta, too short for chaos."""
+    def slope(s):
+        x, y, z = s
+        return jnp.stack([10 * (y - x), x * (28 - z) - y, x * y - 8 / 3 * z])
+
+    def step(s, _):
+        a = slope(s)
+        b = slope(s + 0.0005 * a)
+        c = slope(s + 0.0005 * b)
+        d = slope(s + 0.001 * c)
+        s = s + 0.001 / 6 * (a + 2 * b + 2 * c + d)
+        return s, s
+    return lax.scan(step, start, None, length=2000)[1]
+
+
+def branches(x):
+    def body(i, x):
+        return lax.cond(x.sum() > 0, lambda x: x * 0.9 - 0.1, lambda x: x + jnp.sin(x) * 0.3, x)
+    return lax.fori_loop(0, 1000, body, x)
+
+
+def rows_of_rows(table):
+    return lax.fori_loop(1, 200, lambda i, t: t.at[i].set(t[i - 1] * 0.5 + jnp.roll(t[i - 1], 1) * 0.25), table)
+
+
 def all_workloads():
     """The list, in the order of execution and of the report."""
     out = []
@@ -104,6 +171,14 @@ def all_workloads():
     add("loop scalar 10000", lambda x: lax.fori_loop(0, 10000, lambda i, v: v * 0.999 + 0.001, x), np.float32(1))
     add("loop update rows", update_rows, f32(512, 256), f32(256))
     add("loop heat 256", lambda x: lax.fori_loop(0, 50, lambda i, u: u + 0.1 * (jnp.roll(u, 1, 0) + jnp.roll(u, -1, 0) + jnp.roll(u, 1, 1) + jnp.roll(u, -1, 1) - 4 * u), x), f32(256, 256))
+    add("loop kalman", kalman, f32(1000))
+    add("loop tridiagonal", solve_tridiagonal, f32(1000), 4 + f32(1000, seed=1), f32(1000, seed=2), f32(1000, seed=3))
+    add("loop edit distance", edit_distance, integers(100, high=4), integers(100, high=4, seed=1), tolerance=0)
+    add("loop trajectory", trajectory, f32(3), tolerance=1e-3)
+    add("loop while", lambda x: lax.while_loop(lambda v: jnp.abs(v * v - 2) > 1e-6, lambda v: 0.5 * (v + 2 / v), x), np.float32(7.3))
+    add("loop branches 4", branches, f32(4), tolerance=1e-3)
+    add("loop branches 100", branches, f32(100), tolerance=1e-3)
+    add("loop row of the row before", rows_of_rows, f32(200, 100))
     add("fft 64x1024", lambda x: jnp.fft.fft(x), f32(64, 1024) + 1j * f32(64, 1024, seed=1))
     add("dispatch 1 argument", lambda x: x + 1, np.float32(1))
     add("dispatch 100 arguments", lambda *xs: [x + 1 for x in xs], *(np.float32(i) for i in range(100)))
