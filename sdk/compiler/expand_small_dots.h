@@ -8,10 +8,10 @@
 
 namespace backplane::compiler {
 
-// Rewrites small dots (3x3 matrices for each element of a batch, vectors of 3, points times a 3x3 matrix) as broadcasts,
-// a multiplication and a sum, which fuse with their neighbours; a transpose of the sum may follow. A dot stays if the
-// library is estimated to be faster, or if the operands have common dimensions in different orders. Accumulates in the
-// type of the result, in f32 for bf16 and f16.
+// Rewrites small dots (3x3 matrices for each element of a batch, vectors of 3, points times a 3x3 matrix) as
+// broadcasts, a multiplication and a sum, which fuse with their neighbours; a transpose of the sum may follow. A dot
+// stays if the library is estimated to be faster, or if the operands have common dimensions in different orders.
+// Accumulates in the type of the result, in f32 for bf16 and f16.
 class ExpandSmallDots : public Pass {
  public:
   // The sizes of a dot as a batch of products of an m x k and a k x n matrix.

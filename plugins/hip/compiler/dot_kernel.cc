@@ -1,8 +1,12 @@
 // Matrix products in tiles, for every element type.
 //
-// A block computes kTileM x kTileN elements of the result. In each step its threads copy kTileK columns of the left and
-// as many rows of the right operand to shared memory, in the type of the sums. A thread keeps a square of sums in
-// registers; its rows and columns lie apart in the tile, so that neighbouring threads read neighbouring words.
+// A block of 16 x 16 threads computes a tile of the result (ChooseProductTile). In each step its threads copy kTileK
+// columns of the left and as many rows of the right operand to shared memory, in the type of the sums; the loads of the
+// next step are under way while one is multiplied. Both are stored by k, so that a thread reads its rows and columns as
+// vectors. A thread keeps squares of 4 x 4 sums in registers, kSquareSpan rows or columns apart.
+#include <functional>
+#include <utility>
+
 #include "core/types/integer_division.h"
 #include "plugins/hip/compiler/dot_output.h"
 #include "plugins/hip/compiler/dot_problem.h"
@@ -20,7 +24,11 @@ using llvm::Value;
 namespace {
 
 constexpr int64_t kThreadsAcross = 16;  // 16 x 16 threads
-constexpr int64_t kRowsOfThread = kTileM / kThreadsAcross, kColumnsOfThread = kTileN / kThreadsAcross;
+constexpr int64_t kThreads = kThreadsAcross * kThreadsAcross;
+constexpr int64_t kSquare = 4, kSquareSpan = kSquare * kThreadsAcross;
+// Elements between the rows of a tile in shared memory, so that threads that store a column use several banks.
+constexpr int64_t kPadding = 4;
+constexpr int64_t kUnrolled = 4;  // values of k, so that the reads of one overlap the products of another
 
 class DotEmitter {
  public:
@@ -30,12 +38,26 @@ class DotEmitter {
         b_(frame.b),
         p_(std::move(problem)),
         sum_(p_.sum_type()),
-        tiles_(frame, p_, kTileM, kTileN),
+        rows_(frame.plan.tile.rows),
+        columns_(frame.plan.tile.columns),
+        tiles_(frame, p_, rows_, columns_),
         output_(frame, tiles_, p_, site) {}
 
   void Emit() {
-    lhs_tile_ = f_.AddShared(sum_, kTileM * kTileK);
-    rhs_tile_ = f_.AddShared(sum_, kTileK * kTileN);
+    lhs_ = {f_.AddShared(sum_, kTileK * (rows_ + kPadding)),
+            {output_.lhs(), p_.lhs_type},
+            rows_,
+            p_.m,
+            p_.lhs_m_stride,
+            p_.lhs_k_stride,
+            &DotProblem::BatchDim::lhs_stride};
+    rhs_ = {f_.AddShared(sum_, kTileK * (columns_ + kPadding)),
+            {output_.rhs(), p_.rhs_type},
+            columns_,
+            p_.n,
+            p_.rhs_n_stride,
+            p_.rhs_k_stride,
+            &DotProblem::BatchDim::rhs_stride};
     zero_ = e_.Constant(Literal::Scalar(sum_, 0), 0);
     row_of_thread_ = b_.CreateLShr(f_.thread(), b_.getInt32(4));
     column_of_thread_ = b_.CreateAnd(f_.thread(), b_.getInt32(kThreadsAcross - 1));
@@ -43,91 +65,148 @@ class DotEmitter {
   }
 
  private:
+  // An operand: "lines" are rows of the left and columns of the right one.
+  struct Operand {
+    Value* tile = nullptr;  // in shared memory: kTileK rows of `lines` elements and kPadding
+    ArrayRef array;
+    int64_t lines = 0, matrix_lines = 0, line_stride = 0, k_stride = 0;
+    int64_t DotProblem::BatchDim::*batch_stride = nullptr;
+
+    int64_t loads() const { return lines * kTileK / kThreads; }  // of each thread
+  };
+
   void EmitTile(Value* row, Value* column) {
-    Vals sums(static_cast<size_t>(kRowsOfThread * kColumnsOfThread), zero_);
-    LoopScopes::Values carried = codegen::PartsOf(sums);
+    const Vals like(static_cast<size_t>((rows_ / kThreadsAcross) * (columns_ / kThreadsAcross)), zero_);
+    const Vals like_left(static_cast<size_t>(lhs_.loads()), zero_),
+        like_right(static_cast<size_t>(rhs_.loads()), zero_);
     const int64_t steps = CeilDiv(p_.k, kTileK);
-    llvm::IntegerType* type = f_.indices.CounterType(steps * kTileK);
-    if (steps > 0)  // a loop runs at least once
-      f_.scopes.Loop(llvm::ConstantInt::get(type, 0),
-                     llvm::ConstantInt::get(type, static_cast<uint64_t>(steps * kTileK)), kTileK, carried,
-                     [&](Value* k, LoopScopes::Values& now) {
-                       CopyTile(lhs_tile_, kTileM, kTileK, {output_.lhs(), p_.lhs_type}, row, p_.m, p_.lhs_m_stride, k,
-                                p_.k, p_.lhs_k_stride, tiles_.BatchOffset(&DotProblem::BatchDim::lhs_stride));
-                       CopyTile(rhs_tile_, kTileK, kTileN, {output_.rhs(), p_.rhs_type}, k, p_.k, p_.rhs_k_stride,
-                                column, p_.n, p_.rhs_n_stride, tiles_.BatchOffset(&DotProblem::BatchDim::rhs_stride));
-                       f_.EmitBarrier();
-                       MultiplyTiles(sums, now);
-                       f_.EmitBarrier();
-                     });
-    sums = codegen::FromParts(sums, carried);
-    for (int64_t i = 0; i < kRowsOfThread; ++i) {
-      for (int64_t j = 0; j < kColumnsOfThread; ++j)
-        StoreSum(row, column, i, j, sums[static_cast<size_t>(i * kColumnsOfThread + j)]);
+    llvm::IntegerType* type = f_.indices.CounterType((steps + 1) * kTileK);
+    auto number = [&](int64_t k) { return llvm::ConstantInt::get(type, static_cast<uint64_t>(k)); };
+    Vals sums = like;
+    if (steps > 0) {  // a loop runs at least once
+      LoopScopes::Values carried = codegen::PartsOf(sums);
+      const size_t sum_parts = carried.size();
+      Append(carried, LoadLines(lhs_, row, number(0)));
+      const size_t left_end = carried.size();
+      Append(carried, LoadLines(rhs_, column, number(0)));
+      f_.scopes.Loop(number(0), number(steps * kTileK), kTileK, carried, [&](Value* k, LoopScopes::Values& now) {
+        auto part = [&](size_t begin, size_t end) {
+          return LoopScopes::Values(now.begin() + static_cast<std::ptrdiff_t>(begin),
+                                    now.begin() + static_cast<std::ptrdiff_t>(end));
+        };
+        StoreLines(lhs_, codegen::FromParts(like_left, part(sum_parts, left_end)));
+        StoreLines(rhs_, codegen::FromParts(like_right, part(left_end, now.size())));
+        f_.EmitBarrier();
+        Value* next = b_.CreateAdd(k, number(kTileK));
+        LoopScopes::Values after = part(0, sum_parts), loaded;
+        Append(loaded, LoadLines(lhs_, row, next));
+        Append(loaded, LoadLines(rhs_, column, next));
+        MultiplyTiles(like, after);
+        f_.EmitBarrier();
+        after.insert(after.end(), loaded.begin(), loaded.end());
+        now = std::move(after);
+      });
+      carried.resize(sum_parts);
+      sums = codegen::FromParts(like, carried);
+    }
+    ForEachSum([&](int64_t i, int64_t j, size_t at) { StoreSum(row, column, i, j, sums[at]); });
+  }
+
+  static void Append(LoopScopes::Values& to, const Vals& values) {
+    const LoopScopes::Values parts = codegen::PartsOf(values);
+    to.insert(to.end(), parts.begin(), parts.end());
+  }
+
+  // Rows or columns of the tile that a thread computes, counted from its first one.
+  static int64_t LineOfThread(int64_t i) { return i / kSquare * kSquareSpan + i % kSquare; }
+
+  void ForEachSum(const std::function<void(int64_t i, int64_t j, size_t at)>& body) {
+    size_t at = 0;
+    for (int64_t i = 0; i < rows_ / kThreadsAcross; ++i) {
+      for (int64_t j = 0; j < columns_ / kThreadsAcross; ++j) body(LineOfThread(i), LineOfThread(j), at++);
     }
   }
 
   Value* Extend(Value* v, Value* like) { return b_.CreateZExtOrTrunc(v, like->getType()); }
   Value* Number(Value* like, int64_t n) { return llvm::ConstantInt::get(like->getType(), static_cast<uint64_t>(n)); }
 
-  // Fills a tile of `rows` x `columns` in shared memory with the elements from (first_row, first_column) on, zeros
-  // beyond the matrix.
-  void CopyTile(Value* tile, int64_t rows, int64_t columns, const ArrayRef& array, Value* first_row,
-                int64_t matrix_rows, int64_t row_stride, Value* first_column, int64_t matrix_columns,
-                int64_t column_stride, const Affine& offset) {
-    const VarId position = f_.vars.Loop(rows * columns), r = f_.vars.Loop(matrix_rows),
-                c = f_.vars.Loop(matrix_columns);
+  // The line and the k, within a tile, of what the thread copies in its `part`-th load.
+  std::pair<Value*, Value*> PlaceOf(const Operand& o, int64_t part) {
+    Value* number = b_.CreateAdd(f_.thread(), b_.getInt32(static_cast<uint32_t>(part * kThreads)));
     // Neighbouring threads read neighbouring memory.
-    const bool by_columns = row_stride < column_stride;
-    for (int64_t part = 0; part < rows * columns / (kThreadsAcross * kThreadsAcross); ++part) {
+    const int64_t inner = o.line_stride < o.k_stride ? o.lines : kTileK;
+    Value* outer_at = b_.CreateUDiv(number, Number(number, inner));
+    Value* inner_at = b_.CreateURem(number, Number(number, inner));
+    return o.line_stride < o.k_stride ? std::pair(inner_at, outer_at) : std::pair(outer_at, inner_at);
+  }
+
+  // The thread's elements of the tile from (first_line, first_k) on, zeros beyond the matrix.
+  Vals LoadLines(const Operand& o, Value* first_line, Value* first_k) {
+    const VarId l = f_.vars.Loop(o.matrix_lines), k = f_.vars.Loop(p_.k);
+    Vals values;
+    for (int64_t part = 0; part < o.loads(); ++part) {
       f_.scopes.Block([&] {
-        Value* number =
-            b_.CreateAdd(f_.thread(), b_.getInt32(static_cast<uint32_t>(part * kThreadsAcross * kThreadsAcross)));
-        const int64_t inner = by_columns ? rows : columns;
-        Value* outer_at = b_.CreateUDiv(number, Number(number, inner));
-        Value* inner_at = b_.CreateURem(number, Number(number, inner));
-        Value* in_row = by_columns ? inner_at : outer_at;
-        Value* in_column = by_columns ? outer_at : inner_at;
-        Value* row = b_.CreateAdd(Extend(in_row, first_row), first_row);
-        Value* column = b_.CreateAdd(Extend(in_column, first_column), first_column);
-        Value* exists = b_.CreateAnd(b_.CreateICmpSLT(row, Number(row, matrix_rows)),
-                                     b_.CreateICmpSLT(column, Number(column, matrix_columns)));
+        const auto [in_line, in_k] = PlaceOf(o, part);
+        Value* line = b_.CreateAdd(Extend(in_line, first_line), first_line);
+        Value* at = b_.CreateAdd(Extend(in_k, first_k), first_k);
+        Value* exists = b_.CreateICmpSLT(at, Number(at, p_.k));
+        if (o.matrix_lines % o.lines != 0)
+          exists = b_.CreateAnd(exists, b_.CreateICmpSLT(line, Number(line, o.matrix_lines)));
         // An element that does not exist is replaced by one that does, and its value by zero.
-        f_.scopes.Bind({&r, 1}, b_.CreateSelect(exists, row, Number(row, 0)));
-        f_.scopes.Bind({&c, 1}, b_.CreateSelect(exists, column, Number(column, 0)));
-        f_.scopes.Bind({&position, 1}, b_.CreateAdd(b_.CreateMul(in_row, Number(in_row, columns)), in_column));
-        const Affine address = offset.Plus(Affine::Var(r), row_stride).Plus(Affine::Var(c), column_stride);
-        Val value = e_.Convert(f_.memory.Load(array, address, {}), array.type, sum_);
+        f_.scopes.Bind({&l, 1}, b_.CreateSelect(exists, line, Number(line, 0)));
+        f_.scopes.Bind({&k, 1}, b_.CreateSelect(exists, at, Number(at, 0)));
+        const Affine address =
+            tiles_.BatchOffset(o.batch_stride).Plus(Affine::Var(l), o.line_stride).Plus(Affine::Var(k), o.k_stride);
+        Val value = e_.Convert(f_.memory.Load(o.array, address, {}), o.array.type, sum_);
         value.stored = nullptr;
-        f_.memory.StoreComputed(tile, Affine::Var(position), sum_, e_.Select(exists, value, zero_));
+        values.push_back(e_.Select(exists, value, zero_));
+      });
+    }
+    return values;
+  }
+
+  void StoreLines(const Operand& o, const Vals& values) {
+    const VarId position = f_.vars.Loop(kTileK * (o.lines + kPadding));
+    for (int64_t part = 0; part < o.loads(); ++part) {
+      f_.scopes.Block([&] {
+        const auto [line, k] = PlaceOf(o, part);
+        f_.scopes.Bind({&position, 1}, b_.CreateAdd(b_.CreateMul(k, Number(k, o.lines + kPadding)), line));
+        f_.memory.StoreComputed(o.tile, Affine::Var(position), sum_, values[static_cast<size_t>(part)]);
       });
     }
   }
 
+  // The elements of one k that the thread multiplies.
+  Vals ReadLines(const Operand& o, VarId k, VarId place) {
+    Vals values;
+    for (int64_t i = 0; i < o.lines / kThreadsAcross; ++i) {
+      values.push_back(f_.memory.LoadComputed(
+          o.tile,
+          Affine::Var(k).Times(o.lines + kPadding).Plus(Affine::Var(place).Times(kSquare)).Plus(LineOfThread(i)),
+          sum_));
+    }
+    return values;
+  }
+
   void MultiplyTiles(const Vals& like, LoopScopes::Values& carried) {
     const VarId k = f_.vars.Loop(kTileK), row = f_.vars.Loop(kThreadsAcross), column = f_.vars.Loop(kThreadsAcross);
+    llvm::BasicBlock* latch = nullptr;
     f_.scopes.Loop(b_.getInt32(0), b_.getInt32(kTileK), 1, carried, [&](Value* at, LoopScopes::Values& now) {
       f_.scopes.Bind({&k, 1}, at);
       f_.scopes.Bind({&row, 1}, row_of_thread_);
       f_.scopes.Bind({&column, 1}, column_of_thread_);
       Vals sums = codegen::FromParts(like, now);
-      Vals left, right;
-      for (int64_t i = 0; i < kRowsOfThread; ++i) {
-        left.push_back(f_.memory.LoadComputed(
-            lhs_tile_, Affine::Var(row).Plus(i * kThreadsAcross).Times(kTileK).Plus(Affine::Var(k)), sum_));
-      }
-      for (int64_t j = 0; j < kColumnsOfThread; ++j) {
-        right.push_back(f_.memory.LoadComputed(
-            rhs_tile_, Affine::Var(k).Times(kTileN).Plus(Affine::Var(column)).Plus(j * kThreadsAcross), sum_));
-      }
-      for (int64_t i = 0; i < kRowsOfThread; ++i) {
-        for (int64_t j = 0; j < kColumnsOfThread; ++j) {
-          Val& sum = sums[static_cast<size_t>(i * kColumnsOfThread + j)];
-          sum = MultiplyAdd(left[static_cast<size_t>(i)], right[static_cast<size_t>(j)], sum);
+      const Vals left = ReadLines(lhs_, k, row), right = ReadLines(rhs_, k, column);
+      for (size_t i = 0; i < left.size(); ++i) {
+        for (size_t j = 0; j < right.size(); ++j) {
+          Val& sum = sums[i * right.size() + j];
+          sum = MultiplyAdd(left[i], right[j], sum);
         }
       }
       now = codegen::PartsOf(sums);
+      latch = b_.GetInsertBlock();
     });
+    if (rows_ * columns_ > kSquareSpan * kSquareSpan) UnrollLoop(*latch->getTerminator(), kUnrolled);
   }
 
   Val MultiplyAdd(const Val& x, const Val& y, const Val& sum) {
@@ -141,10 +220,12 @@ class DotEmitter {
   }
 
   void StoreSum(Value* first_row, Value* first_column, int64_t i, int64_t j, const Val& sum) {
-    Value* row =
-        b_.CreateAdd(first_row, b_.CreateAdd(Extend(row_of_thread_, first_row), Number(first_row, i * kThreadsAcross)));
-    Value* column = b_.CreateAdd(
-        first_column, b_.CreateAdd(Extend(column_of_thread_, first_column), Number(first_column, j * kThreadsAcross)));
+    auto find = [&](Value* first, Value* place, int64_t line) {
+      Value* own = b_.CreateMul(Extend(place, first), Number(first, kSquare));
+      return b_.CreateAdd(first, b_.CreateAdd(own, Number(first, line)));
+    };
+    Value* row = find(first_row, row_of_thread_, i);
+    Value* column = find(first_column, column_of_thread_, j);
     Value* exists =
         b_.CreateAnd(b_.CreateICmpSLT(row, Number(row, p_.m)), b_.CreateICmpSLT(column, Number(column, p_.n)));
     f_.scopes.If(exists, [&] { output_.Store(row, column, 0, sum); });
@@ -155,10 +236,12 @@ class DotEmitter {
   llvm::IRBuilder<>& b_;
   const DotProblem p_;
   const PrimitiveType sum_;
+  const int64_t rows_, columns_;  // of a tile
   DotTiles tiles_;
   DotOutput output_;
   Val zero_;
-  Value *lhs_tile_ = nullptr, *rhs_tile_ = nullptr, *row_of_thread_ = nullptr, *column_of_thread_ = nullptr;
+  Operand lhs_, rhs_;
+  Value *row_of_thread_ = nullptr, *column_of_thread_ = nullptr;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/ir/computation.h"
+#include "core/types/integer_division.h"
 #include "sdk/codegen/element_emitter.h"
 #include "sdk/compiler/dot_strides.h"
 
@@ -63,6 +64,18 @@ absl::StatusOr<DotProblem> MakeDotProblem(const DotSite& site) {
                        rhs[static_cast<size_t>(d.rhs_batch[i])], out.strides[i]});
   }
   return p;
+}
+
+ProductTile ChooseProductTile(const DotProblem& p) {
+  constexpr int64_t kSmall = 64, kLarge = 128;
+  constexpr int64_t kManyTiles = 120;  // about the compute units of a large GPU
+  // A thread keeps up to 64 sums in registers, more of which it has no room for.
+  if (IsComplex(p.sum_type()) || ByteWidth(p.sum_type()) > 4) return {kSmall, kSmall};
+  for (const ProductTile tile : {ProductTile{kLarge, kLarge}, {kLarge, kSmall}, {kSmall, kLarge}}) {
+    const bool wastes = (tile.rows == kLarge && p.m <= kSmall) || (tile.columns == kLarge && p.n <= kSmall);
+    if (!wastes && p.batch_size() * CeilDiv(p.m, tile.rows) * CeilDiv(p.n, tile.columns) >= kManyTiles) return tile;
+  }
+  return {kSmall, kSmall};
 }
 
 }  // namespace backplane::hip

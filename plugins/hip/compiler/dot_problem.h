@@ -26,8 +26,13 @@ struct DotProblem {
   PrimitiveType sum_type() const;
 };
 
-// Without matrix instructions: the tile of the result that a block computes, and the part of k that it loads at a time.
-inline constexpr int64_t kTileM = 64, kTileN = 64, kTileK = 16;
+// Without matrix instructions: the part of k that a block loads at a time.
+inline constexpr int64_t kTileK = 16;
+// Without matrix instructions: the rows and columns of the tile of the result that a block computes.
+struct ProductTile {
+  int64_t rows = 0, columns = 0;
+};
+ProductTile ChooseProductTile(const DotProblem& problem);
 
 // Where an instruction has a dot: it is one itself, a fusion of a dot and a transpose of its result
 // (compiler::AsDotCall), or a fusion with elementwise operations behind one of these (FuseDotEpilogues).

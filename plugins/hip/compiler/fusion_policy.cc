@@ -19,10 +19,10 @@ using compiler::MergeDecision;
 
 namespace {
 
-constexpr size_t kMaxMembers = 96;     // of one kernel: registers and code size grow with it
+constexpr size_t kMaxMembers = 96;         // of one kernel: registers and code size grow with it
 constexpr size_t kMaxSimpleMembers = 512;  // of one that only computes each element by itself, such as random bits
-constexpr int kMaxInputs = 32;         // arrays that a kernel reads
-constexpr size_t kMaxMovingReads = 4;  // places at which a kernel computes one value again
+constexpr int kMaxInputs = 32;             // arrays that a kernel reads
+constexpr size_t kMaxMovingReads = 4;      // places at which a kernel computes one value again
 
 bool IsCheap(const Instruction& i) {
   return !i.info().Has(OpTrait::kTranscendental) && !i.Is(Opcode::kDivide) && !i.Is(Opcode::kRemainder) &&

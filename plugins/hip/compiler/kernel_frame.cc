@@ -32,17 +32,17 @@ llvm::Function* MakeFunction(codegen::ElementEmitter& elements, const KernelPlan
 
 constexpr int64_t kUnrolled = 4;  // iterations of a loop over a row
 
+}  // namespace
+
 void UnrollLoop(llvm::Instruction& latch, int64_t copies) {
   llvm::LLVMContext& context = latch.getContext();
-  llvm::Metadata* count =
-      llvm::ConstantAsMetadata::get(llvm::ConstantInt::get(llvm::Type::getInt32Ty(context), static_cast<uint64_t>(copies)));
+  llvm::Metadata* count = llvm::ConstantAsMetadata::get(
+      llvm::ConstantInt::get(llvm::Type::getInt32Ty(context), static_cast<uint64_t>(copies)));
   llvm::MDNode* unroll = llvm::MDNode::get(context, {llvm::MDString::get(context, "llvm.loop.unroll.count"), count});
   llvm::MDNode* loop = llvm::MDNode::getDistinct(context, {nullptr, unroll});
   loop->replaceOperandWith(0, loop);
   latch.setMetadata(llvm::LLVMContext::MD_loop, loop);
 }
-
-}  // namespace
 
 KernelFrame::KernelFrame(codegen::ElementEmitter& e, const KernelPlan& p, absl::string_view name, size_t arrays)
     : elements(e),

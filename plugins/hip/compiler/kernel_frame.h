@@ -18,6 +18,9 @@ using codegen::ArrayRef;
 using codegen::Val;
 using codegen::Vals;
 
+// Has the compiler make `copies` iterations of an innermost loop one. `latch`: the branch to its next iteration.
+void UnrollLoop(llvm::Instruction& latch, int64_t copies);
+
 // Serves one function. The emitter and the plan must outlive it.
 class KernelFrame {
  public:

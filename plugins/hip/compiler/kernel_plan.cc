@@ -406,7 +406,8 @@ absl::StatusOr<KernelPlan> PlanOperation(const Instruction& contraction, const G
   if (plan.matrix != nullptr) {
     plan.threads = static_cast<uint32_t>(tile.waves() * plan.matrix->wave_size());
   } else {
-    tile.rows = kTileM, tile.columns = kTileN;
+    const ProductTile chosen = ChooseProductTile(dot);
+    tile.rows = chosen.rows, tile.columns = chosen.columns;
   }
   const int64_t tiles = dot.batch_size() * CeilDiv(dot.m, tile.rows) * CeilDiv(dot.n, tile.columns);
   plan.blocks = CountBlocks(tiles, 1);

@@ -56,7 +56,7 @@ struct KernelPlan {
   std::vector<int64_t> updated_operands;
   // kDot: the matrix instruction that computes it; null: multiplications and additions.
   const MatrixStep* matrix = nullptr;
-  MatrixTile tile;  // with a matrix instruction
+  MatrixTile tile;  // without a matrix instruction only its rows and columns
   // kScatter: threads combine at the same time, by atomic operations where two may meet.
   bool parallel = false;
   // An operation that takes several launches. Kernels are numbered from 0; `further` has the blocks of those after the

@@ -17,7 +17,8 @@ llvm::Type* IntegerLike(llvm::Type* type, unsigned bits) {
 void KeepSign(llvm::CastInst& conversion) {
   llvm::IRBuilder<> b(conversion.getNextNode());
   llvm::Value* from = conversion.getOperand(0);
-  const unsigned from_bits = from->getType()->getScalarSizeInBits(), to_bits = conversion.getType()->getScalarSizeInBits();
+  const unsigned from_bits = from->getType()->getScalarSizeInBits(),
+                 to_bits = conversion.getType()->getScalarSizeInBits();
   llvm::Type *narrow = IntegerLike(from->getType(), from_bits), *wide = IntegerLike(from->getType(), to_bits);
   llvm::Value* sign = b.CreateBitCast(from, narrow);
   if (to_bits > from_bits) {
@@ -28,8 +29,8 @@ void KeepSign(llvm::CastInst& conversion) {
   const llvm::APInt mask = llvm::APInt::getSignMask(to_bits);
   llvm::Value* bits = b.CreateBitCast(&conversion, wide);
   llvm::Value* magnitude = b.CreateAnd(bits, llvm::ConstantInt::get(wide, ~mask));
-  llvm::Value* result = b.CreateBitCast(
-      b.CreateOr(magnitude, b.CreateAnd(sign, llvm::ConstantInt::get(wide, mask))), conversion.getType());
+  llvm::Value* result = b.CreateBitCast(b.CreateOr(magnitude, b.CreateAnd(sign, llvm::ConstantInt::get(wide, mask))),
+                                        conversion.getType());
   conversion.replaceUsesWithIf(result, [&](llvm::Use& use) { return use.getUser() != bits; });
 }
 
