@@ -827,8 +827,8 @@ def optimisers_mapped():
 
     searched = jax.jit(jax.vmap(lambda c: minimize(cost, jnp.zeros(3), args=(c,), method="BFGS", options={"gtol": 1e-10})))
     limited = jax.jit(jax.vmap(lambda c: minimize(cost, jnp.zeros(3), args=(c,), method="l-bfgs-experimental-do-not-rely-on-this", options={"gtol": 1e-10}).x))
-    implicit = jax.jit(jax.vmap(jax.jacrev(lambda c: optx.minimise(cost, optx.BFGS(1e-11, 1e-11), jnp.zeros(3), c).value)))
-    bounded = jax.jit(jax.vmap(lambda c: optx.least_squares(lambda y, c: jnp.concatenate([y - c, jnp.sin(y)]), optx.LevenbergMarquardt(1e-12, 1e-12), jnp.zeros(3), c).value))
+    implicit = jax.jit(jax.vmap(jax.jacrev(lambda c: optx.minimise(cost, optx.BFGS(1e-9, 1e-9), jnp.zeros(3), c).value)))
+    bounded = jax.jit(jax.vmap(lambda c: optx.least_squares(lambda y, c: jnp.concatenate([y - c, jnp.sin(y)]), optx.LevenbergMarquardt(1e-10, 1e-10), jnp.zeros(3), c).value))
     unrolled = jax.jit(jax.vmap(jax.grad(lambda c: jax.lax.scan(lambda x, _: (x - 0.1 * jax.grad(cost)(x, c), None), jnp.zeros(3), length=30)[0][0])))
 
     def step():

@@ -59,7 +59,7 @@ def compilation_cache():
 
     import jax
     import jax.numpy as jnp
-    counter = iter(range(1000))
+    counter = itertools.count()
 
     def step():
         folder = os.path.abspath(f"cache{next(counter)}")
@@ -89,11 +89,12 @@ def compilation_cache():
 def profiler_trace():
     import glob
     import gzip
+    import itertools
     import os
 
     import jax
     import jax.numpy as jnp
-    counter = iter(range(1000))
+    counter = itertools.count()
 
     @jax.jit
     def named_program(x):
