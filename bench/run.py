@@ -1,6 +1,6 @@
 """Every workload on our plugin and on XLA's, in a process each; slices alternate A B B A, and the idle process is stopped.
 
-Prints a line for each and the geometric mean of the ratios for each group; writes out/bench.json and out/bench.png.
+Prints a line for each and the geometric mean of the ratios for each group; writes out/bench.json, out/bench.md and out/bench.png.
 A workload whose values differ is a failure, whatever its time.
 """
 import argparse
@@ -83,6 +83,15 @@ def picture(rows, path):
     plt.close(fig)
 
 
+def write_table(rows, path):
+    """The measurements as a table in Markdown."""
+    lines = ["| workload | ours | XLA's | ratio | compile: ours | XLA's |", "|---|---|---|---|---|---|"]
+    for r in rows:
+        lines.append(f"| {r['name']} | {show(r['step']['ours']['min'])} | {show(r['step']['xla']['min'])} | {r['ratio_min']:.2f} | "
+                     f"{show(r['compile']['ours'])} | {show(r['compile']['xla'])} |")
+    path.write_text("\n".join(lines) + "\n")
+
+
 def options(description, slice_seconds, add_more=lambda parser: None):
     """The command line of a benchmark, and the plugins that it names. `add_more` adds options of its own."""
     p = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -142,6 +151,7 @@ def main():
             print(f"  {group:12}{mean([r['ratio_min'] for r in chosen]):6.2f}{mean([r['ratio_median'] for r in chosen]):6.2f}"
                   f"{mean([r['compile']['ours'] / r['compile']['xla'] for r in chosen]):6.2f}   {len(chosen)}")
         picture(rows, opt.out / "bench.png")
+        write_table(rows, opt.out / "bench.md")
     return finish(opt.out / "bench.json", rows, failures)
 
 
