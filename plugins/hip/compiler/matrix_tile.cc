@@ -24,6 +24,8 @@ constexpr MatrixTile kWmmaTiles[] = {{128, 128, 4, 2}, {128, 64, 4, 2}, {64, 128
 constexpr MatrixTile kMmaTiles[] = {
     {128, 128, 2, 4}, {128, 64, 2, 2}, {64, 128, 2, 2}, {64, 64, 2, 2}, {32, 128, 2, 2}, {32, 64, 2, 2},
 };
+// A thread that transposes bytes has 64 registers of them.
+constexpr MatrixTile kMmaTransposedByteTiles[] = {{64, 64, 2, 4}, {32, 64, 2, 4}};
 // With asynchronous copies no thread transposes, and no registers hold what is under way.
 constexpr MatrixTile kMmaAsyncTiles[] = {{128, 128, 2, 2}, {128, 64, 2, 2}, {64, 128, 2, 2}, {64, 64, 2, 2}};
 constexpr MatrixTile kMmaAsyncF64Tiles[] = {{128, 64, 4, 2}, {64, 64, 2, 2}};
@@ -83,15 +85,14 @@ MatrixTile ChooseMatrixTile(const DotProblem& p, const MatrixStep& step, const G
   if (is_mma) tiles = width == 4 ? absl::Span<const MatrixTile>(kMmaTf32Tiles) : kMmaTiles;
   const bool async = CanCopyAsync(p, step);
   if (width == 8) tiles = is_mma ? absl::Span<const MatrixTile>(kMmaF64Tiles) : kF64Tiles;
+  const bool transposes = p.lhs_k_stride != 1 || p.rhs_k_stride != 1;
   if (async) tiles = width == 8 ? absl::Span<const MatrixTile>(kMmaAsyncF64Tiles) : kMmaAsyncTiles;
+  if (is_mma && !async && width == 1 && transposes) tiles = kMmaTransposedByteTiles;
   // Operands that are transposed on the way cost instructions for each tile, which a larger tile spreads over more
   // products. Otherwise two blocks of a smaller tile overlap their work better.
-  const bool transposes = p.lhs_k_stride != 1 || p.rhs_k_stride != 1;
   const MatrixTile* best = nullptr;
   for (const MatrixTile& t : tiles) {
     if (t.rows == 256 && !transposes) continue;
-    // A thread that transposes bytes has 64 registers of them, beside its sums.
-    if (is_mma && !async && width == 1 && transposes && t.rows * t.columns > 64 * 64) continue;
     const bool is_smallest = t.rows == tiles.back().rows && t.columns == tiles.back().columns;
     const bool wastes =
         (t.rows / 2 >= p.m && t.rows > tiles.back().rows) || (t.columns / 2 >= p.n && t.columns > tiles.back().columns);

@@ -179,7 +179,7 @@ TEST(Lowering, KnowsMachines) {
   EXPECT_EQ(TargetOf("gfx1100").wave_size, 32);
   EXPECT_EQ(TargetOf("gfx1100").max_vgprs, 256);
   EXPECT_EQ(TargetOf("gfx9-generic").code_object_version, 6);
-  EXPECT_EQ(TargetOf("sm_90").shared_bytes, 49152);
+  EXPECT_EQ(TargetOf("sm_90").shared_bytes, 227 * 1024);
   EXPECT_EQ(TargetOf("host").ir.buffer_address_space, 1u);
   const absl::Status none = FindGpuTarget("gfx9999").status();
   EXPECT_EQ(none.code(), absl::StatusCode::kNotFound);
