@@ -1,9 +1,12 @@
 // Phases whose loops follow the elements of the outputs: LoopPhase and RowPhase.
+#include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "core/types/integer_division.h"
 #include "sdk/codegen/body/computed_bytes.h"
 #include "sdk/engine/codegen/phase_frame.h"
+#include "sdk/engine/codegen/planner.h"
 
 namespace backplane::engine::codegen {
 
@@ -11,15 +14,63 @@ using llvm::Value;
 
 namespace {
 
+constexpr double kCheapInScalars = 1.5;  // cycles of the costly operations of an element
+constexpr int64_t kMaxScalars = 9, kMaxRowElements = 64;
+
+int64_t CountElements(const LoopNest& nest) {
+  return std::accumulate(nest.extents.begin(), nest.extents.end(), int64_t{1}, std::multiplies<>());
+}
+
+// Whether the kernel combines elements of several rows, as a product of matrices does. Vectors over rows without regard
+// to their ends then read elements at all kinds of places.
+bool CombinesRows(const PhaseFrame& f, const LoopPhase& kind) {
+  const auto& all = f.computation().instructions();
+  return kind.nest.extents.size() > 1 &&
+         std::any_of(all.begin(), all.end(), [](const auto& i) { return i->Is(Opcode::kReduce); });
+}
+
+// Whether operations of vectors cost so much less than those of their elements that even vectors with gaps are better.
+bool IsCostlyInScalars(const PhaseFrame& f) {
+  double cycles = 0;
+  for (const auto& i : f.computation().instructions()) {
+    const double cost = CostPerElement(*i);
+    if (cost >= 0.5 && FirstShape(*i).num_elements() > 1 && i->info().Has(kElementwise)) cycles += cost;
+  }
+  return cycles > kCheapInScalars;
+}
+
 bool IsUnrolledWhole(const PhaseFrame& f, const LoopPhase& kind) {
-  int64_t elements = 1;
-  for (int64_t n : kind.nest.extents) elements *= n;
-  return IsBetterInScalars(elements) && elements * f.instruction_count() <= kMaxInlineInstructions;
+  const int64_t n = CountElements(kind.nest);
+  if (n * f.computation().instruction_count() > kMaxInlineInstructions) return false;
+  if (!IsBetterInScalars(n) && !(n <= kMaxScalars && CombinesRows(f, kind))) return false;
+  return n < 4 || !IsCostlyInScalars(f);
+}
+
+// Whether a flat phase over rows of a few elements is better computed row by row, each in a vector.
+bool IsBetterByRows(const PhaseFrame& f, const LoopPhase& kind) {
+  if (kind.item_groups > 0 || kind.nest.groups.size() != 1 || !kind.unrolled.empty() || kind.nest.whole_extent > 0)
+    return false;
+  const int64_t n = CountElements(kind.nest), row = kind.nest.extents.empty() ? 1 : kind.nest.extents.back();
+  return row > kMaxUnrolled && row <= kind.lanes / 2 && n <= kMaxRowElements && CombinesRows(f, kind) &&
+         n / row * f.computation().instruction_count() <= kMaxInlineInstructions;
+}
+
+LoopPhase MakePhaseOfRows(const LoopPhase& flat) {
+  LoopPhase rows = flat;
+  const int last = static_cast<int>(flat.nest.extents.size()) - 1;
+  rows.nest.groups = {{last}};
+  rows.unrolled.resize(static_cast<size_t>(last));
+  std::iota(rows.unrolled.begin(), rows.unrolled.end(), 0);
+  rows.lanes = LanesAlong(flat.nest.extents.back(), flat.lanes);
+  return rows;
 }
 
 }  // namespace
 
-void EmitPhaseBody(PhaseFrame& f, const LoopPhase& kind) {
+void EmitPhaseBody(PhaseFrame& f, const LoopPhase& planned) {
+  const LoopPhase kind = f.unrolls_short_loops() && !IsUnrolledWhole(f, planned) && IsBetterByRows(f, planned)
+                             ? MakePhaseOfRows(planned)
+                             : planned;
   for (const PartialReduction& p : kind.partials) {
     PartialResults partials;
     for (int buffer : p.buffers) partials.bases.push_back(f.buffers[static_cast<size_t>(buffer)]);

@@ -58,7 +58,7 @@ PhaseFrame::PhaseFrame(ElementEmitter& elements, const FusionPlan& plan, const P
       begin_(begin),
       end_(end),
       scratch_(scratch),
-      instruction_count_(plan.computation->instruction_count()) {
+      computation_(*plan.computation) {
   for (int i = 0; i < plan.inputs; ++i) {
     const Instruction* p = plan.computation->parameter(i);
     body.SetArray(p, 0, {buffers[static_cast<size_t>(i)], p->shape().element_type()});

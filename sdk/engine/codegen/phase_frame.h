@@ -30,9 +30,9 @@ class PhaseFrame {
     unrolls_short_loops_ = true;
     hooks.UnrollShortLoops();
     scopes.UnrollShortLoops(
-        std::clamp<int64_t>(kMaxInlineInstructions / std::max<int64_t>(instruction_count_, 1), 1, kMaxInlineCopies));
+        std::clamp<int64_t>(kMaxInlineInstructions / computation_.instruction_count(), 1, kMaxInlineCopies));
   }
-  int64_t instruction_count() const { return instruction_count_; }  // of the kernel
+  const Computation& computation() const { return computation_; }
   bool unrolls_short_loops() const { return unrolls_short_loops_; }
   // Runs `body` for each work item of the call.
   void ForEachItem(const std::function<void(llvm::Value* item)>& body);
@@ -88,7 +88,8 @@ class PhaseFrame {
                        const std::function<void(const Guards& tail)>& fn);
 
   llvm::Value *begin_ = nullptr, *end_ = nullptr, *scratch_ = nullptr;
-  int64_t scratch_used_ = 0, instruction_count_ = 0;
+  int64_t scratch_used_ = 0;
+  const Computation& computation_;
   bool unrolls_short_loops_ = false;
 };
 

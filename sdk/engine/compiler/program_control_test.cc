@@ -327,6 +327,16 @@ body { s = (s32[], f32[6,6]) parameter(0) i = s32[] get-tuple-element(s), index=
   u = f32[6,6] scatter(t, ki, q), update_window_dims={0}, inserted_window_dims={1}, scatter_dims_to_operand_dims={1}, index_vector_dim=0, to_apply=set ROOT r = (s32[], f32[6,6]) tuple(j, u) }
 ENTRY e { z = s32[] constant(0) t = f32[6,6] parameter(0) s = (s32[], f32[6,6]) tuple(z, t) w = (s32[], f32[6,6]) while(s), condition=cond, body=body ROOT r = f32[6,6] get-tuple-element(w), index=1 })",
      1e-3},
+    // In the function of a loop they are computed row by row, or element by element.
+    {"products_of_small_matrices", R"(
+cond { s = (s32[], f32[6,6], f32[2,2], f32[5,5], f32[5,12], f32[3,3]) parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(11) ROOT r = pred[] compare(i, n), direction=LT }
+body { s = (s32[], f32[6,6], f32[2,2], f32[5,5], f32[5,12], f32[3,3]) parameter(0) i = s32[] get-tuple-element(s), index=0 a = f32[6,6] get-tuple-element(s), index=1 b = f32[2,2] get-tuple-element(s), index=2 c = f32[5,5] get-tuple-element(s), index=3 d = f32[5,12] get-tuple-element(s), index=4 e = f32[3,3] get-tuple-element(s), index=5
+  one = s32[] constant(1) j = s32[] add(i, one)
+  p = f32[6,6] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0} a2 = f32[6,6] tanh(p) q = f32[2,2] dot(b, b), lhs_contracting_dims={0}, rhs_contracting_dims={1} b2 = f32[2,2] sine(q)
+  u = f32[5,5] dot(c, c), lhs_contracting_dims={1}, rhs_contracting_dims={1} c2 = f32[5,5] sine(u) v = f32[5,5] negate(c2) w = f32[5,12] dot(v, d), lhs_contracting_dims={1}, rhs_contracting_dims={0} d2 = f32[5,12] cosine(w)
+  x = f32[3,3] dot(e, e), lhs_contracting_dims={1}, rhs_contracting_dims={0} t = f32[3,3] transpose(x), dimensions={1,0} e2 = f32[3,3] tanh(t) ROOT r = (s32[], f32[6,6], f32[2,2], f32[5,5], f32[5,12], f32[3,3]) tuple(j, a2, b2, c2, d2, e2) }
+ENTRY e { z = s32[] constant(0) a = f32[6,6] parameter(0) b = f32[2,2] parameter(1) c = f32[5,5] parameter(2) d = f32[5,12] parameter(3) e = f32[3,3] parameter(4) s = (s32[], f32[6,6], f32[2,2], f32[5,5], f32[5,12], f32[3,3]) tuple(z, a, b, c, d, e) ROOT w = (s32[], f32[6,6], f32[2,2], f32[5,5], f32[5,12], f32[3,3]) while(s), condition=cond, body=body })",
+     2e-3},
 };
 
 std::string ModuleOf(const Case& c) {
@@ -359,9 +369,9 @@ int CountLoopFunctions(const std::string& hlo) {
 TEST(LoopFunctions, HaveAllLoopsAndBranchesInside) {
   std::map<std::string, int> functions;
   for (const Case& c : kCases) functions[c.name] = CountLoopFunctions(ModuleOf(c));
-  for (const char* name :
-       {"scan_stacks", "conditional_in_loop", "elements_of_arrays", "small_matrices", "state_of_many_types",
-        "switch_in_loop", "inner_loop_of_unknown_length", "arrays_about_the_size_of_a_variable"}) {
+  for (const char* name : {"scan_stacks", "conditional_in_loop", "elements_of_arrays", "small_matrices",
+                           "state_of_many_types", "switch_in_loop", "inner_loop_of_unknown_length",
+                           "arrays_about_the_size_of_a_variable", "products_of_small_matrices"}) {
     EXPECT_EQ(functions[name], 1) << name;
   }
   EXPECT_EQ(functions["loops_one_after_another"], 2);
