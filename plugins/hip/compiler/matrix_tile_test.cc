@@ -18,7 +18,7 @@ class Layout {
  public:
   explicit Layout(const MatrixStep& step) : b_(context_), step_(step) {}
   int64_t Row(int64_t column) { return Value(PermuteColumns(b_, step_, Number(column))); }
-  int64_t Place(int64_t row, int64_t chunk) { return Value(SwizzleChunk(b_, step_, Number(row), Number(chunk))); }
+  int64_t Position(int64_t row, int64_t chunk) { return Value(SwizzleChunk(b_, step_, Number(row), Number(chunk))); }
 
  private:
   llvm::Value* Number(int64_t n) { return b_.getInt32(static_cast<uint32_t>(n)); }
@@ -56,7 +56,7 @@ TEST(MatrixTile, HasAPlaceForEveryChunk) {
     EXPECT_EQ(*rows.rbegin(), 127) << step->instruction;
     for (int64_t row = 0; row < 256; ++row) {
       std::set<int64_t> places;
-      for (int64_t chunk = 0; chunk < kRowChunks; ++chunk) places.insert(layout.Place(row, chunk));
+      for (int64_t chunk = 0; chunk < kRowChunks; ++chunk) places.insert(layout.Position(row, chunk));
       EXPECT_EQ(places, (std::set<int64_t>{0, 16, 32, 48, 64, 80, 96, 112})) << step->instruction << " row " << row;
     }
   }
@@ -67,7 +67,8 @@ TEST(MatrixTile, SwizzleIsLinear) {
     Layout layout(*step);
     for (int64_t low = 0; low < 16; ++low) {
       for (int64_t high = 0; high < 256; high += 16)
-        ASSERT_EQ(layout.Place(low, 3) ^ layout.Place(high, 4), layout.Place(low + high, 7)) << step->instruction;
+        ASSERT_EQ(layout.Position(low, 3) ^ layout.Position(high, 4), layout.Position(low + high, 7))
+            << step->instruction;
     }
   }
 }
@@ -86,7 +87,7 @@ TEST(MatrixTile, MmaReadsWithoutBankConflicts) {
         for (int64_t first = 0; first < 32; first += 8) {
           std::set<int64_t> places;
           for (int64_t lane = first; lane < first + 8; ++lane)
-            places.insert(layout.Place(row + lane / 4, chunk + lane % 4));
+            places.insert(layout.Position(row + lane / 4, chunk + lane % 4));
           ExpectNoConflicts(places, absl::StrCat(step->instruction, " row ", row, " chunk ", chunk, " lane ", first));
         }
       }
@@ -108,7 +109,7 @@ TEST(MatrixTile, MmaWritesTransposedBlocksWithoutBankConflicts) {
             std::set<int64_t> places;
             for (int64_t t = thread; t < thread + 8; ++t) {
               const int64_t row = t % across * chunk + i;
-              places.insert(layout.Place(is_right ? layout.Row(row) : row, 5));
+              places.insert(layout.Position(is_right ? layout.Row(row) : row, 5));
             }
             ExpectNoConflicts(places, absl::StrCat(step->instruction, is_right ? " right" : " left", " tile ", tile));
           }
