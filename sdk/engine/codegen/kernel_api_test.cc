@@ -203,6 +203,28 @@ TEST(Plan, UnitsAndChunks) {
 }
 
 // A loop that reads and writes one row of a large table in place is judged by the row.
+TEST(Plan, CostlyFunctionsOfReductionsRunInVectors) {
+  // Sums of rows, and what follows them.
+  auto count_phases = [](absl::string_view rows, absl::string_view after) {
+    auto m = Parse(absl::StrReplaceAll(
+        absl::StrReplaceAll(
+            "HloModule m\nadd { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }\n"
+            "ENTRY e {\n  x = f32[ROWS,64] parameter(0)\n  v = f32[64] parameter(1)\n  y = f32[ROWS] parameter(2)\n"
+            "  t = f32[64] tanh(v)\n  b = f32[ROWS,64] broadcast(t), dimensions={1}\n  p = f32[ROWS,64] multiply(x, "
+            "b)\n"
+            "  z = f32[] constant(0)\n  s = f32[ROWS] reduce(p, z), dimensions={1}, to_apply=add\n  AFTER\n}\n",
+            {{"AFTER", after}}),
+        {{"ROWS", rows}}));
+    return PlanKernel(*m->entry(), "k")->phases.size();
+  };
+  EXPECT_EQ(count_phases("64", "ROOT r = f32[ROWS] logistic(s)"), 2);
+  EXPECT_EQ(count_phases("64", "n = f32[ROWS] tanh(s)  ROOT r = (f32[ROWS], f32[ROWS]) tuple(n, s)"), 2);
+  EXPECT_EQ(count_phases("4", "ROOT r = f32[ROWS] logistic(s)"), 1);
+  EXPECT_EQ(count_phases("65", "ROOT r = f32[ROWS] add(s, y)"), 1);
+  // The function is computed before the reduction.
+  EXPECT_EQ(count_phases("64", "ROOT r = f32[ROWS] copy(s)"), 1);
+}
+
 TEST(Plan, OnlyWhatIsReachedIsCounted) {
   auto m = Parse(R"(HloModule m
     ENTRY e {

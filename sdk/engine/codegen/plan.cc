@@ -362,8 +362,9 @@ absl::Status Planner::PlanGroup(std::vector<PhaseOutput> group, std::vector<Phas
       PushRows(std::move(draft), w, item_vars.size());
       return absl::OkStatus();
     }
-    PushReduction(std::move(draft), w, uses);
-    return absl::OkStatus();
+    if (PushReduction(draft, w, uses)) return absl::OkStatus();
+    for (const ReduceUse* u : uses) ahead.push_back(u->reduce);
+    RETURN_IF_ERROR(Materialize(ahead));
   }
   return absl::InternalError("the fusion cannot be cut into phases");
 }

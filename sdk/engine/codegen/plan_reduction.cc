@@ -77,7 +77,32 @@ ReductionChoice ChooseReduction(GroupWalk& w, const AccessWalk::ArraySet& materi
   return choice;
 }
 
-void Planner::PushReduction(Draft draft, GroupWalk& w, const std::vector<const ReduceUse*>& uses) {
+namespace {
+
+// Whether functions of the results cost more, one result at a time, than a phase of their own in vectors.
+bool IsBetterInVectors(const GroupWalk& w, const std::vector<const Instruction*>& reduces, int64_t results) {
+  constexpr int64_t kFewResults = 8;
+  constexpr double kCostlyFunction = 1.2;
+  if (results < kFewResults) return false;
+  // What the reductions read is computed in their loops.
+  AccessWalk::ArraySet inside;
+  std::vector<const Instruction*> stack(reduces.begin(), reduces.end());
+  while (!stack.empty()) {
+    const Instruction* x = stack.back();
+    stack.pop_back();
+    if (!inside.insert(x).second) continue;
+    stack.insert(stack.end(), x->operands().begin(), x->operands().end());
+  }
+  return std::any_of(w.visited.begin(), w.visited.end(), [&](const Instruction* x) {
+    return !inside.contains(x) && x->info().Has(kElementwise) && FirstShape(*x).num_elements() >= kFewResults &&
+           CostPerElement(*x) >= kCostlyFunction;
+  });
+}
+
+}  // namespace
+
+bool Planner::PushReduction(const Draft& planned, GroupWalk& w, const std::vector<const ReduceUse*>& uses) {
+  Draft draft = planned;
   std::vector<const Instruction*> reduces;
   for (const ReduceUse* u : uses) {
     if (std::find(reduces.begin(), reduces.end(), u->reduce) == reduces.end()) reduces.push_back(u->reduce);
@@ -91,7 +116,16 @@ void Planner::PushReduction(Draft draft, GroupWalk& w, const std::vector<const R
   int64_t elements = Product(draft.nest.extents);
   double cycles = CyclesOf(w.visited, elements);
   ReductionChoice choice = ChooseReduction(w, materialized_, reduces, together ? &index : nullptr, width, host_);
-  if (choice.form == ReductionChoice::kLoop) return PushLoop(std::move(draft), w, false);
+  if (choice.form == ReductionChoice::kLoop) {
+    PushLoop(std::move(draft), w, false);
+    return true;
+  }
+  const bool has_epilogue = std::any_of(draft.outputs.begin(), draft.outputs.end(), [](const PhaseOutput& output) {
+    return !output.instruction->Is(Opcode::kReduce);
+  });
+  if (choice.form == ReductionChoice::kElements && !choice.split && has_epilogue &&
+      IsBetterInVectors(w, reduces, elements))
+    return false;
 
   Phase phase;
   phase.outputs = draft.outputs;
@@ -132,13 +166,17 @@ void Planner::PushReduction(Draft draft, GroupWalk& w, const std::vector<const R
       phase.kind = ReducePhase{nest, draft.multi_output};
     }
   }
-  if (!choice.split) return Push(std::move(phase));
+  if (!choice.split) {
+    Push(std::move(phase));
+    return true;
+  }
   phase.work_items *= choice.blocks;
   absl::StrAppend(&phase.note, ", cut into ", choice.blocks, " blocks");
   Push(std::move(phase));
   draft.multi_output.clear();
   PushLoop(std::move(draft), w, false);
   plan_.phases.back().cycles = static_cast<double>(elements * choice.blocks) * 2;
+  return true;
 }
 
 }  // namespace backplane::engine::codegen

@@ -130,7 +130,9 @@ class Planner {
   bool PushSegments(const Draft& draft, const GroupWalk& w, const std::vector<std::vector<VarId>>& groups);
   // The first `item_vars` variables index the work items, the others the elements of a row.
   void PushRows(Draft draft, const GroupWalk& w, size_t item_vars);
-  void PushReduction(Draft draft, GroupWalk& w, const std::vector<const ReduceUse*>& uses);
+  // Returns false and adds no phase if the reductions should be computed by a phase of their own, because what follows
+  // them is better computed in vectors.
+  bool PushReduction(const Draft& draft, GroupWalk& w, const std::vector<const ReduceUse*>& uses);
 
   // Returns the groups of reductions that can share a pass.
   std::vector<MultiOutput> FindMultiOutput(const GroupWalk& w, const std::vector<const Instruction*>& reduces);

@@ -39,8 +39,33 @@ TEST(Reduce, AllForms) {
   }
 }
 
-// Only between narrow floats and f32 are the conversions of a reducer without meaning: integers saturate, and large ones
-// are rounded.
+TEST(Reduce, FunctionsOfTheResults) {
+  RunOptions o;
+  o.tolerance = 2e-5;
+  for (const char* rows : {"4", "8", "64", "300"}) {
+    for (const char* columns : {"33", "64"}) {
+      for (const char* after :
+           {"ROOT r = f32[ROWS] logistic(s)", "n = f32[ROWS] tanh(s) ROOT r = (f32[ROWS], f32[ROWS]) tuple(n, s)",
+            "n = f32[ROWS] exponential(y) m = f32[ROWS] multiply(n, s) ROOT r = f32[ROWS] sine(m)"}) {
+        const std::string hlo = absl::StrReplaceAll(
+            absl::StrCat(
+                "HloModule m\n", kAdd,
+                "ENTRY e { x = f32[ROWS,COLS] parameter(0) v = f32[COLS] parameter(1) y = f32[ROWS] parameter(2)\n"
+                "  t = f32[COLS] tanh(v) b = f32[ROWS,COLS] broadcast(t), dimensions={1} p = f32[ROWS,COLS] "
+                "multiply(x, b)\n"
+                "  k = f32[] constant(0.01) kb = f32[ROWS,COLS] broadcast(k), dimensions={} q = f32[ROWS,COLS] "
+                "multiply(p, kb)\n"
+                "  z = f32[] constant(0) s = f32[ROWS] reduce(q, z), dimensions={1}, to_apply=add\n  ",
+                after, " }\n"),
+            {{"ROWS", rows}, {"COLS", columns}});
+        EXPECT_EQ(Difference(hlo, o), "") << rows << " " << columns << " " << after;
+      }
+    }
+  }
+}
+
+// Only between narrow floats and f32 are the conversions of a reducer without meaning: integers saturate, and large
+// ones are rounded.
 TEST(Reduce, ReducersWithConversions) {
   for (const char* type : {"s8", "u8", "s32", "bf16"}) {
     RunOptions o;
