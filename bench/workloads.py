@@ -178,6 +178,8 @@ def all_workloads():
     add("loop while", lambda x: lax.while_loop(lambda v: jnp.abs(v * v - 2) > 1e-6, lambda v: 0.5 * (v + 2 / v), x), np.float32(7.3))
     add("loop branches 4", branches, f32(4), tolerance=1e-3)
     add("loop branches 100", branches, f32(100), tolerance=1e-3)
+    add("loop products 6x6", lambda a, x: lax.fori_loop(0, 500, lambda i, x: a @ x * 0.5 + 0.1, x), f32(6, 6) * 0.3, f32(6, 6, seed=1))
+    add("loop product 64x64", lambda a, x: lax.fori_loop(0, 200, lambda i, x: x + 0.01 * jnp.tanh(a @ x), x), f32(64, 64) * 0.1, f32(64))
     add("loop row of the row before", rows_of_rows, f32(200, 100))
     add("fft 64x1024", lambda x: jnp.fft.fft(x), f32(64, 1024) + 1j * f32(64, 1024, seed=1))
     add("dispatch 1 argument", lambda x: x + 1, np.float32(1))
