@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "core/types/status_macros.h"
 #include "plugins/hip/lowering/lowering.h"
 #include "sdk/backend/build_id.h"
@@ -15,14 +16,16 @@ namespace backplane::hip {
 namespace {
 
 constexpr char kPlatformOption[] = "platform", kLibraryOption[] = "library", kTargetOption[] = "target",
-               kCountOption[] = "device_count", kProductsOption[] = "f32_products", kSlabOption[] = "memory_slab_bytes";
+               kCountOption[] = "device_count", kProductsOption[] = "f32_products", kCopiesOption[] = "operand_copies",
+               kSlabOption[] = "memory_slab_bytes";
 constexpr int64_t kMaxDevices = 1024;
 constexpr int64_t kMaxSlabBytes = int64_t{1} << 40;
 constexpr size_t kUsualSlabBytes = size_t{32} << 20;
 // Environment variables for hosts that pass no options.
 constexpr std::pair<const char*, const char*> kVariables[] = {{kPlatformOption, "BACKPLANE_HIP_PLATFORM"},
                                                               {kTargetOption, "BACKPLANE_HIP_TARGET"},
-                                                              {kProductsOption, "BACKPLANE_HIP_F32_PRODUCTS"}};
+                                                              {kProductsOption, "BACKPLANE_HIP_F32_PRODUCTS"},
+                                                              {kCopiesOption, "BACKPLANE_HIP_OPERAND_COPIES"}};
 
 absl::StatusOr<std::string> TextOf(const std::string& name, const NamedValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
@@ -52,6 +55,12 @@ absl::StatusOr<Options> ParseOptions(const NamedValues& given) {
         return absl::InvalidArgumentError(
             absl::StrCat("create option ", name, ": \"", products, "\"; expected exact or tf32"));
       options.tf32_products = products == "tf32";
+    } else if (name == kCopiesOption) {
+      ASSIGN_OR_RETURN(const std::string copies, TextOf(name, value));
+      if (copies != "registers" && copies != "async")
+        return absl::InvalidArgumentError(
+            absl::StrCat("create option ", name, ": \"", copies, "\"; expected registers or async"));
+      options.async_copies = copies == "async";
     } else if (name == kCountOption) {
       const int64_t* count = std::get_if<int64_t>(&value);
       if (count == nullptr || *count < 1 || *count > kMaxDevices)
@@ -70,8 +79,8 @@ absl::StatusOr<Options> ParseOptions(const NamedValues& given) {
     } else if (name != kCollectiveTimeoutOption) {
       return absl::InvalidArgumentError(
           absl::StrCat("create option ", name, ": unknown; known: ",
-                       absl::StrJoin({kPlatformOption, kLibraryOption, kTargetOption, kProductsOption, kCountOption,
-                                      kMemoryLimitOption, kSlabOption, kCollectiveTimeoutOption},
+                       absl::StrJoin({kPlatformOption, kLibraryOption, kTargetOption, kProductsOption, kCopiesOption,
+                                      kCountOption, kMemoryLimitOption, kSlabOption, kCollectiveTimeoutOption},
                                      ", ")));
     }
   }
@@ -80,8 +89,10 @@ absl::StatusOr<Options> ParseOptions(const NamedValues& given) {
 }
 
 std::string TargetName(const std::string& machine, const Options& options) {
-  if (!options.tf32_products || absl::EndsWith(machine, kTf32Suffix)) return machine;
-  return absl::StrCat(machine, kTf32Suffix);
+  absl::string_view name = machine;
+  const bool async = absl::ConsumeSuffix(&name, kAsyncSuffix) || options.async_copies;
+  const bool tf32 = absl::ConsumeSuffix(&name, kTf32Suffix) || options.tf32_products;
+  return absl::StrCat(name, tf32 ? kTf32Suffix : "", async ? kAsyncSuffix : "");
 }
 
 size_t SlabBytes(const Options& options, bool emulated) {

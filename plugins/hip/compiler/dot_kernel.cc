@@ -131,7 +131,7 @@ class DotEmitter {
   Value* Number(Value* like, int64_t n) { return llvm::ConstantInt::get(like->getType(), static_cast<uint64_t>(n)); }
 
   // The line and the k, within a tile, of what the thread copies in its `part`-th load.
-  std::pair<Value*, Value*> PlaceOf(const Operand& o, int64_t part) {
+  std::pair<Value*, Value*> FindElement(const Operand& o, int64_t part) {
     Value* number = b_.CreateAdd(f_.thread(), b_.getInt32(static_cast<uint32_t>(part * kThreads)));
     // Neighbouring threads read neighbouring memory.
     const int64_t inner = o.line_stride < o.k_stride ? o.lines : kTileK;
@@ -146,7 +146,7 @@ class DotEmitter {
     Vals values;
     for (int64_t part = 0; part < o.loads(); ++part) {
       f_.scopes.Block([&] {
-        const auto [in_line, in_k] = PlaceOf(o, part);
+        const auto [in_line, in_k] = FindElement(o, part);
         Value* line = b_.CreateAdd(Extend(in_line, first_line), first_line);
         Value* at = b_.CreateAdd(Extend(in_k, first_k), first_k);
         Value* exists = b_.CreateICmpSLT(at, Number(at, p_.k));
@@ -169,7 +169,7 @@ class DotEmitter {
     const VarId position = f_.vars.Loop(kTileK * (o.lines + kPadding));
     for (int64_t part = 0; part < o.loads(); ++part) {
       f_.scopes.Block([&] {
-        const auto [line, k] = PlaceOf(o, part);
+        const auto [line, k] = FindElement(o, part);
         f_.scopes.Bind({&position, 1}, b_.CreateAdd(b_.CreateMul(k, Number(k, o.lines + kPadding)), line));
         f_.memory.StoreComputed(o.tile, Affine::Var(position), sum_, values[static_cast<size_t>(part)]);
       });
@@ -177,12 +177,12 @@ class DotEmitter {
   }
 
   // The elements of one k that the thread multiplies.
-  Vals ReadLines(const Operand& o, VarId k, VarId place) {
+  Vals ReadLines(const Operand& o, VarId k, VarId thread) {
     Vals values;
     for (int64_t i = 0; i < o.lines / kThreadsAcross; ++i) {
       values.push_back(f_.memory.LoadComputed(
           o.tile,
-          Affine::Var(k).Times(o.lines + kPadding).Plus(Affine::Var(place).Times(kSquare)).Plus(LineOfThread(i)),
+          Affine::Var(k).Times(o.lines + kPadding).Plus(Affine::Var(thread).Times(kSquare)).Plus(LineOfThread(i)),
           sum_));
     }
     return values;
@@ -220,8 +220,8 @@ class DotEmitter {
   }
 
   void StoreSum(Value* first_row, Value* first_column, int64_t i, int64_t j, const Val& sum) {
-    auto find = [&](Value* first, Value* place, int64_t line) {
-      Value* own = b_.CreateMul(Extend(place, first), Number(first, kSquare));
+    auto find = [&](Value* first, Value* thread, int64_t line) {
+      Value* own = b_.CreateMul(Extend(thread, first), Number(first, kSquare));
       return b_.CreateAdd(first, b_.CreateAdd(own, Number(first, line)));
     };
     Value* row = find(first_row, row_of_thread_, i);

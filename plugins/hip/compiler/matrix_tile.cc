@@ -46,7 +46,7 @@ llvm::Value* Bit(llvm::IRBuilder<>& b, llvm::Value* v, int from, int to) {
 }
 
 // Whether each chunk of both operands is 16 aligned bytes in memory, and the step finds its factors in what is copied.
-bool CanCopyAsync(const DotProblem& p, const MatrixStep& step) {
+bool CanCopyAsync(const DotProblem& p, const MatrixStep& step, const GpuTarget& target) {
   const int64_t chunk = ChunkElements(step);
   auto can = [&](int64_t rows, int64_t row_stride, int64_t k_stride, int64_t DotProblem::BatchDim::*stride) {
     for (const DotProblem::BatchDim& d : p.batch) {
@@ -55,7 +55,7 @@ bool CanCopyAsync(const DotProblem& p, const MatrixStep& step) {
     if (k_stride == 1) return row_stride % chunk == 0 && p.k % chunk == 0;
     return row_stride == 1 && ByteWidth(step.operand) == 2 && k_stride % chunk == 0 && rows % chunk == 0;
   };
-  return step.family == MatrixFamily::kMma && p.k > 0 &&
+  return target.async_copies && step.family == MatrixFamily::kMma && p.k > 0 &&
          can(p.m, p.lhs_m_stride, p.lhs_k_stride, &DotProblem::BatchDim::lhs_stride) &&
          can(p.n, p.rhs_n_stride, p.rhs_k_stride, &DotProblem::BatchDim::rhs_stride);
 }
@@ -83,7 +83,7 @@ MatrixTile ChooseMatrixTile(const DotProblem& p, const MatrixStep& step, const G
   const int width = ByteWidth(step.operand);
   if (step.family == MatrixFamily::kWmma) tiles = kWmmaTiles;
   if (is_mma) tiles = width == 4 ? absl::Span<const MatrixTile>(kMmaTf32Tiles) : kMmaTiles;
-  const bool async = CanCopyAsync(p, step);
+  const bool async = CanCopyAsync(p, step, target);
   if (width == 8) tiles = is_mma ? absl::Span<const MatrixTile>(kMmaF64Tiles) : kF64Tiles;
   const bool transposes = p.lhs_k_stride != 1 || p.rhs_k_stride != 1;
   if (async) tiles = width == 8 ? absl::Span<const MatrixTile>(kMmaAsyncF64Tiles) : kMmaAsyncTiles;

@@ -3,7 +3,8 @@
 //   target                      image
 //   gfx90a, gfx942, gfx1030,    a code object for the HSA runtime, linked in this process; gfx9-generic and the like,
 //   gfx1100, gfx1201, ...       too
-//   sm_80 ... sm_90             PTX text, which the driver assembles; "sm_90:tf32" with GpuTarget::tf32_products
+//   sm_80 ... sm_90             PTX text, which the driver assembles; "sm_90:tf32" with GpuTarget::tf32_products,
+//                               "sm_90:async" with async_copies, "sm_90:tf32:async" with both
 //   host                        a shared library, see host_image.h
 //
 // A client asks for a target, prepares an empty module, emits kernels for target.ir, and lowers the module:
@@ -35,8 +36,8 @@ class Module;
 
 namespace backplane::hip {
 
-// Behind the name of a target.
-inline constexpr char kTf32Suffix[] = ":tf32";
+// Behind the name of a target, in this order.
+inline constexpr char kTf32Suffix[] = ":tf32", kAsyncSuffix[] = ":async";
 
 enum class ImageKind : uint8_t { kAmdCodeObject, kPtx, kHost };
 
@@ -54,6 +55,7 @@ struct GpuTarget {
   // sets it.
   bool multiplies_matrices = false;
   bool tf32_products = false;  // products of f32 of default precision may round their operands to tf32
+  bool async_copies = false;   // products copy their operands asynchronously (cp.async) where these are aligned
   int max_vgprs = 256;         // of a thread, in 32-bit units; 0: the machine has no such registers
   // The version of an AMD code object. 5 and 4 for machines; generic ones have 6 alone.
   int code_object_version = 5;

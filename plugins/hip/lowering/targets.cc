@@ -101,17 +101,20 @@ std::string TargetOfArchitecture(absl::string_view architecture) {
 absl::StatusOr<GpuTarget> FindGpuTarget(absl::string_view name) {
   if (name == "host") return HostTarget();
   if (const AmdMachine* machine = FindAmdMachine(name)) return AmdTarget(*machine);
-  const bool tf32 = absl::EndsWith(name, kTf32Suffix);
-  const absl::string_view machine_name = absl::StripSuffix(name, kTf32Suffix);
+  absl::string_view machine_name = name;
+  const bool async = absl::ConsumeSuffix(&machine_name, kAsyncSuffix);
+  const bool tf32 = absl::ConsumeSuffix(&machine_name, kTf32Suffix);
   for (const char* nvidia : kNvidiaNames) {
     if (machine_name != nvidia) continue;
     GpuTarget target = NvidiaTarget(machine_name);
     target.tf32_products = tf32;
+    target.async_copies = async;
     return target;
   }
-  if (tf32)
-    return absl::NotFoundError(absl::StrCat("lowering: target \"", machine_name,
-                                            "\" has no products by tf32: ", kNvidiaNames[0], " and later have"));
+  if (tf32 || async)
+    return absl::NotFoundError(absl::StrCat("lowering: target \"", machine_name, "\" has no ",
+                                            tf32 ? "products by tf32" : "asynchronous copies", ": ", kNvidiaNames[0],
+                                            " and later have"));
   return absl::NotFoundError(
       absl::StrCat("lowering: no target \"", name, "\"; those known: ", absl::StrJoin(GpuTargetNames(), ", ")));
 }

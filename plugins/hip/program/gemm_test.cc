@@ -52,7 +52,7 @@ class Gemm : public testing::TestWithParam<const char*> {
 
   Compiled Run(const Problem& p) {
     SCOPED_TRACE(DotText(p));
-    const bool rounds = p.type == "f32" && std::string(GetParam()) == "mma:tf32";
+    const bool rounds = p.type == "f32" && absl::StrContains(GetParam(), ":tf32");
     Compiled compiled = CompileAndCompare(DotText(p), GetParam(), rounds ? 0.1 : ToleranceOf(p.type));
     if (compiled.program == nullptr) return compiled;
     for (const KernelResources& k : compiled.program->image().kernels) {
@@ -63,7 +63,7 @@ class Gemm : public testing::TestWithParam<const char*> {
     }
     // A product of one term is no dot any more.
     if (IsMma()) {
-      const bool is_matrix = p.type != "f32" || std::string(GetParam()) == "mma:tf32";
+      const bool is_matrix = p.type != "f32" || absl::StrContains(GetParam(), ":tf32");
       if (p.k > 1) {
         EXPECT_EQ(absl::StrContains(absl::StrJoin(compiled.log, "\n"), "matrix product:"), is_matrix)
             << absl::StrJoin(compiled.log, "\n");
@@ -76,7 +76,8 @@ class Gemm : public testing::TestWithParam<const char*> {
     return compiled;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Targets, Gemm, testing::Values("gfx942", "gfx1100", "mma", "mma:tf32"));
+INSTANTIATE_TEST_SUITE_P(Targets, Gemm,
+                         testing::Values("gfx942", "gfx1100", "mma", "mma:tf32", "mma:async", "mma:tf32:async"));
 
 TEST_P(Gemm, MultipliesEvenSizesInAllOrders) {
   for (const char* type : {"f16", "bf16", "f32", "f64", "s8"}) {
@@ -138,7 +139,10 @@ TEST_P(Gemm, SplitsLongSums) {
 }
 
 // Tiles of every size, and waves of every shape.
-TEST(Mma, MultipliesInTilesOfAllSizes) {
+class MmaTiles : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Targets, MmaTiles, testing::Values("mma:tf32", "mma:tf32:async"));
+
+TEST_P(MmaTiles, MultiplyInAllSizes) {
   for (const char* type : {"f16", "f32", "f64", "s8"}) {
     for (const auto& [m, n] : {std::tuple{1408, 1540}, std::tuple{1050, 900}, std::tuple{64, 2200},
                                std::tuple{600, 520}, std::tuple{31, 1100}, std::tuple{30, 60}}) {
@@ -146,7 +150,7 @@ TEST(Mma, MultipliesInTilesOfAllSizes) {
         Problem p{m, n, 80, type, lhs, !lhs, 0, std::string(type) == "s8" ? "s32" : ""};
         SCOPED_TRACE(DotText(p));
         const Compiled compiled =
-            CompileAndCompare(DotText(p), "mma:tf32", p.type == "f32" ? 0.1 : ToleranceOf(p.type));
+            CompileAndCompare(DotText(p), GetParam(), p.type == "f32" ? 0.1 : ToleranceOf(p.type));
         EXPECT_THAT(absl::StrJoin(compiled.log, "\n"), testing::HasSubstr("matrix product:"));
       }
     }
@@ -190,7 +194,7 @@ void ExpectOneKernel(const std::string& hlo, const std::string& target, double t
 }
 
 class Epilogue : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Targets, Epilogue, testing::Values("gfx942", "gfx1100", "host", "mma"));
+INSTANTIATE_TEST_SUITE_P(Targets, Epilogue, testing::Values("gfx942", "gfx1100", "host", "mma", "mma:async"));
 
 TEST_P(Epilogue, AddsBiasActivatesAddsResidualAndScales) {
   for (const auto& [m, n, k] : {std::tuple{64, 128, 96}, std::tuple{37, 67, 40}, std::tuple{9, 5, 33}}) {

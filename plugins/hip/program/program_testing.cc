@@ -8,6 +8,7 @@
 #include <cstring>
 #include <random>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/eval/evaluator.h"
 #include "core/text/hlo_parser.h"
@@ -152,12 +153,13 @@ void ExpectClose(const Literal& got, const Literal& want, double tolerance) {
 }  // namespace
 
 absl::StatusOr<GpuTarget> FindTestTarget(const std::string& name) {
-  if (name != "mma" && name != "mma:tf32") return FindGpuTarget(name);
+  if (!absl::StartsWith(name, "mma")) return FindGpuTarget(name);
   absl::StatusOr<GpuTarget> target = FindGpuTarget("host");
   if (!target.ok()) return target;
   target->multiplies_matrices = true;
   target->shared_bytes = target->multiprocessor_shared_bytes = 228 * 1024;  // as of sm_90
-  target->tf32_products = name != "mma";
+  target->tf32_products = absl::StrContains(name, kTf32Suffix);
+  target->async_copies = absl::StrContains(name, kAsyncSuffix);
   return target;
 }
 

@@ -80,8 +80,13 @@ std::vector<Problem> AllProblems() {
   return all;
 }
 
-class Ptx : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Targets, Ptx, testing::Values("sm_80", "sm_89", "sm_90"));
+class Ptx : public testing::TestWithParam<const char*> {
+ protected:
+  // The name of the machine alone.
+  static std::string Machine() { return std::string(GetParam()).substr(0, 5); }
+  static bool IsAsync() { return absl::StrContains(GetParam(), kAsyncSuffix); }
+};
+INSTANTIATE_TEST_SUITE_P(Targets, Ptx, testing::Values("sm_80", "sm_89", "sm_90", "sm_80:async", "sm_90:async"));
 
 TEST_P(Ptx, MultipliesByMatrixInstructions) {
   for (const Problem& p : AllProblems()) {
@@ -121,7 +126,7 @@ TEST_P(Ptx, IsAssembledWithoutSpills) {
   for (const Problem& p : AllProblems()) {
     SCOPED_TRACE(ProductText(p));
     std::ofstream(path + ".ptx") << CompileToPtx(p, GetParam(), nullptr);
-    ASSERT_EQ(std::system(absl::StrCat("ptxas -v -arch=", GetParam(), " -o ", path, ".cubin ", path, ".ptx > ", path,
+    ASSERT_EQ(std::system(absl::StrCat("ptxas -v -arch=", Machine(), " -o ", path, ".cubin ", path, ".ptx > ", path,
                                        ".txt 2>&1")
                               .c_str()),
               0);
