@@ -151,6 +151,7 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   void LosePeer(int32_t peer, const std::string& why);
 
   std::shared_ptr<Record> Register(const LaunchKey& key, std::shared_ptr<Record> record, absl::Status* failure);
+  void FlushReports() ABSL_LOCKS_EXCLUDED(mu_);
   LaunchKey NextLaunch(const std::vector<int32_t>& processes);
   void Unregister(const LaunchKey& key);
   void FailFromHere(const LaunchKey& key, const std::shared_ptr<Record>& record, const absl::Status& why);
@@ -183,7 +184,6 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   absl::Status HandleFrame(int32_t peer, const FrameHeader& header, const char* payload);
   void CheckWatches();
   void SendReport(Report report);
-  void FlushReports() ABSL_LOCKS_EXCLUDED(mu_);
   // Fails a launch and queues the reports for `except` and the other processes. Returns what to call without the lock.
   Callback FailLocked(const LaunchKey& key, Record& record, absl::Status why, bool report, int32_t except = -1)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -488,6 +488,7 @@ absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& he
   } else if (absl::Status same = CheckClaim(*record, claim); !same.ok()) {
     then = FailLocked(launch, *record, std::move(same), true);
     lock.Unlock();
+    FlushReports();
     if (then) then();
     return absl::OkStatus();
   }
@@ -525,6 +526,7 @@ absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& he
                                                               " bytes, process ", self_, " expects ", part->bytes)),
                       true);
     lock.Unlock();
+    FlushReports();
     if (then) then();
     return absl::OkStatus();
   }
@@ -781,7 +783,10 @@ absl::Status MessageMesh::State::RunExchange(const LaunchKey& launch, const std:
     watches_.push_back(&watch);
     if (!error.ok()) then = FailLocked(launch, *record, error, true);
   }
-  if (then) then();
+  if (then) {
+    FlushReports();
+    then();
+  }
   std::vector<Pending> pending, frames;
   Clock::time_point wait_until = deadline, asked{};
   auto note = [&](absl::Status status) {
@@ -886,13 +891,9 @@ absl::Status MessageMesh::State::RunExchange(const LaunchKey& launch, const std:
     then = FailLocked(launch, *record, std::move(named), true);
   }
   const absl::Status result = record->failure;
-  if (then) {
-    lock.Unlock();
-    then();
-    lock.Lock();
-  }
   lock.Unlock();
   FlushReports();
+  if (then) then();
   return result;
 }
 
@@ -961,6 +962,7 @@ std::shared_ptr<LaunchExchange> MessageMesh::JoinLaunch(std::vector<int32_t> pro
   absl::Status failure;
   state_->Register(key, record, &failure);
   auto exchange = std::make_shared<LaunchMessages>(state_, key, record);
+  if (!failure.ok()) state_->FlushReports();  // the host may end the process as soon as it knows
   if (!failure.ok() && on_failure) on_failure(failure);
   return exchange;
 }

@@ -23,6 +23,8 @@ constexpr microseconds kQuickPause{20}, kSlowPause{200}, kIdlePause{1000};
 // this often. The time alone says nothing if this process did not run in it.
 constexpr milliseconds kLastMessages{50};
 constexpr int kLastPolls = 20;
+// How long the threads that wait for what has arrived may take to look at it. It may be the reason why a process left.
+constexpr milliseconds kLastLook{2000};
 constexpr int kTestsOfCancelled = 10;
 // Longer than hosts wait for one another at their end.
 constexpr std::chrono::minutes kFinalizeLimit{10};
@@ -244,7 +246,7 @@ void MpiEngine::PeerHasLeft(BackplaneMesh* mesh, int32_t peer, bool said_goodbye
   has_lost_process_ |= !said_goodbye;
   BackplaneMesh::Peer& p = mesh->peers[static_cast<size_t>(peer)];
   p.has_left = has_leavers_ = true;
-  p.last_used = Clock::now();
+  p.last_used = p.left_at = Clock::now();
   p.polls = 0;
   idle_polls_ = 0;
   work_.notify_all();
@@ -258,6 +260,15 @@ void MpiEngine::EndPeersLocked() {
     for (size_t p = 0; p < mesh->peers.size(); ++p) {
       BackplaneMesh::Peer& peer = mesh->peers[p];
       if (!peer.has_left || peer.is_gone) continue;
+      const bool is_unread =
+          std::any_of(mesh->transfers.begin(), mesh->transfers.end(), [&](const BackplaneTransfer* transfer) {
+            return transfer->peer == static_cast<int32_t>(p) && !transfer->sends &&
+                   transfer->code == BACKPLANE_TRANSPORT_OK;
+          });
+      if (is_unread && now < peer.left_at + kLastLook) {
+        peer.last_used = now;
+        peer.polls = 0;
+      }
       if (++peer.polls < kLastPolls || now < peer.last_used + kLastMessages) {
         has_leavers_ = true;
         continue;

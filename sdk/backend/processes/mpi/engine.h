@@ -38,7 +38,8 @@ struct BackplaneMesh {
     int rank = 0;                 // in `comm`
     bool has_left = false;        // its lifeline has ended
     bool is_gone = false;         // its transfers have been ended
-    Clock::time_point last_used;  // when its lifeline ended, or a transfer completed after that
+    Clock::time_point left_at;    // when its lifeline ended
+    Clock::time_point last_used;  // when its lifeline ended, or a transfer completed or was unread after that
     int polls = 0;                // of MPI since `last_used`
   };
 
