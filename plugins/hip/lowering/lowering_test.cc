@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -281,6 +282,41 @@ TEST(Lowering, ProductsByTf32ArePartOfTheName) {
   const absl::Status status = FindGpuTarget("gfx942:tf32").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr("target \"gfx942\" has no products by tf32"));
+}
+
+// PTX converts every NaN to the positive one. An order of all numbers needs its sign, and a copy all of its bits.
+TEST(Lowering, KeepsTheSignsOfNansOfHalf) {
+  constexpr char kText[] = R"(define void @widen(ptr addrspace(1) %x, ptr addrspace(1) %y) "backplane-kernel"="32" {
+  %h = load half, ptr addrspace(1) %x, align 2
+  %f = fpext half %h to float
+  store float %f, ptr addrspace(1) %y, align 4
+  ret void
+}
+define void @narrow(ptr addrspace(1) %x, ptr addrspace(1) %y) "backplane-kernel"="32" {
+  %f = load float, ptr addrspace(1) %x, align 4
+  %h = fptrunc float %f to half
+  store half %h, ptr addrspace(1) %y, align 2
+  ret void
+}
+define void @copy(ptr addrspace(1) %x, ptr addrspace(1) %y) "backplane-kernel"="32" {
+  %h = load half, ptr addrspace(1) %x, align 2
+  %f = fpext half %h to float
+  %g = fptrunc float %f to half
+  store half %g, ptr addrspace(1) %y, align 2
+  ret void
+})";
+  auto image = LowerKernels(TargetOf("sm_90"), kText);
+  ASSERT_TRUE(image.ok()) << image.status();
+  const std::string ptx = image->bytes;
+  auto kernel = [&](const char* name) {
+    const size_t begin = ptx.find(absl::StrCat(".entry ", name, "("));
+    return begin == std::string::npos ? "" : ptx.substr(begin, ptx.find("// -- End function", begin) - begin);
+  };
+  EXPECT_THAT(kernel("widen"), HasSubstr("cvt.f32.f16"));
+  EXPECT_THAT(kernel("widen"), HasSubstr("2147483647"));  // all bits but the sign
+  EXPECT_THAT(kernel("narrow"), HasSubstr("cvt.rn.f16.f32"));
+  EXPECT_THAT(kernel("narrow"), HasSubstr("32767"));
+  EXPECT_THAT(kernel("copy"), Not(HasSubstr("cvt")));
 }
 
 // More shared memory than PTX can declare.

@@ -366,6 +366,38 @@ TEST_F(RecordTest, AWaitForWhatTheSessionNeverGivesEnds) {
   EXPECT_TRUE(waited);
 }
 
+// The session fulfilled it; the replay offers a buffer of another shape, which the plugin refuses.
+TEST_F(RecordTest, AWaitForWhatIsRefusedEnds) {
+  Record([&](Client& client) {
+    ASSERT_OK_AND_ASSIGN(const auto devices, client.AddressableDevices());
+    ASSERT_OK_AND_ASSIGN(const auto memory, devices[0].DefaultMemory());
+    ASSERT_OK_AND_ASSIGN(const Buffer other, client.ToDevice(Floats({1, 2})));
+    ASSERT_OK_AND_ASSIGN(const Buffer value, client.ToDevice(Floats({1, 2, 3, 4})));
+    ASSERT_OK_AND_ASSIGN(Client::Alias alias, client.AliasBuffer({PJRT_Buffer_Type_F32, {4}}, memory));
+    ASSERT_OK(alias.fulfill(&value));
+    ASSERT_OK(alias.buffer.ToHost().status());
+  });
+  const auto reader = SessionReader::Open(path_);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  ReplayOptions options;
+  options.promise_patience_ms = 50;
+  Replayer replayer(**reader, *plugin_, options);
+  uint64_t other = 0;
+  bool was_refused = false, waited = false;
+  for (size_t i = 0; i < (*reader)->size(); ++i) {
+    Operation op = *(*reader)->At(i);
+    if (op.kind == Kind::kFromHost && other == 0) other = op.makes[0];
+    if (op.kind == Kind::kFulfillAlias) {
+      op.uses[1] = other;
+      was_refused = !replayer.Step(op).status.ok();
+    } else if (const Outcome outcome = replayer.Step(op); was_refused && op.kind == Kind::kWait) {
+      waited = true;
+      EXPECT_EQ(outcome.status.code(), absl::StatusCode::kCancelled) << outcome.status;
+    }
+  }
+  EXPECT_TRUE(waited);
+}
+
 TEST_F(RecordTest, MemoryThatAPluginDoesNotAcceptIsNotRead) {
   Record([&](Client& client) {
     ASSERT_OK_AND_ASSIGN(const auto devices, client.AddressableDevices());

@@ -409,8 +409,9 @@ absl::Status Replayer::DoFulfill(const Operation& op, Outcome& out) {
   objects_.erase(op.uses[0]);
   Stopwatch watch(out);
   absl::Status status = fulfill(value);
-  // Refused as in the session: the host may have fulfilled it correctly afterwards.
-  if (!status.ok() && op.code != 0 && op.kind == Kind::kFulfillAlias) objects_[op.uses[0]] = std::move(fulfill);
+  // Refused, as in the session or not: the host may have fulfilled it correctly afterwards. If it has not, whoever
+  // waits for the value breaks the promise (BreakLatePromises).
+  if (!status.ok() && op.kind == Kind::kFulfillAlias) objects_[op.uses[0]] = std::move(fulfill);
   return status;
 }
 
