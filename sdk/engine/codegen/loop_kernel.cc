@@ -20,11 +20,15 @@ constexpr int64_t kTail = 64;                // bytes past the end of an array t
 bool IsLocalTemporary(int64_t bytes) { return bytes <= kMaxLocalTemporary; }
 int64_t PaddedBytes(int64_t bytes) { return RoundUp(bytes + kTail, int64_t{64}); }
 
-// A kernel that is part of a loop over scalars.
-bool ComputesSingleElements(const FusionPlan& plan) {
+// Whether sums may be fused with products: of single elements, one of which waits for the other. Not in f64, where
+// programs compare last digits.
+bool FusesSums(const FusionPlan& plan) {
   return std::all_of(plan.phases.begin(), plan.phases.end(), [](const Phase& phase) {
-    return std::all_of(phase.outputs.begin(), phase.outputs.end(),
-                       [](const PhaseOutput& output) { return ShapeOf(output).num_elements() == 1; });
+    return std::all_of(phase.outputs.begin(), phase.outputs.end(), [](const PhaseOutput& output) {
+      const Shape& shape = ShapeOf(output);
+      return shape.num_elements() == 1 && shape.element_type() != PrimitiveType::kF64 &&
+             shape.element_type() != PrimitiveType::kC128;
+    });
   });
 }
 
@@ -108,7 +112,7 @@ class LoopEmitter {
     }
     Value* scratch = b_.CreateConstGEP1_64(b_.getInt8Ty(), scratch_, static_cast<uint64_t>(used));
     std::optional<ElementEmitter::FusedSums> fused;
-    if (ComputesSingleElements(*step.fusion)) fused.emplace(e_);
+    if (FusesSums(*step.fusion)) fused.emplace(e_);
     for (const Phase& phase : step.fusion->phases) {
       if (phase.work_items > 0) EmitPhaseInline(e_, *step.fusion, phase, host_, buffers, scratch);
     }

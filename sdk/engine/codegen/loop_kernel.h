@@ -5,8 +5,8 @@
 // and a local variable whose elements are all at known places is kept in registers.
 //
 // Each kernel keeps its plan, and so its results, with these exceptions: reductions of a few elements are computed in
-// their order instead of in vectors, and kernels of single elements use fused multiply-adds where the target does so in
-// loops over scalars (IrTarget::fuses_sums_of_products).
+// their order instead of in vectors, and kernels of single elements but those of f64 use fused multiply-adds where the
+// target does so in loops over scalars (IrTarget::fuses_sums_of_products).
 #ifndef BACKPLANE_SDK_ENGINE_CODEGEN_LOOP_KERNEL_H_
 #define BACKPLANE_SDK_ENGINE_CODEGEN_LOOP_KERNEL_H_
 
