@@ -20,8 +20,8 @@ constexpr int64_t kTail = 64;                // bytes past the end of an array t
 bool IsLocalTemporary(int64_t bytes) { return bytes <= kMaxLocalTemporary; }
 int64_t PaddedBytes(int64_t bytes) { return RoundUp(bytes + kTail, int64_t{64}); }
 
-// Whether sums may be fused with products: in kernels of single elements, whose latency the loop waits for. Not in f64: a
-// program of the StableHLO repository then differs by more than the three units in the last place that it allows.
+// Whether sums may be fused with products: in kernels of single elements, whose latency the loop waits for. Not in f64:
+// a program of the StableHLO repository then differs by more than the three units in the last place that it allows.
 bool FusesSums(const FusionPlan& plan) {
   return std::all_of(plan.phases.begin(), plan.phases.end(), [](const Phase& phase) {
     return std::all_of(phase.outputs.begin(), phase.outputs.end(), [](const PhaseOutput& output) {
