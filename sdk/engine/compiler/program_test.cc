@@ -424,6 +424,21 @@ constexpr Case kContractions[] = {
      "f64[1,4,4,2] convolution(b, l), window={size=3x3}, dim_labels=b01f_01io->b01f ROOT r = (bf16[2,7,7,8], "
      "f64[1,4,4,2]) tuple(c, d) }",
      0.05},
+    // Equal problems have one plan; each instruction has its own operands.
+    {"convolutions_with_one_plan",
+     "ENTRY e { a = f32[2,9,9,8] parameter(0) k = f32[3,3,8,8] parameter(1) l = f32[3,3,8,8] parameter(2) b = "
+     "f32[2,9,9,8] convolution(a, k), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f c = f32[2,9,9,8] "
+     "convolution(b, l), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f d = f32[2,9,9,8] convolution(a, l), "
+     "window={size=3x3 pad=1_1x1_1 rhs_reversal=1x1}, dim_labels=b01f_01io->b01f ROOT r = (f32[2,9,9,8], f32[2,9,9,8]) "
+     "tuple(c, d) }",
+     1e-4},
+    {"products_with_one_plan",
+     "ENTRY e { a = f32[24,24] parameter(0) k = f32[24,24] parameter(1) l = f32[24,24] parameter(2) b = f32[24,24] "
+     "dot(a, k), lhs_contracting_dims={1}, rhs_contracting_dims={0} c = f32[24,24] dot(b, l), "
+     "lhs_contracting_dims={1}, "
+     "rhs_contracting_dims={0} d = f32[24,24] dot(a, l), lhs_contracting_dims={1}, rhs_contracting_dims={1} ROOT r = "
+     "(f32[24,24], f32[24,24]) tuple(c, d) }",
+     1e-4},
     {"triangular_solve",
      "ENTRY e { a = f32[4,4] parameter(0) i = s32[4] iota(), iota_dimension=0 r = s32[4,4] broadcast(i), "
      "dimensions={0} c = s32[4,4] broadcast(i), dimensions={1} d = pred[4,4] compare(r, c), direction=EQ n = f32[] "

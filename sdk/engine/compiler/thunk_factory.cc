@@ -135,25 +135,41 @@ absl::StatusOr<std::shared_ptr<const std::byte>> ThunkFactory::PackWeights(const
   return std::shared_ptr<const std::byte>(std::move(packed));
 }
 
+absl::StatusOr<ThunkFactory::Planned<MatmulPlan>> ThunkFactory::PlanOnce(const MatmulProblem& problem) {
+  if (auto found = products_.find(problem); found != products_.end()) return found->second;
+  MatmulOptions options;
+  options.num_threads = std::max(1, options_.num_threads);
+  Planned<MatmulPlan> planned;
+  ASSIGN_OR_RETURN(planned.plan, PlanMatmul(problem, options, &planned.refusals));
+  products_.emplace(problem, planned);
+  return planned;
+}
+
+absl::StatusOr<ThunkFactory::Planned<ConvolutionPlan>> ThunkFactory::PlanOnce(const ConvolutionProblem& problem) {
+  if (auto found = convolutions_.find(problem); found != convolutions_.end()) return found->second;
+  ConvolutionOptions options;
+  options.num_threads = std::max(1, options_.num_threads);
+  Planned<ConvolutionPlan> planned;
+  ASSIGN_OR_RETURN(planned.plan, PlanConvolution(problem, options, &planned.refusals));
+  convolutions_.emplace(problem, planned);
+  return planned;
+}
+
 absl::StatusOr<std::unique_ptr<Thunk>> ThunkFactory::MakeDot(const Instruction& i) {
   ASSIGN_OR_RETURN(MatmulProblem problem, DotProblem(*AsDotCall(i)));
   problem.rhs_is_constant = i.operand(1)->Is(Opcode::kConstant);
-  MatmulOptions options;
-  options.num_threads = std::max(1, options_.num_threads);
-  RefusalLog refusals;
-  ASSIGN_OR_RETURN(std::unique_ptr<MatmulPlan> plan, PlanMatmul(problem, options, &refusals));
-  Log(absl::StrCat(i.name(), ": ", plan->name(), ": ", problem.ToString()));
-  for (const std::string& r : refusals) Log(absl::StrCat("  ", r));
+  ASSIGN_OR_RETURN(const Planned<MatmulPlan> planned, PlanOnce(problem));
+  Log(absl::StrCat(i.name(), ": ", planned.plan->name(), ": ", problem.ToString()));
+  for (const std::string& r : planned.refusals) Log(absl::StrCat("  ", r));
   double flops = 2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k);
   for (int64_t b : problem.batch) flops *= static_cast<double>(b);
-  ASSIGN_OR_RETURN(std::shared_ptr<const std::byte> packed, PackWeights(*plan, problem, *i.operand(1)));
-  return std::make_unique<DotThunk>(std::move(plan), assignment_.slot(i.operand(0)), assignment_.slot(i.operand(1)),
+  ASSIGN_OR_RETURN(std::shared_ptr<const std::byte> packed, PackWeights(*planned.plan, problem, *i.operand(1)));
+  return std::make_unique<DotThunk>(planned.plan, assignment_.slot(i.operand(0)), assignment_.slot(i.operand(1)),
                                     assignment_.slot(&i), 0.3 + flops / 1e5, std::move(packed));
 }
 
 // Weights that are an argument, which the program does not overwrite, may be packed once for many executions.
 PackableOperand<ConvolutionPlan> ThunkFactory::MakePackable(const Instruction& convolution, ConvolutionProblem problem,
-                                                            const ConvolutionOptions& options,
                                                             absl::string_view kernel) {
   PackableOperand<ConvolutionPlan> packable;
   const SlotId id = assignment_.slot(convolution.operand(1));
@@ -162,10 +178,10 @@ PackableOperand<ConvolutionPlan> ThunkFactory::MakePackable(const Instruction& c
   const std::vector<int32_t>& aliases = assignment_.output_alias;
   if (std::find(aliases.begin(), aliases.end(), argument) != aliases.end()) return packable;
   problem.rhs_is_constant = true;
-  absl::StatusOr<std::unique_ptr<ConvolutionPlan>> plan = PlanConvolution(problem, options);
+  absl::StatusOr<Planned<ConvolutionPlan>> planned = PlanOnce(problem);
   // The same kernel, so that the bits of the result do not depend on the form.
-  if (!plan.ok() || (*plan)->name() != kernel || (*plan)->packed_rhs_bytes() == 0) return packable;
-  packable.plan = *std::move(plan);
+  if (!planned.ok() || planned->plan->name() != kernel || planned->plan->packed_rhs_bytes() == 0) return packable;
+  packable.plan = planned->plan;
   packable.number = packable_.size();
   PackableWeight weight;
   weight.argument = argument;
@@ -177,17 +193,14 @@ PackableOperand<ConvolutionPlan> ThunkFactory::MakePackable(const Instruction& c
 
 absl::StatusOr<std::unique_ptr<Thunk>> ThunkFactory::MakeConvolution(const Instruction& i) {
   ASSIGN_OR_RETURN(ConvolutionProblem problem, ConvProblem(i));
-  ConvolutionOptions options;
-  options.num_threads = std::max(1, options_.num_threads);
-  RefusalLog refusals;
-  ASSIGN_OR_RETURN(std::unique_ptr<ConvolutionPlan> plan, PlanConvolution(problem, options, &refusals));
-  Log(absl::StrCat(i.name(), ": ", plan->name(), ": ", problem.ToString()));
-  for (const std::string& r : refusals) Log(absl::StrCat("  ", r));
+  ASSIGN_OR_RETURN(const Planned<ConvolutionPlan> planned, PlanOnce(problem));
+  Log(absl::StrCat(i.name(), ": ", planned.plan->name(), ": ", problem.ToString()));
+  for (const std::string& r : planned.refusals) Log(absl::StrCat("  ", r));
   double flops = 2.0 * static_cast<double>(i.shape().num_elements()) * static_cast<double>(problem.kernel_in_features);
   for (const ConvolutionDim& d : problem.dims) flops *= static_cast<double>(d.kernel);
-  ASSIGN_OR_RETURN(std::shared_ptr<const std::byte> packed, PackWeights(*plan, problem, *i.operand(1)));
-  PackableOperand<ConvolutionPlan> packable = MakePackable(i, problem, options, plan->name());
-  return std::make_unique<ConvolutionThunk>(std::move(plan), assignment_.slot(i.operand(0)),
+  ASSIGN_OR_RETURN(std::shared_ptr<const std::byte> packed, PackWeights(*planned.plan, problem, *i.operand(1)));
+  PackableOperand<ConvolutionPlan> packable = MakePackable(i, problem, planned.plan->name());
+  return std::make_unique<ConvolutionThunk>(planned.plan, assignment_.slot(i.operand(0)),
                                             assignment_.slot(i.operand(1)), assignment_.slot(&i), 0.5 + flops / 1e5,
                                             std::move(packed), std::move(packable));
 }

@@ -6,9 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "sdk/compiler/step_factory.h"
 #include "sdk/engine/compiler/program.h"
 #include "sdk/engine/compiler/program_kernels.h"
+#include "sdk/engine/kernels/convolution.h"
+#include "sdk/engine/kernels/matmul.h"
 #include "sdk/engine/thunks/library_thunk.h"
 
 namespace backplane::engine {
@@ -45,12 +48,24 @@ class ThunkFactory : public compiler::StepFactory<std::unique_ptr<Thunk>> {
   absl::StatusOr<std::unique_ptr<Thunk>> MakeCustomCall(const Instruction& i);
   absl::StatusOr<std::unique_ptr<Thunk>> MakeLibraryCall(const Instruction& i, std::string* refusal);
   std::unique_ptr<Thunk> MakeEvaluatorCall(const Instruction& i, std::string refusal);
+
+  // The plan of a product or a convolution, and why kernels that are ranked before it refused the problem.
+  template <typename Plan>
+  struct Planned {
+    std::shared_ptr<const Plan> plan;
+    RefusalLog refusals;
+  };
+  // Instructions with equal problems share one plan: to make the primitives of a convolution takes longer than all else
+  // in the construction of a network from its stored form.
+  absl::StatusOr<Planned<MatmulPlan>> PlanOnce(const MatmulProblem& problem);
+  absl::StatusOr<Planned<ConvolutionPlan>> PlanOnce(const ConvolutionProblem& problem);
+
   template <typename Plan, typename Problem>
   absl::StatusOr<std::shared_ptr<const std::byte>> PackWeights(const Plan& plan, const Problem& problem,
                                                                const Instruction& weights);
 
   PackableOperand<ConvolutionPlan> MakePackable(const Instruction& convolution, ConvolutionProblem problem,
-                                                const ConvolutionOptions& options, absl::string_view kernel);
+                                                absl::string_view kernel);
 
   const Module& module_;
   const BufferAssignment& assignment_;
@@ -60,6 +75,8 @@ class ThunkFactory : public compiler::StepFactory<std::unique_ptr<Thunk>> {
   ProgramTraits traits_;
   int64_t packed_bytes_ = 0;
   std::vector<PackableWeight> packable_;
+  absl::flat_hash_map<MatmulProblem, Planned<MatmulPlan>> products_;
+  absl::flat_hash_map<ConvolutionProblem, Planned<ConvolutionPlan>> convolutions_;
 };
 
 // Allocates memory for a constant or for packed weights, with padding at its end that vector code may read. Returns

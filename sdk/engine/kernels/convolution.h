@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -26,6 +27,13 @@ struct ConvolutionDim {
   int64_t lhs_dilation = 1, rhs_dilation = 1;
   bool reversed = false;                                   // window reversal
   int64_t lhs_stride = 0, rhs_stride = 0, out_stride = 0;  // in memory, in elements
+
+  friend bool operator==(const ConvolutionDim&, const ConvolutionDim&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const ConvolutionDim& d) {
+    return H::combine(std::move(h), d.input, d.kernel, d.output, d.stride, d.pad_low, d.pad_high, d.lhs_stride,
+                      d.rhs_stride, d.out_stride);
+  }
 };
 
 struct ConvolutionProblem {
@@ -50,6 +58,14 @@ struct ConvolutionProblem {
   bool rhs_is_constant = false;
 
   std::string ToString() const;
+
+  // Equal problems have equal plans.
+  friend bool operator==(const ConvolutionProblem&, const ConvolutionProblem&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const ConvolutionProblem& p) {
+    return H::combine(std::move(h), p.lhs_type, p.rhs_type, p.out_type, p.batch, p.in_features, p.out_features,
+                      p.feature_groups, p.rhs_is_constant, p.dims);
+  }
 };
 
 struct ConvolutionOptions {

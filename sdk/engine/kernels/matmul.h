@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
@@ -42,6 +43,14 @@ struct MatmulProblem {
                              bool transpose_rhs = false);
   // Returns a text for logs, such as "f32[8,128]x[128,64]".
   std::string ToString() const;
+
+  // Equal problems have equal plans.
+  friend bool operator==(const MatmulProblem&, const MatmulProblem&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const MatmulProblem& p) {
+    return H::combine(std::move(h), p.lhs_type, p.rhs_type, p.out_type, p.m, p.n, p.k, p.lhs_m_stride, p.rhs_k_stride,
+                      p.out_m_stride, p.batch, p.rhs_is_constant);
+  }
 };
 
 struct MatmulOptions {

@@ -23,7 +23,7 @@ struct PackableOperand {
 template <typename Plan>
 class LibraryThunk : public Thunk {
  public:
-  LibraryThunk(std::unique_ptr<Plan> plan, SlotId lhs, SlotId rhs, SlotId out, double estimated_us,
+  LibraryThunk(std::shared_ptr<const Plan> plan, SlotId lhs, SlotId rhs, SlotId out, double estimated_us,
                std::shared_ptr<const std::byte> packed, PackableOperand<Plan> packable = {})
       : plan_(std::move(plan)),
         lhs_(lhs),
@@ -50,7 +50,7 @@ class LibraryThunk : public Thunk {
   double estimated_us() const override { return estimated_us_; }
 
  private:
-  std::unique_ptr<Plan> plan_;
+  std::shared_ptr<const Plan> plan_;  // other thunks may have the same one
   SlotId lhs_, rhs_, out_;
   double estimated_us_;
   std::shared_ptr<const std::byte> packed_;
