@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Build(std::unique_ptr<Module> 
         return kernels.MayWorkInPlace(*i, operand, output);
       }));
   kernels.Plan(schedule, log);
-  RETURN_IF_ERROR(kernels.Compile(options.objects, options.pool, options.num_threads));
+  RETURN_IF_ERROR(kernels.Compile(program->module_->name(), options.objects, options.pool, options.num_threads));
   ThunkFactory factory(*program->module_, schedule.assignment, kernels, options, log);
   ASSIGN_OR_RETURN(program->thunks_,
                    compiler::MakeSteps<std::unique_ptr<Thunk>>(schedule.entry, factory, &program->thunk_names_));

@@ -112,7 +112,8 @@ void ProgramKernels::PlanLoops(const compiler::StepSequence& sequence, const com
   }
 }
 
-absl::Status ProgramKernels::Compile(const std::vector<jit::ObjectCode>* objects, ThreadPool* pool, int num_threads) {
+absl::Status ProgramKernels::Compile(absl::string_view program, const std::vector<jit::ObjectCode>* objects,
+                                     ThreadPool* pool, int num_threads) {
   if (kernels_.empty() && comparators_.empty()) return absl::OkStatus();
   if (objects != nullptr) {
     objects_ = *objects;
@@ -127,7 +128,7 @@ absl::Status ProgramKernels::Compile(const std::vector<jit::ObjectCode>* objects
               [](const codegen::ScalarRequest& a, const codegen::ScalarRequest& b) { return a.symbol < b.symbol; });
     ASSIGN_OR_RETURN(objects_, CompileKernels(requests, pool, num_threads));
   }
-  ASSIGN_OR_RETURN(library_, jit::CodeLibrary::Link(objects_));
+  ASSIGN_OR_RETURN(library_, jit::CodeLibrary::Link(objects_, {}, program));
   for (auto& [instruction, loop] : loops_) {
     ASSIGN_OR_RETURN(loop.function, library_->LookupFunction<codegen::KernelFn>(loop.symbol));
   }

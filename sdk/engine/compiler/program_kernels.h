@@ -30,9 +30,10 @@ class ProgramKernels {
   // that consists of kernels with little work becomes one function (loop_requests.h). `log` may be null.
   void Plan(const compiler::Schedule& schedule, std::vector<std::string>* log);
 
-  // Compiles the planned code on `pool`, which may be null. `objects`, which may be null, is the code of an earlier
-  // build of the same module, which is linked instead.
-  absl::Status Compile(const std::vector<jit::ObjectCode>* objects, ThreadPool* pool, int num_threads);
+  // Compiles the planned code on `pool`, which may be null. `program` is the name that profilers see. `objects`, which
+  // may be null, is the code of an earlier build of the same module, which is linked instead.
+  absl::Status Compile(absl::string_view program, const std::vector<jit::ObjectCode>* objects, ThreadPool* pool,
+                       int num_threads);
 
   struct Kernel {
     codegen::KernelPlan plan;

@@ -20,6 +20,7 @@
 #include "sdk/backend/faults.h"
 #include "sdk/codegen/vector_math.h"
 #include "sdk/engine/jit/jit.h"
+#include "sdk/engine/jit/tool_support.h"
 
 namespace backplane::engine::jit {
 namespace {
@@ -74,21 +75,23 @@ class ExactMathGenerator : public orc::DefinitionGenerator {
 class OrcLibrary : public CodeLibrary {
  public:
   static absl::StatusOr<std::unique_ptr<CodeLibrary>> Create(absl::Span<const ObjectCode> objects,
-                                                             const Symbols& externals) {
+                                                             const Symbols& externals, absl::string_view program) {
     llvm::Expected<std::unique_ptr<orc::SelfExecutorProcessControl>> control =
         orc::SelfExecutorProcessControl::Create();
     if (!control) return absl::InternalError(absl::StrCat("jit: ", Message(control.takeError())));
-    auto library = std::make_unique<OrcLibrary>(std::move(*control));
+    auto library = std::make_unique<OrcLibrary>(std::move(*control), program);
     if (absl::Status s = library->Add(objects, externals); !s.ok()) return s;
     return std::unique_ptr<CodeLibrary>(std::move(library));
   }
 
-  explicit OrcLibrary(std::unique_ptr<orc::ExecutorProcessControl> control) : session_(std::move(control)) {
+  OrcLibrary(std::unique_ptr<orc::ExecutorProcessControl> control, absl::string_view program)
+      : session_(std::move(control)) {
     session_.setErrorReporter([this](llvm::Error error) {
       absl::StrAppend(&reported_, reported_.empty() ? "" : "; ", Message(std::move(error)));
     });
     layer_ = std::make_unique<orc::ObjectLinkingLayer>(session_, session_.getExecutorProcessControl().getMemMgr());
     layer_->addPlugin(std::make_unique<SizePlugin>(&code_bytes_));
+    AddToolPlugins(program, *layer_);
     dylib_ = &session_.createBareJITDylib("backplane");
     dylib_->addGenerator(std::make_unique<ExactMathGenerator>());
   }
@@ -183,8 +186,8 @@ const CodeLibrary::Symbols& DefaultSymbols() {
 }
 
 absl::StatusOr<std::unique_ptr<CodeLibrary>> CodeLibrary::Link(absl::Span<const ObjectCode> objects,
-                                                               const Symbols& externals) {
-  return OrcLibrary::Create(objects, externals);
+                                                               const Symbols& externals, absl::string_view program) {
+  return OrcLibrary::Create(objects, externals, program);
 }
 
 }  // namespace backplane::engine::jit

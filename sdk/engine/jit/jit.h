@@ -79,9 +79,10 @@ class CodeLibrary {
 
   // Links objects, whose symbols are visible to one another. Undefined symbols are searched in `externals`, then among
   // the memory functions of DefaultSymbols(), then in ExactMath(). A symbol that is not found is an Internal error with
-  // its name.
+  // its name. `program` is a name for profilers (tool_support.h).
   static absl::StatusOr<std::unique_ptr<CodeLibrary>> Link(absl::Span<const ObjectCode> objects,
-                                                           const Symbols& externals = {});
+                                                           const Symbols& externals = {},
+                                                           absl::string_view program = "backplane");
 
   virtual absl::StatusOr<void*> Lookup(absl::string_view name) const = 0;
 

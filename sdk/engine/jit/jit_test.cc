@@ -1,23 +1,33 @@
 #include "sdk/engine/jit/jit.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <limits>
+#include <sstream>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "llvm/ExecutionEngine/Orc/TargetProcess/JITLoaderGDB.h"
 #include "sdk/codegen/llvm_includes.h"
 #include "sdk/codegen/vector_math.h"
+#include "sdk/engine/jit/tool_support.h"
 #include "sdk/engine/runtime/thread_pool.h"
+
+extern "C" jit_descriptor __jit_debug_descriptor;  // of LLVM, by GDB's interface
 
 namespace backplane::engine::jit {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Kernel = void (*)(const float*, float*);
 
@@ -280,6 +290,75 @@ TEST(Jit, WarmUpAndCompileTime) {
   std::printf("warm-up %.2f ms; 50 kernels: emit %.2f, optimize %.2f, codegen %.2f ms, %zu object bytes\n",
               std::chrono::duration<double, std::milli>(warm - start).count(), o.emit_ms, o.optimize_ms, o.codegen_ms,
               o.bytes.size());
+}
+
+// A library with the function f, which is linked while the variable is set.
+std::unique_ptr<CodeLibrary> LinkUnder(const char* variable) {
+  auto objects = CompileModules(
+      1,
+      [](int, llvm::Module& m) {
+        EmitAxpb(m, "f", 2, 1, Host());
+        return absl::OkStatus();
+      },
+      nullptr);
+  EXPECT_TRUE(objects.ok());
+  setenv(variable, "1", 1);
+  auto library = CodeLibrary::Link(*objects, {}, "jit_step");
+  unsetenv(variable);
+  EXPECT_TRUE(library.ok()) << library.status();
+  return *std::move(library);
+}
+
+TEST(Tools, PerfFindsFunctions) {
+  std::remove(PerfMapPath().c_str());
+  const auto unseen = LinkUnder("BACKPLANE_OTHER");
+  EXPECT_FALSE(std::ifstream(PerfMapPath()).good());
+  const auto first = LinkUnder("BACKPLANE_PERF_MAP"), second = LinkUnder("BACKPLANE_PERF_MAP");
+  std::ifstream file(PerfMapPath());
+  std::vector<uint64_t> addresses;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    uint64_t address = 0, size = 0;
+    std::string name;
+    words >> std::hex >> address >> size >> name;
+    EXPECT_EQ(name, "jit_step.f") << line;
+    EXPECT_GT(size, 0u) << line;
+    addresses.push_back(address);
+  }
+  const auto address_of = [](const CodeLibrary& library) { return reinterpret_cast<uint64_t>(*library.Lookup("f")); };
+  EXPECT_THAT(addresses, ElementsAre(address_of(*first), address_of(*second)));
+  std::remove(PerfMapPath().c_str());
+}
+
+TEST(Tools, PerfMapFollowsNoLink) {
+  const std::string target = absl::StrCat(PerfMapPath(), ".target");
+  std::remove(PerfMapPath().c_str());
+  ASSERT_EQ(symlink(target.c_str(), PerfMapPath().c_str()), 0);
+  const auto library = LinkUnder("BACKPLANE_PERF_MAP");
+  CheckAxpb(*library->LookupFunction<Kernel>("f"), 2, 1);
+  EXPECT_FALSE(std::ifstream(target).good());
+  std::remove(PerfMapPath().c_str());
+}
+
+// GDB reads this list of objects.
+int CountObjectsForGdb() {
+  int count = 0;
+  for (const jit_code_entry* e = __jit_debug_descriptor.first_entry; e != nullptr; e = e->next_entry) {
+    EXPECT_EQ(std::string(e->symfile_addr + 1, 3), "ELF");
+    ++count;
+  }
+  return count;
+}
+
+TEST(Tools, GdbFindsObjects) {
+  const int before = CountObjectsForGdb();
+  const auto unseen = LinkUnder("BACKPLANE_OTHER");
+  EXPECT_EQ(CountObjectsForGdb(), before);
+  auto library = LinkUnder("BACKPLANE_GDB");
+  EXPECT_EQ(CountObjectsForGdb(), before + 1);
+  CheckAxpb(*library->LookupFunction<Kernel>("f"), 2, 1);
+  library.reset();
+  EXPECT_EQ(CountObjectsForGdb(), before);
 }
 
 TEST(Jit, ModuleCountFollowsThreads) {
