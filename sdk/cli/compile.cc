@@ -3,7 +3,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "api/backplane_c_api.h"
 #include "sdk/cli/ahead_of_time.h"
 #include "sdk/cli/command.h"
 #include "sdk/cli/execution.h"
@@ -23,20 +22,6 @@ struct CompileCommandOptions {
   bool optimized = false, log = false;
   int64_t replicas = 1, partitions = 1;
 };
-
-// Returns the compile log of our own plugins, through their extension.
-absl::StatusOr<std::string> CompileLog(const Session& session, const host::LoadedExecutable& executable) {
-  constexpr size_t kNeeded = offsetof(Backplane_Extension, loaded_executable_compile_log) + sizeof(void*);
-  const auto* extension = session.plugin->Extension<Backplane_Extension>(BACKPLANE_EXTENSION_TYPE, kNeeded);
-  if (extension == nullptr || extension->loaded_executable_compile_log == nullptr) {
-    return absl::UnimplementedError(absl::StrCat(session.found.name, ": keeps no compile log"));
-  }
-  Backplane_LoadedExecutable_CompileLog_Args a{};
-  a.struct_size = Backplane_LoadedExecutable_CompileLog_Args_STRUCT_SIZE;
-  a.executable = executable.raw();
-  BP_RETURN_IF_ERROR(session.plugin->TakeError(extension->loaded_executable_compile_log(&a)));
-  return std::string(a.log, a.log_size);
-}
 
 // What the command has compiled: with a client, or without one for --target.
 struct Compiled {
@@ -61,7 +46,7 @@ absl::StatusOr<Compiled> CompileProgram(const CompileCommandOptions& o, const ho
   *seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   absl::StatusOr<host::Executable> executable = loaded.GetExecutable();
   BP_RETURN_IF_ERROR(FromPlugin(executable.status()));
-  return Compiled{session.found.name, session.plugin, *std::move(executable), CompileLog(session, loaded)};
+  return Compiled{session.found.name, session.plugin, *std::move(executable), ReadCompileLog(session, loaded)};
 }
 
 // The code in the forms that --print names, by form.

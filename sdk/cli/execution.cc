@@ -5,6 +5,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "api/backplane_c_api.h"
 #include "core/import/compile_options.h"
 #include "core/import/import.h"
 #include "core/types/status_macros.h"
@@ -99,6 +100,19 @@ absl::Status RunToCompletion(const host::LoadedExecutable& executable,
   BP_ASSIGN_OR_RETURN(const std::vector<host::Buffer> results, executable.Execute(arguments, options));
   for (const host::Buffer& result : results) BP_RETURN_IF_ERROR(result.Await());
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ReadCompileLog(const Session& session, const host::LoadedExecutable& executable) {
+  constexpr size_t kNeeded = offsetof(Backplane_Extension, loaded_executable_compile_log) + sizeof(void*);
+  const auto* extension = session.plugin->Extension<Backplane_Extension>(BACKPLANE_EXTENSION_TYPE, kNeeded);
+  if (extension == nullptr || extension->loaded_executable_compile_log == nullptr) {
+    return absl::UnimplementedError(absl::StrCat(session.found.name, ": keeps no compile log"));
+  }
+  Backplane_LoadedExecutable_CompileLog_Args a{};
+  a.struct_size = Backplane_LoadedExecutable_CompileLog_Args_STRUCT_SIZE;
+  a.executable = executable.raw();
+  BP_RETURN_IF_ERROR(session.plugin->TakeError(extension->loaded_executable_compile_log(&a)));
+  return std::string(a.log, a.log_size);
 }
 
 absl::StatusOr<std::vector<host::HostArray>> CompileAndRun(const Session& session, const host::Program& program,

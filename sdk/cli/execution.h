@@ -3,6 +3,7 @@
 #define BACKPLANE_SDK_CLI_EXECUTION_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "sdk/cli/session.h"
@@ -32,6 +33,8 @@ absl::StatusOr<std::vector<host::HostArray>> RunOnBuffers(const Session& session
 // Runs the program and waits until its results are ready. They are not copied. Donates no argument.
 absl::Status RunToCompletion(const host::LoadedExecutable& executable,
                              const std::vector<const host::Buffer*>& arguments);
+// Returns the compile log of an executable of one of our own plugins. UNIMPLEMENTED for plugins that keep none.
+absl::StatusOr<std::string> ReadCompileLog(const Session& session, const host::LoadedExecutable& executable);
 absl::StatusOr<std::vector<host::HostArray>> CompileAndRun(const Session& session, const host::Program& program,
                                                            const std::vector<host::HostArray>& inputs);
 

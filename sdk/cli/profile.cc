@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "core/analysis/work.h"
 #include "core/import/import.h"
 #include "core/text/hlo_parser.h"
@@ -157,6 +159,9 @@ absl::StatusOr<Profile> ProfileProgram(const Session& session, const host::Loade
   for (auto& [name, operation] : by_name) profile.operations.push_back(std::move(operation));
   std::stable_sort(profile.operations.begin(), profile.operations.end(),
                    [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+  if (absl::StatusOr<std::string> log = ReadCompileLog(session, executable); log.ok()) {
+    AddKernels(*log, &profile.operations);
+  }
   // A plugin may not return its optimized program, or in a form that we cannot read. Then the times stand alone.
   absl::StatusOr<host::Executable> compiled = executable.GetExecutable();
   if (compiled.ok()) {
@@ -167,6 +172,22 @@ absl::StatusOr<Profile> ProfileProgram(const Session& session, const host::Loade
     }
   }
   return profile;
+}
+
+void AddKernels(absl::string_view compile_log, std::vector<ProfiledOperation>* operations) {
+  absl::flat_hash_map<absl::string_view, ProfiledOperation*> by_name;
+  for (ProfiledOperation& operation : *operations) by_name.emplace(operation.name, &operation);
+  ProfiledOperation* last = nullptr;
+  for (absl::string_view line : absl::StrSplit(compile_log, '\n')) {
+    if (absl::ConsumePrefix(&line, "  ")) {
+      if (last != nullptr) last->refusals.emplace_back(line);
+      continue;
+    }
+    const size_t colon = line.find(": ");
+    const auto found = by_name.find(line.substr(0, colon));
+    last = colon == absl::string_view::npos || found == by_name.end() ? nullptr : found->second;
+    if (last != nullptr) last->kernel = std::string(line.substr(colon + 2));
+  }
 }
 
 double FractionOfRates(const ProfiledOperation& operation, const PluginRates& rates) {
@@ -217,7 +238,8 @@ host::Json ProfileJson(const Profile& profile) {
                   .Set("seconds", o.seconds)
                   .Set("flops", o.flops)
                   .Set("bytes_accessed", o.bytes_accessed)
-                  .Set("fraction_of_rates", FractionOfRates(o, profile.rates)));
+                  .Set("fraction_of_rates", FractionOfRates(o, profile.rates))
+                  .Set("kernel", o.kernel));
   }
   return Json::MakeObject()
       .Set("runs", profile.runs)

@@ -1,5 +1,6 @@
 // Profiles a compiled program: how long each operation of the optimized program takes, how much work that is, and how
-// close it comes to what the plugin reaches elsewhere. Used by `backplane run --profile`.
+// close it comes to what the plugin reaches elsewhere. Used by `backplane run --profile`. profile_page.h
+// makes a page of it.
 #ifndef BACKPLANE_SDK_CLI_PROFILE_H_
 #define BACKPLANE_SDK_CLI_PROFILE_H_
 
@@ -20,6 +21,8 @@ struct ProfiledOperation {
   int64_t count = 0;                     // events
   double seconds = 0;                    // of all events
   double flops = 0, bytes_accessed = 0;  // of one event, by the definitions of the operations; 0 if unknown
+  std::string kernel;                    // what computes it, from the compile log; empty if the plugin keeps none
+  std::vector<std::string> refusals;     // faster kernels, each with the reason why it was not used
 };
 
 // What the plugin reaches with one large operation of each kind.
@@ -29,6 +32,7 @@ struct PluginRates {
 };
 
 struct Profile {
+  std::string plugin, program;  // names
   int64_t runs = 0;
   double seconds = 0;  // of all runs, by the host's clock
   PluginRates rates;
@@ -47,6 +51,10 @@ absl::StatusOr<Profile> ProfileProgram(const Session& session, const host::Loade
 // Returns the time that the operation would take at the plugin's rates, as a fraction of its time. More than 1 is
 // possible: caches are faster than memory. 0 if the work or the rates are unknown.
 double FractionOfRates(const ProfiledOperation& operation, const PluginRates& rates);
+
+// Sets `kernel` and `refusals` of each operation that a compile log names: "NAME: KERNEL", and below it the refusals,
+// indented.
+void AddKernels(absl::string_view compile_log, std::vector<ProfiledOperation>* operations);
 
 std::string ProfileText(const Profile& profile, const Terminal& terminal);
 host::Json ProfileJson(const Profile& profile);

@@ -4,6 +4,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree as xml
 
 BACKPLANE, CPU, REFERENCE = sys.argv[1:4]
 PROGRAM = """
@@ -25,7 +26,7 @@ def run(*args, code=0):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        program, trace = pathlib.Path(folder) / "mm.mlir", pathlib.Path(folder) / "trace.json"
+        program, trace, page = (pathlib.Path(folder) / name for name in ("mm.mlir", "trace.json", "page.html"))
         program.write_text(PROGRAM)
         found = json.loads(run("run", CPU, program, "--profile", "--profile-runs", 4, "--profile-trace", trace, "--json"))
         profile = found["profile"]
@@ -42,8 +43,21 @@ def main():
         assert min(e["ts"] for e in events) == 0 and all(e["dur"] >= 0 for e in events), events
         table = run("run", CPU, program, "--profile")
         assert operations[0]["name"] in table and "10 runs" in table and "GFLOP/s" in table, table
+        assert all(o["kernel"] for o in operations), operations
+        # The page is well-formed, and its table has a row for each operation, with its kernel and why faster ones were not used.
+        run("run", CPU, program, "--profile-page", page)
+        html = xml.parse(page).getroot()
+        name = "{http://www.w3.org/1999/xhtml}%s"
+        rows = ["".join(row.itertext()) for row in html.iter(name % "tr")][1:]
+        assert len(rows) == len(operations), rows
+        for o in operations:
+            (row,) = [r for r in rows if r.startswith(o["name"] + o["opcode"])]
+            assert o["kernel"] in row and "B/s" in row and ("FLOP/s" in row) == (o["flops"] > 0), row
+            assert ("not used, because:" in row) == (o["opcode"] == "dot"), row
         # A plugin that records whole programs only.
         (program_row,) = json.loads(run("run", REFERENCE, program, "--profile", "--json"))["profile"]["operations"]
+        run("run", REFERENCE, program, "--profile-page", page)
+        assert "mm" in "".join(xml.parse(page).getroot().itertext())
         assert program_row["name"] == "mm" and program_row["count"] == 10 and not program_row["opcode"], program_row
         run("run", CPU, program, "--profile", "--profile-runs", 0, code=2)
 

@@ -6,6 +6,7 @@
 #include "sdk/cli/execution.h"
 #include "sdk/cli/npy.h"
 #include "sdk/cli/profile.h"
+#include "sdk/cli/profile_page.h"
 #include "sdk/cli/program.h"
 #include "sdk/cli/run_processes.h"
 #include "sdk/host/status.h"
@@ -15,7 +16,7 @@ namespace {
 
 struct RunOptions {
   PluginOptions plugin;
-  std::string which, program, save, picture, profile_trace;
+  std::string which, program, save, picture, profile_trace, profile_page;
   std::vector<std::string> inputs;
   int64_t seed = 0, limit = 100, profile_runs = 10;
   bool stats = false, show_inputs = false, profile = false;
@@ -70,6 +71,8 @@ absl::Status Save(const std::string& path, const std::vector<host::HostArray>& r
   return absl::OkStatus();
 }
 
+bool IsProfiled(const RunOptions& o) { return o.profile || !o.profile_trace.empty() || !o.profile_page.empty(); }
+
 // Profiles the program. Prints the table, unless the output is JSON.
 absl::StatusOr<Profile> RunProfiled(const RunOptions& o, const Session& session,
                                     const host::LoadedExecutable& executable,
@@ -77,7 +80,10 @@ absl::StatusOr<Profile> RunProfiled(const RunOptions& o, const Session& session,
   BP_ASSIGN_OR_RETURN(const std::vector<host::Buffer> buffers, ToDevice(session, inputs));
   BP_ASSIGN_OR_RETURN(Profile profile, ProfileProgram(session, executable, buffers, o.profile_runs));
   BP_ASSIGN_OR_RETURN(profile.rates, MeasureRates(session));
+  profile.plugin = session.found.name;
+  profile.program = o.program;
   if (!o.profile_trace.empty()) BP_RETURN_IF_ERROR(WriteFile(o.profile_trace, ChromeTrace(profile.trace)));
+  if (!o.profile_page.empty()) BP_RETURN_IF_ERROR(WriteFile(o.profile_page, ProfilePage(profile)));
   if (!terminal.json()) terminal.Print(ProfileText(profile, terminal));
   return profile;
 }
@@ -85,7 +91,7 @@ absl::StatusOr<Profile> RunProfiled(const RunOptions& o, const Session& session,
 // Runs the program in several processes, on all of their devices. Each device has random inputs of its own.
 absl::Status RunSeveral(const RunOptions& o, const ProgramFile& file, host::Program program, Terminal& terminal,
                         int* exit_code) {
-  if (!o.picture.empty() || !o.save.empty() || o.show_inputs || o.profile || !o.profile_trace.empty())
+  if (!o.picture.empty() || !o.save.empty() || o.show_inputs || IsProfiled(o))
     return UsageError("run: --processes does not go with --save, --picture, --show-inputs or --profile");
   if (file.module == nullptr) return file.unread;
   BP_ASSIGN_OR_RETURN(const std::vector<host::ArrayShape> shapes, ParameterShapes(*file.module));
@@ -157,7 +163,7 @@ absl::Status Run(const RunOptions& o, Terminal& terminal, int* exit_code) {
     BP_RETURN_IF_ERROR(WriteFile(o.picture, png));
   }
   host::Json profiled;
-  if (o.profile || !o.profile_trace.empty()) {
+  if (IsProfiled(o)) {
     BP_ASSIGN_OR_RETURN(const Profile profile, RunProfiled(o, session, executable, inputs, terminal));
     if (!terminal.json()) return absl::OkStatus();
     profiled = ProfileJson(profile);
@@ -221,6 +227,13 @@ Command RunCommand() {
                              false,
                              {},
                              true});
+  command.options.push_back({"--profile-page",
+                             &o->profile_page,
+                             "profile, and write a page with the operations, their kernels and rates",
+                             "FILE.html",
+                             false,
+                             {},
+                             true});
   command.options.push_back(Bounded(
       1, 4096, {"--processes,-p", &o->processes, "run in so many processes, and compare with one process", "N"}));
   command.options.push_back({"--single-option", &o->single_options,
@@ -233,7 +246,7 @@ Command RunCommand() {
       "1.5,\n"
       "'{1, 2}' or '[1, 2]'; or N:SPEC for input N instead of the next. Inputs that nothing is said about are random.\n"
       "  backplane run cpu model.mlir -i x.npy -i random=0..1 --save out.npz\n"
-      "  backplane run cpu model.mlir --profile --profile-trace trace.json\n"
+      "  backplane run cpu model.mlir --profile --profile-trace trace.json --profile-page profile.html\n"
       "With --processes the program runs on all devices of all processes, each with random inputs of its own. Exit "
       "code 1\n"
       "when a result differs in any bit from that of one process with as many devices.\n"
