@@ -54,11 +54,47 @@ void Flush(BoundedValue& j) {
   }
 }
 
+// The operations that add up products or elements. Their code may flush each product and each partial sum.
+bool AddsUp(const Instruction& i) {
+  switch (i.opcode()) {
+    case Opcode::kDot:
+    case Opcode::kRaggedDot:
+    case Opcode::kConvolution:
+    case Opcode::kReduce:
+    case Opcode::kReduceWindow:
+    case Opcode::kScatter:
+    case Opcode::kSelectAndScatter:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Widens the bounds of the results of such an operation by what flushing can change: for each term twice the smallest
+// normal number at most, once for the product and once for the sum.
+void WidenForFlushedTerms(const Instruction& i, BoundedValue& j) {
+  if (j.is_tuple) {
+    for (BoundedValue& e : j.elements) WidenForFlushedTerms(i, e);
+    return;
+  }
+  const Shape& shape = j.value.shape();
+  if (!shape.IsArray() || !IsFloat(ComplexPart(shape.element_type()))) return;
+  double terms = 0;
+  for (const Instruction* operand : i.operands()) terms += static_cast<double>(operand->shape().num_elements());
+  const double change = 2 * terms * LeastNormal(shape.element_type());
+  for (Literal* bound : {&j.seen, &j.used}) {
+    if (!bound->valid()) *bound = Zeros(j.value.shape());
+    for (double& value : bound->mutable_data<double>()) value += change;
+  }
+}
+
 // Which operands' subnormal numbers are read as zero: those of none, of all, or of one (a function of several operands
 // may compare one of them and compute with the other).
 enum class Reading { kNone, kAll, kFirst, kSecond };
+// Which results are written as zero if they are subnormal: none, those of the instructions, or also the terms of sums.
+enum class Writing { kNone, kResults, kTerms };
 
-absl::StatusOr<BoundedValue> MeaningWith(const FuzzProgram& program, Reading reading, bool results) {
+absl::StatusOr<BoundedValue> MeaningWith(const FuzzProgram& program, Reading reading, Writing writing) {
   BoundingHooks change;
   change.read = [reading](const Instruction&, std::vector<BoundedValue>& read) {
     for (size_t k = 0; k < read.size(); ++k) {
@@ -69,8 +105,9 @@ absl::StatusOr<BoundedValue> MeaningWith(const FuzzProgram& program, Reading rea
     }
     return absl::OkStatus();
   };
-  change.given = [results](const Instruction& i, BoundedValue& j) {
-    if (results && !i.Is(Opcode::kConstant)) Flush(j);
+  change.given = [writing](const Instruction& i, BoundedValue& j) {
+    if (writing == Writing::kTerms && AddsUp(i)) return WidenForFlushedTerms(i, j);
+    if (writing != Writing::kNone && !i.Is(Opcode::kConstant)) Flush(j);
   };
   if (!program.schedule.empty()) return BoundSchedule(program, *program.module, {}, change);
   return BoundEntry(*program.module, program.arguments, nullptr, change);
@@ -126,13 +163,14 @@ bool Explains(const BoundedValue& meant, const BoundedValue& other, const std::v
 
 bool IsFlushing(const FuzzProgram& program, const std::vector<Literal>& found) {
   std::vector<BoundedValue> ways;
-  for (const auto& [reading, results] : {std::pair(Reading::kNone, false),
-                                         {Reading::kAll, true},
-                                         {Reading::kAll, false},
-                                         {Reading::kNone, true},
-                                         {Reading::kFirst, false},
-                                         {Reading::kSecond, false}}) {
-    absl::StatusOr<BoundedValue> way = MeaningWith(program, reading, results);
+  for (const auto& [reading, writing] : {std::pair(Reading::kNone, Writing::kNone),
+                                         {Reading::kAll, Writing::kResults},
+                                         {Reading::kAll, Writing::kNone},
+                                         {Reading::kNone, Writing::kResults},
+                                         {Reading::kNone, Writing::kTerms},
+                                         {Reading::kFirst, Writing::kNone},
+                                         {Reading::kSecond, Writing::kNone}}) {
+    absl::StatusOr<BoundedValue> way = MeaningWith(program, reading, writing);
     if (!way.ok()) return false;
     ways.push_back(*std::move(way));
   }

@@ -13,8 +13,9 @@ namespace backplane::cli::fuzz {
 
 // Whether flushing of subnormal numbers explains the result. Processors have a mode that reads subnormal operands as
 // zero and writes subnormal results as zero. Each element must be correct, or correct if the instructions of the entry
-// computation read subnormal elements (of all operands, or of one) as zero, write them as zero, or both; at least one
-// element must be incorrect otherwise. Called computations are not followed.
+// computation read subnormal elements (of all operands, or of one) as zero, write them as zero, or both; sums may also
+// write their products and partial sums as zero. At least one element must be incorrect otherwise. Called computations
+// are not followed.
 bool IsFlushing(const FuzzProgram& program, const std::vector<Literal>& found);
 
 // Whether the program requests a result without elements in another order of dimensions than row-major.

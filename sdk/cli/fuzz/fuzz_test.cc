@@ -335,6 +335,21 @@ TEST(Explain, FlushingBeforeAFunction) {
   EXPECT_FALSE(IsFlushing(program, {Literal::FromValues<float>({1}, other)}));
 }
 
+// A sum may flush what it has added up so far, although its result is a normal number.
+TEST(Explain, FlushingOfPartialSums) {
+  const float x[] = {0.0f}, updates[] = {1e-38f, 3e-38f};
+  const FuzzProgram program = ProgramOf(
+      "HloModule m\nadd { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }\n"
+      "ENTRY e { x = f32[1] parameter(0) u = f32[2] parameter(1) i = s32[2,1] constant({{0},{0}}) ROOT r = f32[1] "
+      "scatter(x, i, u), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
+      "index_vector_dim=1, to_apply=add }",
+      {Literal::FromValues<float>({1}, x), Literal::FromValues<float>({2}, updates)});
+  const float right[] = {4e-38f}, flushed[] = {3e-38f}, other[] = {3e-36f};
+  EXPECT_FALSE(IsFlushing(program, {Literal::FromValues<float>({1}, right)}));
+  EXPECT_TRUE(IsFlushing(program, {Literal::FromValues<float>({1}, flushed)}));
+  EXPECT_FALSE(IsFlushing(program, {Literal::FromValues<float>({1}, other)}));
+}
+
 // A function may treat one operand as zero in a comparison and compute with the other.
 TEST(Explain, FlushingOneOperand) {
   const double x[] = {-1.5e-323};
