@@ -8,7 +8,7 @@ namespace backplane {
 
 // Returns the width in bytes of the vector registers that kernels may use: 64 with AVX-512 F, BW, DQ and VL, 32 with
 // AVX2, FMA and F16C, otherwise 16. Queries the CPU at each call: cache the result.
-inline int CpuVectorBytes() {
+inline int DetectCpuVectorBytes() {
 #ifdef __x86_64__
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c")) return 16;
@@ -22,7 +22,7 @@ inline int CpuVectorBytes() {
 
 // Returns the limit that the environment variable BACKPLANE_CPU_MAX_VECTOR_BYTES (16 or 32) sets for the width of
 // vector registers, 64 without it or with another value.
-inline int MaxVectorBytesFromEnvironment() {
+inline int ReadMaxVectorBytesFromEnvironment() {
   const char* text = std::getenv("BACKPLANE_CPU_MAX_VECTOR_BYTES");
   const int bytes = text == nullptr ? 0 : std::atoi(text);
   return bytes == 16 || bytes == 32 ? bytes : 64;

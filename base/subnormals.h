@@ -49,7 +49,7 @@ inline void Write(Register) {}
 }  // namespace subnormals_internal
 
 // Returns the mode of the current thread.
-inline Subnormals CurrentSubnormals() {
+inline Subnormals GetCurrentSubnormals() {
   using namespace subnormals_internal;
   const Register r = Read();
   if ((r & kResults) == 0) return Subnormals::kKeep;

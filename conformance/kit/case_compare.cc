@@ -27,11 +27,11 @@ bool FloatAgrees(ElementType type, uint64_t want, uint64_t got, const Tolerance&
   if (nan || IsNanBits(type, got)) return nan && IsNanBits(type, got);
   if (want == got) return true;
   if (tolerance.exact()) return false;
-  const double x = ValueOfBits(type, want), y = ValueOfBits(type, got);
+  const double x = DecodeBits(type, want), y = DecodeBits(type, got);
   if (std::isinf(x) || std::isinf(y)) return false;  // infinities are equal only if their bits are
   if (!judge_distance) return true;
   if (step > 0) return std::fabs(x - y) <= tolerance.ulp * step;
-  if (tolerance.ulp > 0 && static_cast<double>(UlpDistance(type, want, got)) <= tolerance.ulp) return true;
+  if (tolerance.ulp > 0 && static_cast<double>(ComputeUlpDistance(type, want, got)) <= tolerance.ulp) return true;
   return std::fabs(x - y) <= tolerance.abs + tolerance.rel * std::fabs(x);
 }
 
@@ -39,8 +39,8 @@ bool ComplexAgrees(const Array& expected, const Array& actual, int64_t i, const 
   const ElementType type = PartOf(expected.type);
   const uint64_t want[] = {ReadBits(expected, i, 0), ReadBits(expected, i, 1)};
   const uint64_t got[] = {ReadBits(actual, i, 0), ReadBits(actual, i, 1)};
-  const double x[] = {ValueOfBits(type, want[0]), ValueOfBits(type, want[1])};
-  const double y[] = {ValueOfBits(type, got[0]), ValueOfBits(type, got[1])};
+  const double x[] = {DecodeBits(type, want[0]), DecodeBits(type, want[1])};
+  const double y[] = {DecodeBits(type, got[0]), DecodeBits(type, got[1])};
   const double size = std::max(std::fabs(x[0]), std::fabs(x[1]));
   const bool finite = std::isfinite(x[0]) && std::isfinite(x[1]);
   if (!finite || tolerance.exact()) {  // by parts, because the magnitude is not finite

@@ -160,7 +160,7 @@ uint64_t RoundToBits(ElementType type, double x) {
   return bits | SignBit(t);
 }
 
-double ValueOfBits(ElementType type, uint64_t bits) {
+double DecodeBits(ElementType type, uint64_t bits) {
   const ElementInfo& t = Info(type);
   if (type == T::kF64) return std::bit_cast<double>(bits);
   if (IsNanBits(type, bits)) return std::copysign(std::numeric_limits<double>::quiet_NaN(), bits & SignBit(t) ? -1 : 1);
@@ -196,7 +196,7 @@ bool IsNanBits(ElementType type, uint64_t bits) {
   }
 }
 
-uint64_t UlpDistance(ElementType type, uint64_t a, uint64_t b) {
+uint64_t ComputeUlpDistance(ElementType type, uint64_t a, uint64_t b) {
   const uint64_t sign = SignBit(Info(type));
   const uint64_t x = a & ~sign, y = b & ~sign;
   const bool same_side = sign == 0 || (a & sign) == (b & sign);
@@ -205,7 +205,7 @@ uint64_t UlpDistance(ElementType type, uint64_t a, uint64_t b) {
 
 double UlpOf(ElementType type, double x) {
   const uint64_t at = std::min(RoundToBits(type, std::fabs(x)), LargestFiniteBits(type) - 1);
-  return ValueOfBits(type, at + 1) - ValueOfBits(type, at);
+  return DecodeBits(type, at + 1) - DecodeBits(type, at);
 }
 
 uint64_t ReadBits(const Array& array, int64_t index, int part) {
@@ -237,7 +237,7 @@ double ReadReal(const Array& array, int64_t index, int part) {
   switch (Info(array.type).cls) {
     case C::kFloat:
     case C::kComplex:
-      return ValueOfBits(PartOf(array.type), ReadBits(array, index, part));
+      return DecodeBits(PartOf(array.type), ReadBits(array, index, part));
     case C::kSigned:
       return static_cast<double>(ReadSigned(array, index));
     default:

@@ -89,13 +89,13 @@ std::string ShapeText(ElementType type, absl::Span<const int64_t> dims);  // "f3
 // else the largest finite value. NaN gives negative zero in formats without NaN. Negative values give NaN in formats
 // without a sign.
 uint64_t RoundToBits(ElementType type, double x);
-double ValueOfBits(ElementType type, uint64_t bits);  // exact
+double DecodeBits(ElementType type, uint64_t bits);  // exact
 bool IsNanBits(ElementType type, uint64_t bits);
 uint64_t LargestFiniteBits(ElementType type);
 uint64_t SmallestNormalBits(ElementType type);
 
 // Returns the number of steps between two values of a format, counting both zeros as one. Neither may be NaN.
-uint64_t UlpDistance(ElementType type, uint64_t a, uint64_t b);
+uint64_t ComputeUlpDistance(ElementType type, uint64_t a, uint64_t b);
 // Returns the distance from |x| to the next larger value, at least the smallest subnormal number.
 double UlpOf(ElementType type, double x);
 

@@ -37,7 +37,7 @@ TEST(CaseTypes, NarrowFloatsRoundToNearestEven) {
     double last = -1;
     for (uint64_t bits = 0; bits <= end; ++bits) {
       ASSERT_FALSE(IsNanBits(t.type, bits));
-      const double x = ValueOfBits(t.type, bits);
+      const double x = DecodeBits(t.type, bits);
       ASSERT_GT(x, last);
       ASSERT_EQ(RoundToBits(t.type, x), bits);
       if (bits > 0) {
@@ -46,12 +46,12 @@ TEST(CaseTypes, NarrowFloatsRoundToNearestEven) {
         ASSERT_EQ(RoundToBits(t.type, middle), even);
         ASSERT_EQ(RoundToBits(t.type, std::nextafter(middle, kInf)), bits);
         ASSERT_EQ(RoundToBits(t.type, std::nextafter(middle, -kInf)), bits - 1);
-        ASSERT_EQ(UlpDistance(t.type, bits, bits - 1), 1u);
+        ASSERT_EQ(ComputeUlpDistance(t.type, bits, bits - 1), 1u);
       }
       if (t.kind != FloatKind::kExponentOnly && x > 0) {
         const uint64_t negative = RoundToBits(t.type, -x);
-        ASSERT_EQ(ValueOfBits(t.type, negative), -x);
-        ASSERT_EQ(UlpDistance(t.type, bits, negative), 2 * bits);
+        ASSERT_EQ(DecodeBits(t.type, negative), -x);
+        ASSERT_EQ(ComputeUlpDistance(t.type, bits, negative), 2 * bits);
       }
       last = x;
     }
@@ -125,12 +125,12 @@ TEST(CaseTypes, F32AgreesWithTheProcessor) {
   for (int i = 0; i < 100000; ++i) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     const uint64_t exponent = 0x380 - 160 + (state >> 32) % 320;  // the range of f32 and beyond both ends
-    const double x = ValueOfBits(T::kF64, (exponent << 52) | (state & 0x800fffffffffffffu));
+    const double x = DecodeBits(T::kF64, (exponent << 52) | (state & 0x800fffffffffffffu));
     const float f = static_cast<float>(x);
     uint32_t bits;
     std::memcpy(&bits, &f, 4);
     ASSERT_EQ(RoundToBits(T::kF32, x), bits) << x;
-    ASSERT_EQ(ValueOfBits(T::kF32, bits), static_cast<double>(f));
+    ASSERT_EQ(DecodeBits(T::kF32, bits), static_cast<double>(f));
   }
 }
 

@@ -41,7 +41,7 @@ std::string OptionText(const host::NamedValue& option) {
 
 int RunChild(Kit::Setup setup, const std::vector<std::string>& ids) {
   Kit k(std::move(setup));
-  std::vector<const Check*> checks = AllChecks();
+  std::vector<const Check*> checks = CollectChecks();
   checks.push_back(&SerializationReceiver());
   for (const Check& check : ProcessesSuite()) checks.push_back(&check);
   for (const std::string& id : ids) {

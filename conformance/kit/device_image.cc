@@ -58,8 +58,8 @@ int64_t DeviceImage::Past(size_t begin, size_t end, int64_t element_bytes) const
                                            offsets.begin() + static_cast<ptrdiff_t>(end));
 }
 
-DeviceImage TiledImage(const Dims& dims, absl::Span<const int64_t> minor_to_major, const std::vector<Dims>& tiles,
-                       int64_t element_bytes) {
+DeviceImage MakeTiledImage(const Dims& dims, absl::Span<const int64_t> minor_to_major, const std::vector<Dims>& tiles,
+                           int64_t element_bytes) {
   DeviceImage image;
   Dims order(minor_to_major.rbegin(), minor_to_major.rend()), physical;
   for (int64_t d : order) physical.push_back(dims[static_cast<size_t>(d)]);
@@ -77,16 +77,16 @@ DeviceImage TiledImage(const Dims& dims, absl::Span<const int64_t> minor_to_majo
   return image;
 }
 
-DeviceImage ImageOf(Kit& k, PJRT_Buffer* buffer) {
+DeviceImage ReadDeviceImage(Kit& k, PJRT_Buffer* buffer) {
   const Dims dims = DimsOf(k, buffer);
   const auto element = static_cast<int64_t>(host::HostBytesPerElement(TypeOf(k, buffer)));
   Dims order(dims.size());
   std::iota(order.rbegin(), order.rend(), 0);
-  if (!k.Has(&PJRT_Api::PJRT_Buffer_GetMemoryLayout)) return TiledImage(dims, order, {}, element);
+  if (!k.Has(&PJRT_Api::PJRT_Buffer_GetMemoryLayout)) return MakeTiledImage(dims, order, {}, element);
   KIT_ARGS(k, a, PJRT_Buffer_GetMemoryLayout);
   a.buffer = buffer;
   const Err error = KIT_TRY(k, PJRT_Buffer_GetMemoryLayout, a);
-  if (error.code == PJRT_Error_Code_UNIMPLEMENTED) return TiledImage(dims, order, {}, element);
+  if (error.code == PJRT_Error_Code_UNIMPLEMENTED) return MakeTiledImage(dims, order, {}, element);
   k.Require(error.ok(), "PJRT_Buffer_GetMemoryLayout: ", ErrText(error));
   if (a.layout.type == PJRT_Buffer_MemoryLayout_Type_Strides) {
     k.Require(a.layout.strides.num_byte_strides == dims.size(), "an array of ", dims.size(), " dims has ",
@@ -111,7 +111,7 @@ DeviceImage ImageOf(Kit& k, PJRT_Buffer* buffer) {
       if (d <= 0) k.Unsupported("a tile with a dim of ", d, ", which the kit does not know");
     }
   }
-  return TiledImage(dims, stated, tiles, element);
+  return MakeTiledImage(dims, stated, tiles, element);
 }
 
 }  // namespace backplane::conformance

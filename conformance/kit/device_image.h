@@ -26,10 +26,10 @@ struct DeviceImage {
 // Applies a permutation of the dims, then the tiles in order: each splits the last dims that it names into tiles,
 // padded to full size, and puts the dims of a tile behind the counts of tiles. A tile with more dims than there are
 // sees leading ones.
-DeviceImage TiledImage(const Dims& dims, absl::Span<const int64_t> minor_to_major, const std::vector<Dims>& tiles,
-                       int64_t element_bytes);
+DeviceImage MakeTiledImage(const Dims& dims, absl::Span<const int64_t> minor_to_major, const std::vector<Dims>& tiles,
+                           int64_t element_bytes);
 // Returns the same from the plugin's own report (PJRT_Buffer_GetMemoryLayout), or dense and row-major if it has none.
-DeviceImage ImageOf(Kit& k, PJRT_Buffer* buffer);
+DeviceImage ReadDeviceImage(Kit& k, PJRT_Buffer* buffer);
 
 }  // namespace backplane::conformance
 

@@ -66,7 +66,7 @@ const char* NameOf(Resource kind) {
 Footprint MeasureFootprint(Kit& k) {
   // Queries the device first, because an error that it returns is allocated and freed.
   const int64_t device = DeviceBytes(k);
-  return {HeapBytes(), MappedBytes(), device, CountEntries("/proc/self/fd"), CountEntries("/proc/self/task")};
+  return {CountHeapBytes(), MappedBytes(), device, CountEntries("/proc/self/fd"), CountEntries("/proc/self/task")};
 }
 
 }  // namespace backplane::conformance

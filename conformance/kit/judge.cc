@@ -54,13 +54,13 @@ std::string OptionText(const host::NamedValue& option) {
 // Those of several processes are left out unless it is said how many.
 absl::StatusOr<std::vector<Job>> CollectJobs(const std::string& data, bool several_processes) {
   std::vector<Job> jobs;
-  for (const Check* check : AllChecks())
+  for (const Check* check : CollectChecks())
     jobs.push_back({check->id, check->meaning, check->limit_s, check->advice, false});
   if (several_processes) {
     for (const Check& check : ProcessesSuite())
       jobs.push_back({check.id, check.meaning, check.limit_s, check.advice, false});
   }
-  BP_ASSIGN_OR_RETURN(const std::vector<OperationCase> cases, OperationCases(data));
+  BP_ASSIGN_OR_RETURN(const std::vector<OperationCase> cases, CollectOperationCases(data));
   for (const OperationCase& c : cases) jobs.push_back({c.id, c.meaning, 60, false, true});
   return jobs;
 }
@@ -109,7 +109,7 @@ class Run {
   absl::Status FindPlugin() {
     if (o_.plugin.empty()) return WrongUsage("which plugin? --help tells the options");
     host::DiscoveryOptions where;
-    where.manifest_folders = host::ManifestsOfThisProgram();
+    where.manifest_folders = host::FindManifestsOfThisProgram();
     const auto found = host::FindPlugin(o_.plugin, where);
     if (!found.ok()) return NotOpened(found.status().message());
     library_ = found->library;
@@ -142,7 +142,7 @@ class Run {
     for (const auto& list : {o_.options, o_.compile_options}) {
       if (const auto values = ParseNamedValues(list); !values.ok()) return WrongUsage(values.status().message());
     }
-    for (const std::string& name : NamesIn(o_.data + "/levels", ".txt")) {
+    for (const std::string& name : ListNames(o_.data + "/levels", ".txt")) {
       auto text = ReadText(absl::StrCat(o_.data, "/levels/", name, ".txt"));
       auto level = text.ok() ? ParseLevel(*text, name) : text.status();
       if (!level.ok()) return KitFailed(level.status().message());
@@ -232,7 +232,7 @@ class Run {
         return NotOpened(absl::StrCat(library_, ": ", told));
       if (no_client && !chosen) {
         return NotOpened(absl::StrCat(library_, ": no client: ", told.substr(0, told.find('\n')),
-                                      absl::StartsWith(told, "hung") ? host::HangHint(library_) : "",
+                                      absl::StartsWith(told, "hung") ? host::ExplainHang(library_) : "",
                                       "; --suite abi,lifecycle runs what can be judged without one"));
       }
       PrintAndReturn(kGood, absl::StrCat(library_, ": it cannot say what it is: ", told));
@@ -288,9 +288,9 @@ class Run {
   }
 
   absl::Status WriteReports() {
-    std::fputs(ConsoleText(report_, color_, o_.verbose).c_str(), out_);
+    std::fputs(PrintConsole(report_, color_, o_.verbose).c_str(), out_);
     if (!o_.baseline.empty()) {
-      const std::vector<std::string> changes = Differences(before_, report_);
+      const std::vector<std::string> changes = FindDifferences(before_, report_);
       absl::FPrintF(out_, "%d changes since %s\n", changes.size(), o_.baseline);
       for (const std::string& line : changes) absl::FPrintF(out_, "  %s\n", line);
     }
@@ -298,8 +298,8 @@ class Run {
     // A report that cannot be written does not prevent the others.
     absl::Status written;
     if (!o_.json.empty()) written.Update(Write(o_.json, JsonText(report_)));
-    if (!o_.junit.empty()) written.Update(Write(o_.junit, JunitText(report_)));
-    if (!o_.html.empty()) written.Update(Write(o_.html, HtmlText(report_, o_.baseline.empty() ? nullptr : &before_)));
+    if (!o_.junit.empty()) written.Update(Write(o_.junit, PrintJunit(report_)));
+    if (!o_.html.empty()) written.Update(Write(o_.html, PrintHtml(report_, o_.baseline.empty() ? nullptr : &before_)));
     return written;
   }
 
@@ -365,7 +365,7 @@ int ConformMain(const std::vector<std::string>& words) {
     absl::FPrintF(stderr, "conform: %s; --help tells the options\n", problem);
     return kWrongUsage;
   }
-  if (o.help) return std::fputs(HelpText("conform").c_str(), stdout), static_cast<int>(kGood);
+  if (o.help) return std::fputs(PrintHelp("conform").c_str(), stdout), static_cast<int>(kGood);
   return Judge(std::move(o), "conform");
 }
 

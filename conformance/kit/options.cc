@@ -60,7 +60,7 @@ const char kExitStatusHelp[] =
     "Exit status: 0 conformant, 1 not conformant, 2 wrong usage, 3 the plugin cannot be opened, 4 the kit itself "
     "failed.";
 
-std::vector<OptionLine> OptionLines(Options* o) {
+std::vector<OptionLine> MakeOptionLines(Options* o) {
   return {
       {"--list", "", "the checks, one a line, with what they mean; needs no plugin", &o->list},
       {"--only", "REGEX", "only checks whose id matches somewhere; may be repeated", &o->only},
@@ -88,11 +88,11 @@ std::vector<OptionLine> OptionLines(Options* o) {
   };
 }
 
-std::string HelpText(const std::string& program) {
+std::string PrintHelp(const std::string& program) {
   std::string text = absl::StrCat(
       program, " PLUGIN [options]: judges a PJRT plugin, named by its path, its manifest or ", "its name.\n\n");
   Options none;
-  for (const OptionLine& line : OptionLines(&none)) {
+  for (const OptionLine& line : MakeOptionLines(&none)) {
     absl::StrAppendFormat(&text, "  %-29s%s\n",
                           absl::StrCat(absl::StrReplaceAll(line.names, {{",", ", "}}), " ", line.value), line.help);
   }
@@ -102,7 +102,7 @@ std::string HelpText(const std::string& program) {
 bool ParseOptions(const std::vector<std::string>& words, Options* o, std::string* problem) {
   CLI::App app;
   app.set_help_flag();  // --help is an option like the others: the caller prints the text
-  for (const OptionLine& line : OptionLines(o)) AddOption(line, &app);
+  for (const OptionLine& line : MakeOptionLines(o)) AddOption(line, &app);
   AddOption({"--help,-h", "", "", &o->help}, &app);
   AddOption({"--strict", "", "", &o->strict}, &app);
   app.add_option("plugin", o->plugin);

@@ -33,12 +33,12 @@ struct OptionLine {
   bool file = false;  // whether the value is a file name
 };
 // Returns the options in the order of the help. Their targets point into `options`.
-std::vector<OptionLine> OptionLines(Options* options);
+std::vector<OptionLine> MakeOptionLines(Options* options);
 
 // The text below the options in the help.
 extern const char kExitStatusHelp[];
 // Returns the help of the program of this name.
-std::string HelpText(const std::string& program);
+std::string PrintHelp(const std::string& program);
 
 // Parses a command line. Returns false, and one sentence in `problem`, if it is invalid.
 bool ParseOptions(const std::vector<std::string>& words, Options* options, std::string* problem);

@@ -76,9 +76,9 @@ TEST(Options, RefusesInvalidArguments) {
 }
 
 TEST(Options, HelpNamesEachOption) {
-  const std::string help = HelpText("conform");
+  const std::string help = PrintHelp("conform");
   Options o;
-  for (const OptionLine& line : OptionLines(&o)) {
+  for (const OptionLine& line : MakeOptionLines(&o)) {
     EXPECT_THAT(help, HasSubstr(line.help)) << line.names;
   }
   EXPECT_THAT(help, HasSubstr("--quiet, -q"));

@@ -87,7 +87,7 @@ std::vector<PJRT_Device*> Processes::AllDevices() {
 
 int Processes::ProcessOf(PJRT_Device* device) {
   KIT_ARGS(k_, a, PJRT_DeviceDescription_ProcessIndex);
-  a.device_description = DescriptionOf(k_, device);
+  a.device_description = GetDescription(k_, device);
   KIT_OK(k_, PJRT_DeviceDescription_ProcessIndex, a);
   return a.process_index;
 }

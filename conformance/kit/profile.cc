@@ -146,7 +146,7 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
   return text.str();
 }
 
-std::vector<std::string> NamesIn(const std::string& folder, absl::string_view suffix) {
+std::vector<std::string> ListNames(const std::string& folder, absl::string_view suffix) {
   std::vector<std::string> names;
   if (DIR* dir = opendir(folder.c_str())) {
     while (const dirent* entry = readdir(dir)) {

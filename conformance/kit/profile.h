@@ -70,7 +70,7 @@ absl::StatusOr<LevelResult> ComputeLevelResult(const Level& level, absl::Span<co
 // Reads a file. Returns NOT_FOUND.
 absl::StatusOr<std::string> ReadText(const std::string& path);
 // Returns the names of the files of a folder that end with `suffix`, sorted, without the suffix.
-std::vector<std::string> NamesIn(const std::string& folder, absl::string_view suffix);
+std::vector<std::string> ListNames(const std::string& folder, absl::string_view suffix);
 
 }  // namespace backplane::conformance
 

@@ -83,7 +83,7 @@ std::string AddText(absl::string_view type, absl::string_view dims) {
   return absl::StrReplaceAll(kAdd, {{"4xf32", absl::StrCat(dims, type)}});
 }
 
-std::string IdentityText(absl::string_view type) {
+std::string PrintIdentityProgram(absl::string_view type) {
   return absl::StrReplaceAll(R"(module @identity {
   func.func public @main(%x: tensor<T>) -> tensor<T> {
     return %x : tensor<T>

@@ -25,7 +25,7 @@ struct Counts {
 Counts CountAll(const Report& report) {
   Counts counts;
   for (const CheckOutcome& o : report.outcomes) {
-    switch (VerdictOf(o, report.strict)) {
+    switch (JudgeOutcome(o, report.strict)) {
       case Verdict::kExpected:
         ++counts.expected;
         continue;
@@ -107,7 +107,7 @@ host::Json CheckJson(const CheckOutcome& o) {
 
 }  // namespace
 
-Verdict VerdictOf(const CheckOutcome& o, bool strict) {
+Verdict JudgeOutcome(const CheckOutcome& o, bool strict) {
   if (o.unexpected_pass) return Verdict::kBad;
   if (o.result == Result::kPass) return Verdict::kGood;
   if (!o.expected.empty()) return Verdict::kExpected;
@@ -117,7 +117,7 @@ Verdict VerdictOf(const CheckOutcome& o, bool strict) {
 
 bool IsConformant(const Report& report) {
   for (const CheckOutcome& o : report.outcomes) {
-    if (VerdictOf(o, report.strict) == Verdict::kBad) return false;
+    if (JudgeOutcome(o, report.strict) == Verdict::kBad) return false;
   }
   for (const std::string& name : report.demanded) {
     const auto level =
@@ -127,7 +127,7 @@ bool IsConformant(const Report& report) {
   return true;
 }
 
-std::string ConsoleText(const Report& report, bool colour, bool verbose) {
+std::string PrintConsole(const Report& report, bool colour, bool verbose) {
   const auto paint = [&](const char* code, absl::string_view text) {
     return colour ? absl::StrCat("\x1b[", code, "m", text, "\x1b[0m") : std::string(text);
   };
@@ -152,7 +152,7 @@ std::string ConsoleText(const Report& report, bool colour, bool verbose) {
     const std::string suite = SuiteOf(o.id);
     if (suites.count(suite) == 0) order.push_back(suite);
     Counts& c = suites[suite];
-    switch (VerdictOf(o, report.strict)) {
+    switch (JudgeOutcome(o, report.strict)) {
       case Verdict::kExpected:
         ++c.expected;
         break;
@@ -183,7 +183,7 @@ std::string ConsoleText(const Report& report, bool colour, bool verbose) {
   const auto list = [&](Verdict verdict, const char* title, const char* code) {
     bool any = false;
     for (const CheckOutcome& o : report.outcomes) {
-      if (VerdictOf(o, report.strict) != verdict) continue;
+      if (JudgeOutcome(o, report.strict) != verdict) continue;
       if (!any) absl::StrAppend(&out, paint(code, title), "\n");
       any = true;
       absl::StrAppend(&out, "  ", o.id, ": ", FirstLine(GetReason(o)), "\n");
@@ -237,7 +237,7 @@ std::string JsonText(const Report& report) {
                       "],\n \"checks\": [", lines(report.outcomes, CheckJson), "]}\n");
 }
 
-std::string JunitText(const Report& report) {
+std::string PrintJunit(const Report& report) {
   const Counts c = CountAll(report);
   std::string out = absl::StrCat("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"conformance of ",
                                  XmlText(report.plugin), "\" tests=\"", c.all(), "\" failures=\"", c.fail, "\" time=\"",
@@ -251,7 +251,7 @@ std::string JunitText(const Report& report) {
       ++tests;
       absl::StrAppend(&cases, "  <testcase classname=\"", XmlText(suite), "\" name=\"", XmlText(o.id), "\" time=\"",
                       absl::StrFormat("%.3f", o.seconds), "\">");
-      const Verdict verdict = VerdictOf(o, report.strict);
+      const Verdict verdict = JudgeOutcome(o, report.strict);
       if (verdict == Verdict::kBad) {
         ++failures;
         absl::StrAppend(&cases, "<failure message=\"", XmlText(FirstLine(GetReason(o))), "\">",
@@ -290,7 +290,7 @@ absl::StatusOr<Report> ReadReport(absl::string_view json) {
   return report;
 }
 
-std::vector<std::string> Differences(const Report& before, const Report& now) {
+std::vector<std::string> FindDifferences(const Report& before, const Report& now) {
   std::map<std::string, std::string> was;
   for (const CheckOutcome& o : before.outcomes) was[o.id] = ResultName(o.result);
   std::vector<std::string> lines;

@@ -30,23 +30,23 @@ enum class Verdict {
   kAdvice,    // failed advice
   kBad,       // a failure, or a pass that the profile excludes
 };
-Verdict VerdictOf(const CheckOutcome& outcome, bool strict);
+Verdict JudgeOutcome(const CheckOutcome& outcome, bool strict);
 // Whether no outcome is kBad and every demanded level is reached.
 bool IsConformant(const Report& report);
 
 // A summary for people. `colour`: with terminal colours. `verbose`: one line for each check.
-std::string ConsoleText(const Report& report, bool colour, bool verbose);
+std::string PrintConsole(const Report& report, bool colour, bool verbose);
 std::string JsonText(const Report& report);
-std::string JunitText(const Report& report);
+std::string PrintJunit(const Report& report);
 // A self-contained page; `baseline` may be null.
-std::string HtmlText(const Report& report, const Report* baseline);
+std::string PrintHtml(const Report& report, const Report* baseline);
 
 // Returns the outcomes in the JSON of an earlier run.
 absl::StatusOr<Report> ReadReport(absl::string_view json);
 
 // Returns the changes: one line "id: was -> is" for each check whose result differs, and for each that was added or
 // removed.
-std::vector<std::string> Differences(const Report& before, const Report& now);
+std::vector<std::string> FindDifferences(const Report& before, const Report& now);
 
 }  // namespace backplane::conformance
 

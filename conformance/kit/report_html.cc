@@ -85,7 +85,7 @@ draw();
 
 }  // namespace
 
-std::string HtmlText(const Report& report, const Report* baseline) {
+std::string PrintHtml(const Report& report, const Report* baseline) {
   const std::string data = absl::StrCat("{\"now\": ", JsonText(report),
                                         ", \"before\": ", baseline != nullptr ? JsonText(*baseline) : "null", "}");
   // Escapes the data so that it cannot end its element.

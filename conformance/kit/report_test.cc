@@ -44,7 +44,7 @@ TEST(Report, CountsWhatIsBad) {
   Report r = Example();
   EXPECT_FALSE(IsConformant(r));
   r.outcomes[1].expected = "not yet: soon";
-  EXPECT_EQ(VerdictOf(r.outcomes[1], true), Verdict::kExpected);
+  EXPECT_EQ(JudgeOutcome(r.outcomes[1], true), Verdict::kExpected);
   EXPECT_TRUE(IsConformant(r));
   r.demanded = {"jax-min"};
   EXPECT_FALSE(IsConformant(r));  // the level is not reached
@@ -57,19 +57,19 @@ TEST(Report, CountsWhatIsBad) {
 TEST(Report, AdviceCountsWhenStrict) {
   CheckOutcome o = Make("a.one", Result::kFail);
   o.advice = true;
-  EXPECT_EQ(VerdictOf(o, false), Verdict::kAdvice);
-  EXPECT_EQ(VerdictOf(o, true), Verdict::kBad);
+  EXPECT_EQ(JudgeOutcome(o, false), Verdict::kAdvice);
+  EXPECT_EQ(JudgeOutcome(o, true), Verdict::kBad);
   o.result = Result::kUnsupported;
-  EXPECT_EQ(VerdictOf(o, true), Verdict::kGood);
+  EXPECT_EQ(JudgeOutcome(o, true), Verdict::kGood);
 }
 
 TEST(Report, ConsoleSaysWhatFailedAndTheVerdict) {
-  const std::string text = ConsoleText(Example(), false, false);
+  const std::string text = PrintConsole(Example(), false, false);
   EXPECT_THAT(text, HasSubstr("a.two: went <wrong>"));
   EXPECT_THAT(text, HasSubstr("NOT CONFORMANT: 1 pass, 1 fail"));
   EXPECT_THAT(text, HasSubstr("jax-min"));
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
-  EXPECT_THAT(ConsoleText(Example(), true, false), HasSubstr("\x1b"));
+  EXPECT_THAT(PrintConsole(Example(), true, false), HasSubstr("\x1b"));
 }
 
 TEST(Report, JsonOfAPluginThatCouldNotTellWhatItIs) {
@@ -79,7 +79,7 @@ TEST(Report, JsonOfAPluginThatCouldNotTellWhatItIs) {
   const auto parsed = host::Json::Parse(JsonText(report));
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_TRUE(parsed->Find("facts")->is_null());
-  EXPECT_THAT(ConsoleText(report, false, false), HasSubstr("p.so\n"));
+  EXPECT_THAT(PrintConsole(report, false, false), HasSubstr("p.so\n"));
 }
 
 TEST(Report, JsonIsReadBack) {
@@ -101,16 +101,16 @@ TEST(Report, JsonIsReadBack) {
 
 TEST(Report, TellsDifferences) {
   Report before = Example(), now = Example();
-  EXPECT_TRUE(Differences(before, now).empty());
+  EXPECT_TRUE(FindDifferences(before, now).empty());
   now.outcomes[1].result = Result::kPass;
   now.outcomes.push_back(Make("c.new", Result::kPass));
   now.outcomes.erase(now.outcomes.begin());
-  EXPECT_THAT(Differences(before, now),
+  EXPECT_THAT(FindDifferences(before, now),
               ElementsAre("a.two: fail -> pass", "c.new: new -> pass", "a.one: pass -> not run"));
 }
 
 TEST(Report, JunitIsEscapedAndCounted) {
-  const std::string xml = JunitText(Example());
+  const std::string xml = PrintJunit(Example());
   EXPECT_THAT(xml, HasSubstr("tests=\"4\" failures=\"1\""));
   EXPECT_THAT(xml, HasSubstr("went &lt;wrong&gt; &amp; &quot;so&quot;"));
   EXPECT_THAT(xml, Not(HasSubstr("<wrong>")));
@@ -124,7 +124,7 @@ TEST(Report, JunitHasCharactersOnlyWhateverThePluginSaid) {
     outcome.detail =
         absl::StrCat("a\xff", "b\x1b[31m \xEF\xBF\xBF ", std::string(201, 'x'), "\xC3\xA9\xC3\xA9\xC3\xA9 end");
   }
-  const std::string xml = JunitText(report);
+  const std::string xml = PrintJunit(report);
   EXPECT_THAT(xml, HasSubstr("a\xEF\xBF\xBD"
                              "b[31m  x"));
   EXPECT_THAT(xml, HasSubstr("x\xC3\xA9..."));  // truncated between two characters
@@ -135,7 +135,7 @@ TEST(Report, HtmlStandsAloneAndCannotBeBrokenByData) {
   Report report = Example();
   report.outcomes[0].detail = "</script><b>";
   const Report before = Example();
-  const std::string html = HtmlText(report, &before);
+  const std::string html = PrintHtml(report, &before);
   EXPECT_THAT(html, Not(HasSubstr("</script><b>")));
   EXPECT_THAT(html, Not(HasSubstr("http")));
   EXPECT_THAT(html, Not(HasSubstr("src=")));

@@ -189,7 +189,7 @@ size_t NumOutputs(Kit& k, PJRT_LoadedExecutable* loaded) {
   return a.num_outputs;
 }
 
-std::string FingerprintOf(Kit& k, PJRT_LoadedExecutable* loaded) {
+std::string GetFingerprint(Kit& k, PJRT_LoadedExecutable* loaded) {
   PJRT_Executable* executable = ExecutableOf(k, loaded);
   const auto a = ASK(PJRT_Executable_Fingerprint, executable, executable);
   std::string print(a.executable_fingerprint, a.executable_fingerprint_size);
@@ -266,14 +266,14 @@ std::vector<float> RunF32(Kit& k, PJRT_LoadedExecutable* executable, const std::
 
 // ---- Devices
 
-PJRT_DeviceDescription* DescriptionOf(Kit& k, PJRT_Device* device) {
+PJRT_DeviceDescription* GetDescription(Kit& k, PJRT_Device* device) {
   const auto a = ASK(PJRT_Device_GetDescription, device, device);
   k.Require(a.device_description != nullptr, "PJRT_Device_GetDescription: succeeded without a description");
   return a.device_description;
 }
 
 int IdOf(Kit& k, PJRT_Device* device) {
-  return ASK(PJRT_DeviceDescription_Id, device_description, DescriptionOf(k, device)).id;
+  return ASK(PJRT_DeviceDescription_Id, device_description, GetDescription(k, device)).id;
 }
 
 PJRT_Memory* DefaultMemory(Kit& k, PJRT_Device* device) {
@@ -282,7 +282,7 @@ PJRT_Memory* DefaultMemory(Kit& k, PJRT_Device* device) {
   return a.memory;
 }
 
-std::vector<PJRT_Memory*> MemoriesOf(Kit& k, PJRT_Device* device) {
+std::vector<PJRT_Memory*> GetMemories(Kit& k, PJRT_Device* device) {
   const auto a = ASK(PJRT_Device_AddressableMemories, device, device);
   return {a.memories, a.memories + a.num_memories};
 }
@@ -304,7 +304,7 @@ std::string Serialize(Kit& k, PJRT_Executable* executable) {
   return bytes;
 }
 
-int64_t HeapBytes() {
+int64_t CountHeapBytes() {
   const struct mallinfo2 info = mallinfo2();
   return static_cast<int64_t>(info.uordblks) + static_cast<int64_t>(info.hblkhd);
 }

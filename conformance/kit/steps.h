@@ -75,7 +75,7 @@ PJRT_LoadedExecutable* Compile(Kit& k, absl::string_view program, const host::Co
 PJRT_LoadedExecutable* Compile(Kit& k, absl::string_view program);
 PJRT_Executable* ExecutableOf(Kit& k, PJRT_LoadedExecutable* loaded);
 size_t NumOutputs(Kit& k, PJRT_LoadedExecutable* loaded);
-std::string FingerprintOf(Kit& k, PJRT_LoadedExecutable* loaded);
+std::string GetFingerprint(Kit& k, PJRT_LoadedExecutable* loaded);
 
 // One execution on any number of devices.
 struct Launch {
@@ -98,16 +98,16 @@ std::vector<float> RunF32(Kit& k, PJRT_LoadedExecutable* executable, const std::
 
 // ---- Devices
 int IdOf(Kit& k, PJRT_Device* device);
-PJRT_DeviceDescription* DescriptionOf(Kit& k, PJRT_Device* device);
+PJRT_DeviceDescription* GetDescription(Kit& k, PJRT_Device* device);
 PJRT_Memory* DefaultMemory(Kit& k, PJRT_Device* device);
-std::vector<PJRT_Memory*> MemoriesOf(Kit& k, PJRT_Device* device);
+std::vector<PJRT_Memory*> GetMemories(Kit& k, PJRT_Device* device);
 std::string KindOf(Kit& k, PJRT_Memory* memory);
 
 // ---- Serialized things
 std::string Serialize(Kit& k, PJRT_Executable* executable);
 
 // Returns the bytes allocated by malloc in this process, including those of the plugin.
-int64_t HeapBytes();
+int64_t CountHeapBytes();
 
 // ---- Texts of programs
 extern const char kAdd[];         // f32[4], f32[4] -> sum
@@ -120,7 +120,7 @@ int32_t CountResult(int32_t n);  // the result of kCount
 extern const char kSumRows[];    // f32[2,3] -> f32[2]
 // Returns kAdd for another element type in StableHLO's spelling, and dims such as "2x0x".
 std::string AddText(absl::string_view type, absl::string_view dims = "4x");
-std::string IdentityText(absl::string_view type);  // "2x3xf32"
+std::string PrintIdentityProgram(absl::string_view type);  // "2x3xf32"
 
 }  // namespace backplane::conformance
 

@@ -2,7 +2,7 @@
 
 namespace backplane::conformance {
 
-std::vector<const Check*> AllChecks() {
+std::vector<const Check*> CollectChecks() {
   std::vector<const Check*> all;
   for (const auto& suite :
        {AbiSuite(),          LifecycleSuite(), DevicesSuite(),       MemoriesSuite(),   BuffersSuite(),

@@ -28,7 +28,7 @@ void CopyToMemory(Kit& k) {
   PJRT_Memory* here = MemoryOf(k, b);
   std::vector<PJRT_Memory*> others;
   for (PJRT_Device* d : k.devices()) {
-    for (PJRT_Memory* m : MemoriesOf(k, d)) {
+    for (PJRT_Memory* m : GetMemories(k, d)) {
       if (m != here && std::count(others.begin(), others.end(), m) == 0) others.push_back(m);
     }
   }
@@ -331,7 +331,7 @@ struct RawPart {
   int64_t first, size;
   std::string bytes;  // destination of the copy
 
-  RawPart(Kit& k, PJRT_Buffer* b, size_t from, size_t to) : begin(from), end(to), image(ImageOf(k, b)) {
+  RawPart(Kit& k, PJRT_Buffer* b, size_t from, size_t to) : begin(from), end(to), image(ReadDeviceImage(k, b)) {
     first = image.First(begin, end);
     size = image.Past(begin, end, 4) - first;
     bytes.assign(static_cast<size_t>(size), '\x7f');
@@ -362,7 +362,7 @@ void RawToHost(Kit& k) {
 void RawOutOfRange(Kit& k) {
   PJRT_Buffer* b = Put<int32_t>(k, {6}, {1, 2, 3, 4, 5, 6});
   char room[64];
-  int64_t bytes = ImageOf(k, b).bytes;
+  int64_t bytes = ReadDeviceImage(k, b).bytes;
   if (k.Has(&PJRT_Api::PJRT_Buffer_OnDeviceSizeInBytes)) {
     KIT_ARGS(k, s, PJRT_Buffer_OnDeviceSizeInBytes);
     s.buffer = b;

@@ -81,7 +81,7 @@ void Addressable(Kit& k) {
     k.Require(a.is_addressable == listed, "device ", IdOf(k, d), " says ",
               a.is_addressable ? "addressable" : "not addressable", ", the list says otherwise");
     KIT_ARGS(k, p, PJRT_DeviceDescription_ProcessIndex);
-    p.device_description = DescriptionOf(k, d);
+    p.device_description = GetDescription(k, d);
     KIT_OK(k, PJRT_DeviceDescription_ProcessIndex, p);
     if (listed)
       k.Require(p.process_index == 0, "an addressable device of a lone process belongs to process ", p.process_index);
@@ -90,7 +90,7 @@ void Addressable(Kit& k) {
 
 void Texts(Kit& k) {
   for (PJRT_Device* d : All(k)) {
-    PJRT_DeviceDescription* description = DescriptionOf(k, d);
+    PJRT_DeviceDescription* description = GetDescription(k, d);
 #define TEXT(fn, field, field_size)                                                              \
   {                                                                                              \
     KIT_ARGS(k, a, fn);                                                                          \
@@ -108,7 +108,7 @@ void Texts(Kit& k) {
 void DescriptionAttributes(Kit& k) {
   for (PJRT_Device* d : All(k)) {
     KIT_ARGS(k, a, PJRT_DeviceDescription_Attributes);
-    a.device_description = DescriptionOf(k, d);
+    a.device_description = GetDescription(k, d);
     KIT_OK(k, PJRT_DeviceDescription_Attributes, a);
     const auto values = host::CopyNamedValues(a.attributes, a.num_attributes);
     k.Require(values.ok(), "PJRT_DeviceDescription_Attributes: ", values.status().message());

@@ -57,7 +57,7 @@ void OutputDims(Kit& k) {
 void MemoryKinds(Kit& k) {
   PJRT_Executable* two = Two(k);
   std::set<std::string> known;
-  for (PJRT_Memory* m : MemoriesOf(k, k.device())) known.insert(KindOf(k, m));
+  for (PJRT_Memory* m : GetMemories(k, k.device())) known.insert(KindOf(k, m));
   KIT_ARGS(k, a, PJRT_Executable_OutputMemoryKinds);
   a.executable = two;
   KIT_OK(k, PJRT_Executable_OutputMemoryKinds, a);
@@ -129,16 +129,16 @@ void OptimizedProgram(Kit& k) {
 }
 
 void SameFingerprint(Kit& k) {
-  const std::string first = FingerprintOf(k, Compile(k, kAdd)), second = FingerprintOf(k, Compile(k, kAdd));
+  const std::string first = GetFingerprint(k, Compile(k, kAdd)), second = GetFingerprint(k, Compile(k, kAdd));
   k.Require(!first.empty(), "the fingerprint is empty");
   k.Require(first == second, "the same program compiled twice has two fingerprints: a cache never hits");
   PJRT_LoadedExecutable* loaded = Compile(k, kAdd);
-  k.Require(FingerprintOf(k, loaded) == FingerprintOf(k, loaded), "the same executable has two fingerprints");
+  k.Require(GetFingerprint(k, loaded) == GetFingerprint(k, loaded), "the same executable has two fingerprints");
 }
 
 void OtherFingerprint(Kit& k) {
-  k.Require(FingerprintOf(k, Compile(k, kAdd)) !=
-                FingerprintOf(k, Compile(k, absl::StrReplaceAll(kAdd, {{"stablehlo.add", "stablehlo.subtract"}}))),
+  k.Require(GetFingerprint(k, Compile(k, kAdd)) !=
+                GetFingerprint(k, Compile(k, absl::StrReplaceAll(kAdd, {{"stablehlo.add", "stablehlo.subtract"}}))),
             "two programs have one fingerprint: a cache gives the wrong one");
 }
 

@@ -114,7 +114,7 @@ void Pred(Kit& k) {
 // The output equals the argument but must be a separate buffer.
 void IdentityIsItsOwn(Kit& k) {
   PJRT_Buffer* x = X(k);
-  PJRT_Buffer* out = Execute(k, Compile(k, IdentityText("4xf32")), {x})[0];
+  PJRT_Buffer* out = Execute(k, Compile(k, PrintIdentityProgram("4xf32")), {x})[0];
   k.Require(out != x, "the output is the argument's own object");
   Delete(k, x);
   k.Require(!IsDeleted(k, out), "deleting an argument deletes the output that equals it");
@@ -344,7 +344,7 @@ PJRT_Buffer* AddWithOptions(Kit& k, PJRT_ExecuteOptions options) {
   return outputs[0];
 }
 
-void WithContext(Kit& k) {
+void AddContext(Kit& k) {
   KIT_ARGS(k, c, PJRT_ExecuteContext_Create);
   KIT_OK(k, PJRT_ExecuteContext_Create, c);
   PJRT_ExecuteOptions options{};
@@ -414,7 +414,7 @@ constexpr Check kChecks[] = {
     {"execute.same_bits", "", "the same program on the same data gives the same bits", SameTwice},
     {"execute.custom_options", "", "unknown options change nothing", CustomOptions},
     {"execute.context", "PJRT_ExecuteContext_Create PJRT_ExecuteContext_Destroy",
-     "an execution with a context, as JAX makes it", WithContext},
+     "an execution with a context, as JAX makes it", AddContext},
 };
 
 }  // namespace

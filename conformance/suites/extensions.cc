@@ -229,7 +229,7 @@ void MemoryDescriptions(Kit& k) {
   const auto* table = k.Extension<PJRT_MemoryDescriptions_Extension>(PJRT_Extension_Type_MemoryDescriptions,
                                                                      PJRT_MemoryDescriptions_Extension_STRUCT_SIZE);
   EXT_ARGS(a, PJRT_DeviceDescription_MemoryDescriptions_Args);
-  a.device_description = DescriptionOf(k, k.device());
+  a.device_description = GetDescription(k, k.device());
   EXT_OK(k, table, PJRT_DeviceDescription_MemoryDescriptions, a);
   std::set<std::string> described, there;
   for (size_t i = 0; i < a.num_memory_descriptions; ++i) {
@@ -241,7 +241,7 @@ void MemoryDescriptions(Kit& k) {
     if (i == a.default_memory_index)
       k.Require(kind == KindOf(k, DefaultMemory(k, k.device())), "the default memory is described as ", kind);
   }
-  for (PJRT_Memory* m : MemoriesOf(k, k.device())) there.insert(KindOf(k, m));
+  for (PJRT_Memory* m : GetMemories(k, k.device())) there.insert(KindOf(k, m));
   k.Require(described == there, "the kinds described are ", absl::StrJoin(described, ", "),
             "; those there are: ", absl::StrJoin(there, ", "));
 }

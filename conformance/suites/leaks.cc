@@ -96,14 +96,14 @@ void DeletedFreeNow(Kit& k) {  // deleting a buffer frees its memory although th
   PJRT_Buffer* b = Put<float>(k, {1 << 20}, data);
   Await(k, ReadyEvent(k, b), "the buffer");
   if (!IsOnCpu(k, b)) k.Skip("memory of the device is not counted here");
-  const int64_t before = HeapBytes();
+  const int64_t before = CountHeapBytes();
   Delete(k, b);
-  const bool smaller = WaitFor(2, [&] { return HeapBytes() <= before - (3 << 20); });
+  const bool smaller = WaitFor(2, [&] { return CountHeapBytes() <= before - (3 << 20); });
   std::vector<PJRT_Buffer*> more;
   if (!smaller) {  // keeping the memory for the next allocation is correct too
-    const int64_t pooled = HeapBytes();
+    const int64_t pooled = CountHeapBytes();
     more.push_back(Put<float>(k, {1 << 20}, data));
-    k.Require(HeapBytes() < pooled + (3 << 20),
+    k.Require(CountHeapBytes() < pooled + (3 << 20),
               "deleting a buffer of 4 MiB frees nothing, and the next one takes new memory");
   }
 }

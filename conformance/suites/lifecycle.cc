@@ -163,7 +163,7 @@ void StringsLive(Kit& k) {
   }
   TEXT(PJRT_Client_PlatformName, client, k.client(), platform_name, platform_name_size);
   TEXT(PJRT_Client_PlatformVersion, client, k.client(), platform_version, platform_version_size);
-  PJRT_DeviceDescription* description = DescriptionOf(k, k.device());
+  PJRT_DeviceDescription* description = GetDescription(k, k.device());
   TEXT(PJRT_DeviceDescription_Kind, device_description, description, device_kind, device_kind_size);
   TEXT(PJRT_DeviceDescription_DebugString, device_description, description, debug_string, debug_string_size);
   TEXT(PJRT_DeviceDescription_ToString, device_description, description, to_string, to_string_size);

@@ -27,7 +27,7 @@ void Lists(Kit& k) {
   const std::vector<PJRT_Memory*> all = OfClient(k);
   k.Require(!all.empty(), "the client has no memories");
   for (PJRT_Device* d : k.devices()) {
-    const std::vector<PJRT_Memory*> mine = MemoriesOf(k, d);
+    const std::vector<PJRT_Memory*> mine = GetMemories(k, d);
     k.Require(!mine.empty(), "device ", IdOf(k, d), " has no memories");
     for (PJRT_Memory* m : mine)
       k.Require(std::count(all.begin(), all.end(), m) == 1, "a memory of device ", IdOf(k, d),
@@ -37,7 +37,7 @@ void Lists(Kit& k) {
 
 void DefaultIsListed(Kit& k) {
   for (PJRT_Device* d : k.devices()) {
-    const std::vector<PJRT_Memory*> mine = MemoriesOf(k, d);
+    const std::vector<PJRT_Memory*> mine = GetMemories(k, d);
     k.Require(std::count(mine.begin(), mine.end(), DefaultMemory(k, d)) == 1, "the default memory of device ",
               IdOf(k, d), " is none of its memories");
   }
@@ -52,7 +52,7 @@ void Ids(Kit& k) {
 void Kinds(Kit& k) {
   for (PJRT_Device* d : k.devices()) {
     std::set<std::string> kinds;
-    for (PJRT_Memory* m : MemoriesOf(k, d)) {
+    for (PJRT_Memory* m : GetMemories(k, d)) {
       const std::string kind = KindOf(k, m);
       k.Require(!kind.empty() && kind.size() < 128, "a memory has no kind");
       k.Require(kinds.insert(kind).second, "device ", IdOf(k, d), " has two memories of the kind ", kind,
@@ -99,7 +99,7 @@ void Texts(Kit& k) {
 
 void ByDevices(Kit& k) {
   for (PJRT_Device* d : k.devices()) {
-    for (PJRT_Memory* m : MemoriesOf(k, d)) {
+    for (PJRT_Memory* m : GetMemories(k, d)) {
       KIT_ARGS(k, a, PJRT_Memory_AddressableByDevices);
       a.memory = m;
       KIT_OK(k, PJRT_Memory_AddressableByDevices, a);
@@ -137,7 +137,7 @@ void EachHoldsData(Kit& k) {
   const Dims dims = {3};
   const std::vector<float> data = {1, 2, 3};
   std::string refused;
-  for (PJRT_Memory* m : MemoriesOf(k, k.device())) {
+  for (PJRT_Memory* m : GetMemories(k, k.device())) {
     PJRT_Client_BufferFromHostBuffer_Args a = PutArgs(k, PJRT_Buffer_Type_F32, dims, data.data());
     a.device = nullptr;
     a.memory = m;

@@ -190,7 +190,7 @@ void RunCase(Kit& k, const Case& c) {
   Destroy(k, loaded);
 }
 
-std::string Meaning(const Case& c) {
+std::string EvaluateMeaning(const Case& c) {
   std::string rows;
   for (const std::string& row : c.covers) absl::StrAppend(&rows, rows.empty() ? "" : ", ", row);
   return absl::StrCat(
@@ -200,12 +200,12 @@ std::string Meaning(const Case& c) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<OperationCase>> OperationCases(const std::string& data) {
+absl::StatusOr<std::vector<OperationCase>> CollectOperationCases(const std::string& data) {
   std::vector<OperationCase> found;
-  for (const std::string& name : NamesIn(Folder(data), ".case")) {
+  for (const std::string& name : ListNames(Folder(data), ".case")) {
     auto cases = ReadCaseFile(absl::StrCat(Folder(data), "/", name, ".case"));
     if (!cases.ok()) return cases.status();
-    for (const Case& c : *cases) found.push_back({absl::StrCat(kPrefix, c.name), Meaning(c)});
+    for (const Case& c : *cases) found.push_back({absl::StrCat(kPrefix, c.name), EvaluateMeaning(c)});
   }
   return found;
 }

@@ -139,7 +139,7 @@ void NullFields(Kit& k) {
   PJRT_Buffer* buffer = Put<float>(k, {4}, {1, 2, 3, 4});
   PJRT_LoadedExecutable* loaded = Compile(k, kAdd);
   const std::vector<std::pair<std::string, const void*>> objects = {
-      {"PJRT_Client_", client},           {"PJRT_DeviceDescription_", DescriptionOf(k, device)},
+      {"PJRT_Client_", client},           {"PJRT_DeviceDescription_", GetDescription(k, device)},
       {"PJRT_Device_", device},           {"PJRT_Memory_", DefaultMemory(k, device)},
       {"PJRT_Buffer_", buffer},           {"PJRT_Event_", ReadyEvent(k, buffer)},
       {"PJRT_LoadedExecutable_", loaded}, {"PJRT_Executable_", ExecutableOf(k, loaded)}};

@@ -85,7 +85,7 @@ void KeepsFacts(Kit& k) {
 void KeepsFingerprint(Kit& k) {
   PJRT_LoadedExecutable* before = Compile(k, kAdd);
   PJRT_LoadedExecutable* after = Load(k, Serialize(k, ExecutableOf(k, before)));
-  k.Require(FingerprintOf(k, before) == FingerprintOf(k, after), "the fingerprint has changed");
+  k.Require(GetFingerprint(k, before) == GetFingerprint(k, after), "the fingerprint has changed");
 }
 
 void AcrossProcesses(Kit& k) {

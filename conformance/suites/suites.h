@@ -39,14 +39,14 @@ absl::Span<const Check> ProcessesSuite();
 const Check& SerializationReceiver();
 
 // Returns all tables above in order, except that of several processes.
-std::vector<const Check*> AllChecks();
+std::vector<const Check*> CollectChecks();
 
 // ---- Operations: one check for each case of the case files, with the id "operations.<file>/<case>"
 struct OperationCase {
   std::string id, meaning;
 };
 // Returns the cases under `data`/cases/ops; empty if there is no such folder. Errors name the file and line.
-absl::StatusOr<std::vector<OperationCase>> OperationCases(const std::string& data);
+absl::StatusOr<std::vector<OperationCase>> CollectOperationCases(const std::string& data);
 // Runs the case with that id.
 void RunOperation(Kit& k, const std::string& id);
 

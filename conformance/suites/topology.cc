@@ -200,7 +200,7 @@ void MemoryKindIds(Kit& k) {
   a.topology = OfClient(k);
   KIT_OK(k, PJRT_TopologyDescription_GetMemorySpaceKindIds, a);
   const std::set<int> told(a.memory_space_kind_ids, a.memory_space_kind_ids + a.num_memory_space_kind_ids);
-  for (PJRT_Memory* m : MemoriesOf(k, k.device())) {
+  for (PJRT_Memory* m : GetMemories(k, k.device())) {
     KIT_ARGS(k, i, PJRT_Memory_Kind_Id);
     i.memory = m;
     KIT_OK(k, PJRT_Memory_Kind_Id, i);

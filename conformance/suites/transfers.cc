@@ -58,8 +58,8 @@ const std::vector<float> kFloats = {1, 2, 3, 4};
 const std::vector<int32_t> kInts = {1, 2, 3, 4, 5, 6};
 
 // The bytes to transfer have the layout of the buffer, including its padding.
-std::string FloatBytes(Kit& k, PJRT_Buffer* floats) { return ImageOf(k, floats).Bytes(kFloats.data(), 4); }
-std::string IntBytes(Kit& k, PJRT_Buffer* ints) { return ImageOf(k, ints).Bytes(kInts.data(), 4); }
+std::string FloatBytes(Kit& k, PJRT_Buffer* floats) { return ReadDeviceImage(k, floats).Bytes(kFloats.data(), 4); }
+std::string IntBytes(Kit& k, PJRT_Buffer* ints) { return ReadDeviceImage(k, ints).Bytes(kInts.data(), 4); }
 int64_t Size(const std::string& bytes) { return static_cast<int64_t>(bytes.size()); }
 // Returns where to split a transfer in two: after two thirds, between two elements.
 int64_t GetSplitOffset(const std::string& bytes) { return Size(bytes) * 2 / 3 / 8 * 8; }
@@ -162,7 +162,7 @@ void Dropped(Kit& k) {
 
 void OutOfRange(Kit& k) {
   Manager* m = TwoBuffers(k);
-  const int64_t room = GetBufferSize(k, m, 0, ImageOf(k, Retrieve(k, m, 0)).bytes);
+  const int64_t room = GetBufferSize(k, m, 0, ReadDeviceImage(k, Retrieve(k, m, 0)).bytes);
   const std::vector<char> bytes(64, 1);
   k.Require(!Transfer(k, m, 0, bytes.data(), room - 8, 16, false).ok(), "16 bytes at offset ", room - 8,
             " of a buffer of ", room, " are taken");

@@ -14,7 +14,7 @@ namespace backplane {
 namespace {
 
 // The state of the stateful generators (rng, rng-get-and-update-state), one per process.
-Literal NextRandomState(int64_t delta) {
+Literal DrawRandomState(int64_t delta) {
   static const uint64_t seed = [] {
     std::random_device device;
     return static_cast<uint64_t>(device()) << 32 | device();
@@ -91,9 +91,9 @@ absl::StatusOr<Literal> StepEnv::RunExternal(const OpContext& op, absl::Span<con
     case Opcode::kPartitionId:
       return Literal::ScalarInt(PrimitiveType::kU32, hooks.partition_id);
     case Opcode::kRng:
-      return NextRandomState(int64_t{1} << 40);  // far more than one operation consumes
+      return DrawRandomState(int64_t{1} << 40);  // far more than one operation consumes
     case Opcode::kRngGetAndUpdateState:
-      return NextRandomState(std::max<int64_t>(i.attrs().GetInt(AttrId::kDelta, 1), 1));
+      return DrawRandomState(std::max<int64_t>(i.attrs().GetInt(AttrId::kDelta, 1), 1));
     case Opcode::kCustomCall:
       if (!hooks.custom_call) {
         return absl::UnimplementedError(

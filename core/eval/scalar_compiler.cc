@@ -1,6 +1,7 @@
 #include "core/eval/scalar_compiler.h"
 
 #include "absl/container/flat_hash_map.h"
+#include "core/ops/families/elements.h"
 
 namespace backplane {
 namespace {
@@ -79,25 +80,8 @@ std::unique_ptr<ScalarProgram> CompileScalarProgram(const Computation& computati
 std::optional<Opcode> AsBinaryOp(const Computation& computation) {
   const Instruction* root = computation.root();
   if (root == nullptr || computation.parameters().size() != 2 || root->operand_count() != 2 ||
-      !root->shape().IsScalar()) {
+      !root->shape().IsScalar() || !HasBinaryKernel(root->opcode())) {
     return std::nullopt;
-  }
-  switch (root->opcode()) {
-    case Opcode::kAdd:
-    case Opcode::kMultiply:
-    case Opcode::kMaximum:
-    case Opcode::kMinimum:
-    case Opcode::kAnd:
-    case Opcode::kOr:
-    case Opcode::kXor:
-    case Opcode::kSubtract:
-    case Opcode::kDivide:
-    case Opcode::kPower:
-    case Opcode::kRemainder:
-    case Opcode::kAtan2:
-      break;
-    default:
-      return std::nullopt;
   }
   const Instruction *a = computation.parameter(0), *b = computation.parameter(1);
   const bool in_order = root->operand(0) == a && root->operand(1) == b;

@@ -211,7 +211,7 @@ absl::StatusOr<Computation*> Builder::Build(Value root) {
   return computation_;
 }
 
-absl::StatusOr<Computation*> ScalarBinaryComputation(Module* module, Opcode opcode, PrimitiveType type) {
+absl::StatusOr<Computation*> MakeScalarBinaryComputation(Module* module, Opcode opcode, PrimitiveType type) {
   const std::string name = absl::StrCat(OpName(opcode), "_", Name(type));
   for (const auto& c : module->computations()) {
     const Instruction* root = c->root();

@@ -90,7 +90,7 @@ class Builder {
 
 // Returns a computation of two scalar parameters and one binary operation. Repeated calls for one opcode and type
 // return the same computation of the module.
-absl::StatusOr<Computation*> ScalarBinaryComputation(Module* module, Opcode opcode, PrimitiveType type);
+absl::StatusOr<Computation*> MakeScalarBinaryComputation(Module* module, Opcode opcode, PrimitiveType type);
 
 }  // namespace backplane
 

@@ -322,10 +322,10 @@ TEST(Builder, BinaryBroadcastErrors) {
 
 TEST(Builder, ScalarBinaryComputationIsMadeOnce) {
   Module m("m");
-  Computation* a = *ScalarBinaryComputation(&m, Opcode::kAdd, kF32);
-  EXPECT_EQ(*ScalarBinaryComputation(&m, Opcode::kAdd, kF32), a);
-  EXPECT_NE(*ScalarBinaryComputation(&m, Opcode::kAdd, kS32), a);
-  EXPECT_NE(*ScalarBinaryComputation(&m, Opcode::kMaximum, kF32), a);
+  Computation* a = *MakeScalarBinaryComputation(&m, Opcode::kAdd, kF32);
+  EXPECT_EQ(*MakeScalarBinaryComputation(&m, Opcode::kAdd, kF32), a);
+  EXPECT_NE(*MakeScalarBinaryComputation(&m, Opcode::kAdd, kS32), a);
+  EXPECT_NE(*MakeScalarBinaryComputation(&m, Opcode::kMaximum, kF32), a);
 }
 
 TEST(OpTable, NamesAndCosts) {

@@ -1,18 +1,14 @@
 #include "core/ops/attributes.h"
 
 #include <algorithm>
+#include <cassert>
 #include <iterator>
 
 namespace backplane {
 namespace {
 
-struct AttrLine {
-  absl::string_view name;
-  AttrKind kind;
-};
-
-constexpr AttrLine kAttrs[] = {
-#define ATTR(id, name, kind) {name, AttrKind::kind},
+constexpr absl::string_view kAttrNames[] = {
+#define ATTR(id, name, kind) name,
 #include "core/ops/attributes.def"
 #undef ATTR
 };
@@ -65,14 +61,9 @@ bool BeforeId(const std::pair<AttrId, AttrValue>& entry, AttrId id) { return ent
 
 }  // namespace
 
-absl::string_view AttrName(AttrId id) { return kAttrs[static_cast<size_t>(id)].name; }
-AttrKind KindOf(AttrId id) { return kAttrs[static_cast<size_t>(id)].kind; }
+absl::string_view AttrName(AttrId id) { return kAttrNames[static_cast<size_t>(id)]; }
 
-bool HasTypeOfAttribute(AttrId id, const AttrValue& value) {
-  // The kinds up to Ffi stand in the order of the variant's alternatives; the enumerations share the last one.
-  const size_t kind = static_cast<size_t>(KindOf(id));
-  return value.index() == std::min(kind, std::variant_size_v<AttrValue> - 1);
-}
+bool HasTypeOfAttribute(AttrId id, const AttrValue& value) { return value.index() == AlternativeOf(id); }
 
 absl::string_view EnumText(AttrKind kind, int value) {
   for (const EnumLine& e : kEnums) {
@@ -94,6 +85,7 @@ const AttrValue* Attributes::Find(AttrId id) const {
 }
 
 void Attributes::Set(AttrId id, AttrValue value) {
+  assert(HasTypeOfAttribute(id, value));
   auto it = std::lower_bound(entries_.begin(), entries_.end(), id, BeforeId);
   if (it != entries_.end() && it->first == id) {
     it->second = std::move(value);

@@ -72,9 +72,9 @@ PrimitiveType ComputationTypeOf(PrimitiveType t) {
 }
 
 ElementwiseKernel::Loop FindLoop(Opcode opcode, const Attributes& attrs, PrimitiveType t) {
-  if (IsFloat(t)) return FloatLoop(opcode, attrs, t);
-  if (IsComplex(t)) return ComplexLoop(opcode, attrs, t);
-  return IntegerLoop(opcode, attrs, t);
+  if (IsFloat(t)) return SelectFloatLoop(opcode, attrs, t);
+  if (IsComplex(t)) return SelectComplexLoop(opcode, attrs, t);
+  return SelectIntegerLoop(opcode, attrs, t);
 }
 
 void WrapSmall(PrimitiveType t, uint8_t* data, int64_t n) {

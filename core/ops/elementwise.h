@@ -45,11 +45,11 @@ class ElementwiseKernel {
   int64_t params_[3] = {0, 0, 0};
 };
 
-// Return the loop of an operation, or null if the type does not have the operation. FloatLoop takes f32 and f64,
-// IntegerLoop the integers of 8 to 64 bits, ComplexLoop c64 and c128.
-ElementwiseKernel::Loop FloatLoop(Opcode opcode, const Attributes& attrs, PrimitiveType type);
-ElementwiseKernel::Loop IntegerLoop(Opcode opcode, const Attributes& attrs, PrimitiveType type);
-ElementwiseKernel::Loop ComplexLoop(Opcode opcode, const Attributes& attrs, PrimitiveType type);
+// Return the loop of an operation, or null if the type does not have the operation. SelectFloatLoop takes f32 and f64,
+// SelectIntegerLoop the integers of 8 to 64 bits, SelectComplexLoop c64 and c128.
+ElementwiseKernel::Loop SelectFloatLoop(Opcode opcode, const Attributes& attrs, PrimitiveType type);
+ElementwiseKernel::Loop SelectIntegerLoop(Opcode opcode, const Attributes& attrs, PrimitiveType type);
+ElementwiseKernel::Loop SelectComplexLoop(Opcode opcode, const Attributes& attrs, PrimitiveType type);
 
 }  // namespace backplane
 

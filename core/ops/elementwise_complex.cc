@@ -20,7 +20,7 @@ ElementwiseKernel::Loop FindComplexLoop(Opcode opcode, const Attributes& attrs) 
 
 }  // namespace
 
-ElementwiseKernel::Loop ComplexLoop(Opcode opcode, const Attributes& attrs, PrimitiveType type) {
+ElementwiseKernel::Loop SelectComplexLoop(Opcode opcode, const Attributes& attrs, PrimitiveType type) {
   return type == PrimitiveType::kC64 ? FindComplexLoop<std::complex<float>>(opcode, attrs)
                                      : FindComplexLoop<std::complex<double>>(opcode, attrs);
 }

@@ -90,7 +90,7 @@ ElementwiseKernel::Loop FindFloatLoop(Opcode opcode, const Attributes& attrs) {
 
 }  // namespace
 
-ElementwiseKernel::Loop FloatLoop(Opcode opcode, const Attributes& attrs, PrimitiveType type) {
+ElementwiseKernel::Loop SelectFloatLoop(Opcode opcode, const Attributes& attrs, PrimitiveType type) {
   return type == PrimitiveType::kF32 ? FindFloatLoop<float>(opcode, attrs) : FindFloatLoop<double>(opcode, attrs);
 }
 

@@ -11,7 +11,7 @@ ElementwiseKernel::Loop FindIntegerLoop(Opcode opcode, const Attributes& attrs) 
 
 }  // namespace
 
-ElementwiseKernel::Loop IntegerLoop(Opcode opcode, const Attributes& attrs, PrimitiveType type) {
+ElementwiseKernel::Loop SelectIntegerLoop(Opcode opcode, const Attributes& attrs, PrimitiveType type) {
   switch (type) {
     case PrimitiveType::kS8:
       return FindIntegerLoop<int8_t>(opcode, attrs);

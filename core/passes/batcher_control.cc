@@ -132,7 +132,7 @@ absl::StatusOr<BatchedValue> Batcher::While(const Instruction& i, const BatchedV
   ASSIGN_OR_RETURN(Value p, condition.Parameter(0, tuple));
   ASSIGN_OR_RETURN(Value flags, condition.GetTupleElement(p, 0));
   ASSIGN_OR_RETURN(Value none, Fill(condition, PrimitiveType::kPred, 0, {}));
-  ASSIGN_OR_RETURN(Computation * either, ScalarBinaryComputation(b_.module(), Opcode::kOr, PrimitiveType::kPred));
+  ASSIGN_OR_RETURN(Computation * either, MakeScalarBinaryComputation(b_.module(), Opcode::kOr, PrimitiveType::kPred));
   const int64_t first[] = {0};
   ASSIGN_OR_RETURN(Value any, condition.Reduce({flags}, {none}, either, first));
   ASSIGN_OR_RETURN(Computation * condition_done, condition.Build(any));

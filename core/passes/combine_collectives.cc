@@ -91,7 +91,7 @@ void Combine(Computation* c, const std::vector<Instruction*>& members) {
 
 absl::StatusOr<bool> CombineAllReduces::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
+  for (Computation* c : CollectControlFlowComputations(module)) {
     // Combines one group at a time, so that the next search sees its dependencies: combining two groups that depend on
     // each other crosswise would create a cycle.
     std::vector<Instruction*> order = c->Snapshot();

@@ -3,7 +3,7 @@
 
 namespace backplane {
 
-std::unique_ptr<PassPipeline> CommonPipeline() {
+std::unique_ptr<PassPipeline> MakeCommonPipeline() {
   auto p = std::make_unique<PassPipeline>("common");
   p->Add<OrderEffects>();      // keeps control dependencies between effects only
   p->Add<InlineCalls>();       // one computation, apart from loops and branches

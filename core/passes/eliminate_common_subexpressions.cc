@@ -31,7 +31,7 @@ bool Equal(const Instruction* a, const Instruction* b) {
 
 absl::StatusOr<bool> EliminateCommonSubexpressions::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
+  for (Computation* c : CollectControlFlowComputations(module)) {
     absl::flat_hash_map<size_t, std::vector<Instruction*>> seen;
     bool here = false;
     for (Instruction* i : c->Snapshot()) {

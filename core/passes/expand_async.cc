@@ -63,7 +63,7 @@ Instruction* Expand(Computation* c, Instruction* done) {
 
 absl::StatusOr<bool> ExpandAsync::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
+  for (Computation* c : CollectControlFlowComputations(module)) {
     bool here = false;
     // The computation of an async-start may contain further pairs.
     for (bool again = true; again; here |= again) {

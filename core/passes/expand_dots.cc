@@ -92,7 +92,7 @@ class RaggedDot {
     ASSIGN_OR_RETURN(s, b_.Convert(s, wide));
     ASSIGN_OR_RETURN(Value most, fill(wide, limit_));
     ASSIGN_OR_RETURN(s, b_.Binary(Opcode::kMinimum, s, most));
-    ASSIGN_OR_RETURN(Computation * add, ScalarBinaryComputation(b_.module(), Opcode::kAdd, wide));
+    ASSIGN_OR_RETURN(Computation * add, MakeScalarBinaryComputation(b_.module(), Opcode::kAdd, wide));
     ASSIGN_OR_RETURN(Value zero, b_.Constant(Literal::ScalarInt(wide, 0)));
     Window window;
     window.dimensions.resize(2);
@@ -129,8 +129,9 @@ class RaggedDot {
     ASSIGN_OR_RETURN(Value here, b.BroadcastInDim(row, {groups_}, {}));
     ASSIGN_OR_RETURN(Value over, b.Compare(mine, here, ComparisonDirection::kLe));
     ASSIGN_OR_RETURN(over, b.Convert(over, PrimitiveType::kS32));
-    ASSIGN_OR_RETURN(Computation * add, ScalarBinaryComputation(b.module(), Opcode::kAdd, PrimitiveType::kS32));
-    ASSIGN_OR_RETURN(Computation * most, ScalarBinaryComputation(b.module(), Opcode::kMaximum, PrimitiveType::kS32));
+    ASSIGN_OR_RETURN(Computation * add, MakeScalarBinaryComputation(b.module(), Opcode::kAdd, PrimitiveType::kS32));
+    ASSIGN_OR_RETURN(Computation * most,
+                     MakeScalarBinaryComputation(b.module(), Opcode::kMaximum, PrimitiveType::kS32));
     ASSIGN_OR_RETURN(Value group, b.Reduce({over}, {p.zero}, add, {0}));
     ASSIGN_OR_RETURN(Value total, b.Reduce({mine}, {p.zero}, most, {0}));
     ASSIGN_OR_RETURN(Value last, Number(b, groups_ - 1));
@@ -276,7 +277,8 @@ class RaggedDot {
     const Ints& batch = dims_.dot.lhs_batch;
     const int64_t position = std::find(batch.begin(), batch.end(), dims_.lhs_ragged[0]) - batch.begin();
     ASSIGN_OR_RETURN(Value product, b_.Dot(lhs, rhs, dims_.dot, type_, Precision()));
-    ASSIGN_OR_RETURN(Computation * most, ScalarBinaryComputation(b_.module(), Opcode::kMaximum, PrimitiveType::kS32));
+    ASSIGN_OR_RETURN(Computation * most,
+                     MakeScalarBinaryComputation(b_.module(), Opcode::kMaximum, PrimitiveType::kS32));
     ASSIGN_OR_RETURN(Value zero, Number(b_, 0));
     ASSIGN_OR_RETURN(Value total, b_.Reduce({ends_}, {zero}, most, {0, 1}));
     ASSIGN_OR_RETURN(Value numbers, b_.Iota(Shape(PrimitiveType::kS32, {limit_}), 0));

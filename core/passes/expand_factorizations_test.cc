@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 absl::StatusOr<std::unique_ptr<Module>> Expanded(const std::string& text) {
   absl::StatusOr<std::unique_ptr<Module>> module = ParseHloModule(text);
   if (!module.ok()) return module;
-  absl::StatusOr<bool> changed = CommonPipeline()->Run(module->get());
+  absl::StatusOr<bool> changed = MakeCommonPipeline()->Run(module->get());
   if (!changed.ok()) return changed.status();
   absl::Status verified = VerifyModule(**module);
   if (!verified.ok()) return verified;

@@ -67,7 +67,8 @@ class Expander {
   }
 
   absl::StatusOr<Instruction*> Sum(Instruction* x, int64_t keep) {
-    ASSIGN_OR_RETURN(Computation * add, ScalarBinaryComputation(c_->parent(), Opcode::kAdd, x->shape().element_type()));
+    ASSIGN_OR_RETURN(Computation * add,
+                     MakeScalarBinaryComputation(c_->parent(), Opcode::kAdd, x->shape().element_type()));
     Ints dims;
     for (int64_t d = 0; d < x->shape().rank(); ++d) {
       if (d != keep) dims.push_back(d);
@@ -163,7 +164,7 @@ class Expander {
 
 absl::StatusOr<bool> ExpandOperations::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
+  for (Computation* c : CollectControlFlowComputations(module)) {
     ASSIGN_OR_RETURN(bool here, Expander(c).Run());
     changed |= here;
   }

@@ -593,7 +593,7 @@ class ReductionExpander {
       Attributes attrs = shared;
       attrs.Set(AttrId::kDimensions, Ints{0});
       ASSIGN_OR_RETURN(Computation * larger,
-                       ScalarBinaryComputation(b_.module(), Opcode::kMaximum, PrimitiveType::kS32));
+                       MakeScalarBinaryComputation(b_.module(), Opcode::kMaximum, PrimitiveType::kS32));
       ASSIGN_OR_RETURN(Value numbers, b_.Iota(Shape(PrimitiveType::kS32, {n}), 0));
       ASSIGN_OR_RETURN(Value shard, b_.Op(Opcode::kReduceScatter, {numbers}, std::move(attrs), {larger},
                                           Shape(PrimitiveType::kS32, {1})));

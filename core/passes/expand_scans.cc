@@ -91,7 +91,7 @@ absl::StatusOr<bool> ExpandScans::Run(Module* module) {
   bool changed = false;
   for (bool more = true; more;) {  // the body of a scan may contain scans
     more = false;
-    for (Computation* c : ControlFlowComputations(module)) {
+    for (Computation* c : CollectControlFlowComputations(module)) {
       for (Instruction* i : c->Snapshot()) {
         if (!i->Is(Opcode::kScan)) continue;
         ASSIGN_OR_RETURN(const Computation* loop, ExpandScan(i));

@@ -50,7 +50,7 @@ bool IsEmpty(const Instruction* i) {
 
 absl::StatusOr<bool> FoldConstants::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
+  for (Computation* c : CollectControlFlowComputations(module)) {
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
       if (IsEmpty(i)) {

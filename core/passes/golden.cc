@@ -55,7 +55,8 @@ void RunGoldenFile(const std::string& path, const std::function<std::unique_ptr<
       same.int_low = options.int_low;
       same.int_high = options.int_high;
       const std::unique_ptr<Module> untouched = *ParseHloModule(halves[0]);
-      if (absl::StatusOr<std::string> difference = DifferenceOfResults(*untouched, **module, same); difference.ok()) {
+      if (absl::StatusOr<std::string> difference = DescribeDifferenceOfResults(*untouched, **module, same);
+          difference.ok()) {
         EXPECT_EQ(*difference, "") << after;
       } else if (++not_evaluated > options.not_evaluated) {
         ADD_FAILURE() << "cannot be evaluated: " << difference.status();

@@ -86,10 +86,10 @@ constexpr char kDifference[] =
 TEST(SameResults, TellsWhatAPassChanged) {
   const std::unique_ptr<Module> untouched = *ParseHloModule(kDifference), changed = untouched->Clone();
   ASSERT_TRUE(Lies().Run(changed.get()).ok());
-  const absl::StatusOr<std::string> difference = DifferenceOfResults(*untouched, *changed);
+  const absl::StatusOr<std::string> difference = DescribeDifferenceOfResults(*untouched, *changed);
   ASSERT_TRUE(difference.ok()) << difference.status();
   EXPECT_TRUE(absl::StrContains(*difference, "f32[2] element 0: expected ")) << *difference;
-  EXPECT_EQ(*DifferenceOfResults(*untouched, *untouched), "");
+  EXPECT_EQ(*DescribeDifferenceOfResults(*untouched, *untouched), "");
 }
 
 TEST(VerifiedPasses, NameThePassThatLeavesAWrongModule) {
@@ -145,7 +145,7 @@ TEST(CallBudget, RefusesFunctionsThatDouble) {
   for (const char* kind : {"call", "while"}) {
     for (auto run : {+[](Module* m) { return InlineCalls().Run(m).status(); },
                      +[](Module* m) { return UnshareComputations().Run(m).status(); },
-                     +[](Module* m) { return CommonPipeline()->Run(m).status(); }}) {
+                     +[](Module* m) { return MakeCommonPipeline()->Run(m).status(); }}) {
       const absl::Status s = run(Doubling(31, kind).get());
       EXPECT_EQ(s.code(), absl::StatusCode::kResourceExhausted) << kind << ": " << s;
       EXPECT_TRUE(absl::StrContains(s.message(), "[call_budget]")) << s;

@@ -326,7 +326,7 @@ absl::Status AddToState(Instruction* loop, const std::vector<Instruction*>& carr
 absl::StatusOr<bool> HoistLoopInvariants::Run(Module* module) {
   bool changed = false;
   CalledComputations called(*module);
-  for (Computation* c : ControlFlowComputations(
+  for (Computation* c : CollectControlFlowComputations(
            module)) {  // inner loops first, because hoisted values may be invariant in the outer loop too
     absl::flat_hash_set<const Instruction*> ordered;
     for (const auto& i : c->instructions()) {

@@ -11,7 +11,7 @@ absl::StatusOr<bool> InlineWhere(Module* module, bool all) {
   RETURN_IF_ERROR(CheckCallBudget(*module));
   // In a reducer or comparator all calls are inlined: there a call has no meaning of its own.
   absl::flat_hash_set<const Computation*> running;
-  for (const Computation* c : ControlFlowComputations(module)) running.insert(c);
+  for (const Computation* c : CollectControlFlowComputations(module)) running.insert(c);
   bool changed = false;
   // Callees are visited first, so an inlined computation contains no calls any more.
   for (Computation* c : module->PostOrder()) {

@@ -121,7 +121,7 @@ absl::StatusOr<bool> IsolateDynamicSizes::Run(Module* module) {
   if (HasDynamic(entry->root()->shape()))
     return absl::UnimplementedError(absl::StrCat(entry->root()->name(), ": a result of dynamic size"));
   bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
+  for (Computation* c : CollectControlFlowComputations(module)) {
     // The parameters and results of a called computation are isolated in its caller.
     const bool passed =
         HasDynamic(c->root()->shape()) || std::any_of(c->parameters().begin(), c->parameters().end(),

@@ -90,7 +90,7 @@ inline auto ScalarConstant(const Literal** value = nullptr) {
 // is the value.
 inline auto Uniform(const Literal** value = nullptr) {
   return Where([value](const Instruction* i) {
-    const Literal* l = UniformConstant(i);
+    const Literal* l = FindUniformConstant(i);
     if (l == nullptr) return false;
     if (value != nullptr) *value = l;
     return true;
@@ -101,7 +101,7 @@ inline auto Uniform(const Literal** value = nullptr) {
 // match.
 inline auto UniformValue(double value) {
   return Where([value](const Instruction* i) {
-    const Literal* l = UniformConstant(i);
+    const Literal* l = FindUniformConstant(i);
     if (l == nullptr || IsComplex(l->shape().element_type())) return false;
     const double v = l->GetAsDouble(0);
     return v == value && std::signbit(v) == std::signbit(value);

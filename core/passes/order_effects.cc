@@ -77,7 +77,7 @@ absl::Status Order(Computation* c) {
 
 absl::StatusOr<bool> OrderEffects::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
+  for (Computation* c : CollectControlFlowComputations(module)) {
     if (IsAlreadyOrdered(*c)) continue;
     if (absl::Status s = Order(c); !s.ok()) return s;
     changed = true;

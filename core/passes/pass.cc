@@ -29,7 +29,7 @@ absl::Status Dump(const std::string& folder, const Pass& pass, const Module& mod
 
 absl::Status VerifySingleCallers(const Module& module) {
   absl::flat_hash_map<const Computation*, const Instruction*> caller;
-  for (const Computation* c : ControlFlowComputations(&module)) {
+  for (const Computation* c : CollectControlFlowComputations(&module)) {
     for (const auto& i : c->instructions()) {
       if (!i->Is(Opcode::kWhile) && !i->Is(Opcode::kConditional) && !i->Is(Opcode::kCall)) continue;
       for (const Computation* called : i->called()) {

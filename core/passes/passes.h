@@ -31,11 +31,11 @@ BACKPLANE_DECLARE_PASS(EliminateCommonSubexpressions, "eliminate-common-subexpre
 // Expands operations without a kernel of their own to simpler ones: batch normalization, map, clamp of tuples, and
 // matrix factorizations that are custom calls (expand_factorizations.h).
 BACKPLANE_DECLARE_PASS(ExpandOperations, "expand-operations", true);
-// Replaces the start and done halves of asynchronous operations by synchronous ones. Not part of CommonPipeline.
+// Replaces the start and done halves of asynchronous operations by synchronous ones. Not part of MakeCommonPipeline.
 BACKPLANE_DECLARE_PASS(ExpandAsync, "expand-async", true);
 // Simplifies collectives of a single replica or partition, and moves each send before the receives that depend on it.
 // Returns InvalidArgument [channel_cycle] if that is impossible (core/analysis/transfer_order.h). Not part of
-// CommonPipeline.
+// MakeCommonPipeline.
 BACKPLANE_DECLARE_PASS(SimplifyCollectives, "simplify-collectives", true);
 // Expands scans to loops. Run it before InlineCalls, because the loops call the bodies of the scans.
 BACKPLANE_DECLARE_PASS(ExpandScans, "expand-scans", true);
@@ -49,7 +49,7 @@ BACKPLANE_DECLARE_PASS(ResolveDynamicSizes, "resolve-dynamic-sizes", true);
 
 // Drops the layouts of instructions, which do not affect the meaning of a program, except those that custom calls
 // request. Bitcasts between layouts become transposes. For programs as the host passes them in: not part of
-// CommonPipeline.
+// MakeCommonPipeline.
 BACKPLANE_DECLARE_PASS(DropLayouts, "drop-layouts", true);
 
 #undef BACKPLANE_DECLARE_PASS
@@ -106,7 +106,7 @@ class FoldConstants : public Pass {
 bool HasDynamicSizes(const Module& module);
 
 // The passes above in the usual order, for a plugin without requirements of its own.
-std::unique_ptr<PassPipeline> CommonPipeline();
+std::unique_ptr<PassPipeline> MakeCommonPipeline();
 
 }  // namespace backplane
 

@@ -204,7 +204,7 @@ class ArrayPrograms {
     static constexpr Opcode kNumbers[] = {Opcode::kAdd, Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum};
     const Opcode op = t == P::kPred ? (OneIn(2) ? Opcode::kAnd : Opcode::kOr) : kNumbers[Below(4)];
     const Ints dims = SomeDimensions(x);
-    absl::StatusOr<Computation*> body = ScalarBinaryComputation(module_, op, t);
+    absl::StatusOr<Computation*> body = MakeScalarBinaryComputation(module_, op, t);
     if (!body.ok()) return body.status();
     const double start = op == Opcode::kAnd || (op != Opcode::kOr && OneIn(4)) ? 1 : 0;
     const Value initial = x->Is(Opcode::kReduce) && OneIn(2) ? x->operand(1) : Scalar(b, t, start);
@@ -412,7 +412,7 @@ class ArrayPrograms {
 
 }  // namespace
 
-std::unique_ptr<Module> RandomArrayProgram(uint32_t seed) {
+std::unique_ptr<Module> MakeRandomArrayProgram(uint32_t seed) {
   auto module = std::make_unique<Module>(absl::StrCat("random_arrays_", seed));
   ArrayPrograms(module.get(), seed).Make();
   return module;

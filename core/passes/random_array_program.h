@@ -13,7 +13,7 @@ namespace backplane {
 
 // Returns the same program for the same seed. It verifies and terminates. No dimension is larger than 8. Passes that do
 // not reorder float arithmetic keep its results bit by bit.
-std::unique_ptr<Module> RandomArrayProgram(uint32_t seed);
+std::unique_ptr<Module> MakeRandomArrayProgram(uint32_t seed);
 
 }  // namespace backplane
 

@@ -218,7 +218,7 @@ class ControlPrograms {
 
 }  // namespace
 
-std::unique_ptr<Module> RandomControlProgram(uint32_t seed) {
+std::unique_ptr<Module> MakeRandomControlProgram(uint32_t seed) {
   auto module = std::make_unique<Module>(absl::StrCat("random_", seed));
   ControlPrograms(module.get(), seed).Make();
   return module;

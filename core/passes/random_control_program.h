@@ -13,7 +13,7 @@ namespace backplane {
 // Returns the same program for the same seed. It verifies and terminates. The entry takes s32[3], s32[3], s32[] and
 // pred[] and returns a tuple of arrays and scalars. All arithmetic is on integers, so passes keep its results bit by
 // bit.
-std::unique_ptr<Module> RandomControlProgram(uint32_t seed);
+std::unique_ptr<Module> MakeRandomControlProgram(uint32_t seed);
 
 }  // namespace backplane
 

@@ -33,8 +33,8 @@ std::vector<std::unique_ptr<PassPipeline>> Pipelines() {
       InOrder<SimplifyTuples, FoldConstants, SimplifyControlFlow, InlineCalls, SimplifyControlFlow>("late calls"));
   p.push_back(InOrder<InlineCalls, SimplifyTuples, FoldConstants, UnrollLoops, SimplifyControlFlow>("unrolled"));
   p.push_back(InOrder<OrderEffects, EliminateCommonSubexpressions, SimplifyAlgebra, RemoveDeadCode>("computations"));
-  p.push_back(CommonPipeline());
-  p.push_back(CommonPipeline());
+  p.push_back(MakeCommonPipeline());
+  p.push_back(MakeCommonPipeline());
   p.back()->Add<UnrollLoops>();
   p.back()->Add<UnshareComputations>();
   return p;
@@ -57,7 +57,7 @@ TEST(RandomPrograms, KeepTheirResults) {
   const auto [first, count, chosen] = SeedsToRun(60);
   int compared = 0;
   for (int seed = first; seed < first + count; ++seed) {
-    const std::unique_ptr<Module> untouched = RandomControlProgram(static_cast<uint32_t>(seed));
+    const std::unique_ptr<Module> untouched = MakeRandomControlProgram(static_cast<uint32_t>(seed));
     ASSERT_TRUE(VerifyModule(*untouched).ok()) << "seed " << seed << ": " << VerifyModule(*untouched);
     SameResultsOptions options;
     options.seed = static_cast<uint32_t>(seed);
@@ -67,7 +67,7 @@ TEST(RandomPrograms, KeepTheirResults) {
       p->set_verify(true);
       const absl::Status ran = p->Run(changed.get()).status();
       ASSERT_TRUE(ran.ok()) << "seed " << seed << ", " << p->name() << ": " << ran << "\n" << untouched->ToString();
-      const absl::StatusOr<std::string> difference = DifferenceOfResults(*untouched, *changed, options);
+      const absl::StatusOr<std::string> difference = DescribeDifferenceOfResults(*untouched, *changed, options);
       if (!difference.ok()) continue;  // too many iterations
       ++compared;
       EXPECT_EQ(*difference, "") << "seed " << seed << ", " << p->name() << "\n" << untouched->ToString();
@@ -86,7 +86,7 @@ bool SameAfter(Pass& pass, const Module& untouched, uint32_t seed) {
   const absl::Status ran = RunPass(pass, changed.get(), /*verify=*/true).status();
   EXPECT_TRUE(ran.ok()) << "seed " << seed << ", " << pass.name() << ": " << ran << "\n" << untouched.ToString();
   if (!ran.ok()) return false;
-  const absl::StatusOr<std::string> difference = DifferenceOfResults(untouched, *changed, options);
+  const absl::StatusOr<std::string> difference = DescribeDifferenceOfResults(untouched, *changed, options);
   if (!difference.ok()) return false;
   EXPECT_EQ(*difference, "") << "seed " << seed << ", " << pass.name() << "\n"
                              << untouched.ToString() << "\nnow\n"
@@ -107,10 +107,10 @@ TEST(RandomPrograms, OfArraysKeepTheirResults) {
   hoisted.Add<HoistLoopInvariants>(1);
   hoisted.Add<SimplifyAlgebra>();
   hoisted.set_fixed_point(2);
-  const std::unique_ptr<PassPipeline> common = CommonPipeline();
+  const std::unique_ptr<PassPipeline> common = MakeCommonPipeline();
   int compared = 0;
   for (int seed = first; seed < first + count; ++seed) {
-    const std::unique_ptr<Module> untouched = RandomArrayProgram(static_cast<uint32_t>(seed));
+    const std::unique_ptr<Module> untouched = MakeRandomArrayProgram(static_cast<uint32_t>(seed));
     ASSERT_TRUE(VerifyModule(*untouched).ok()) << "seed " << seed << ": " << VerifyModule(*untouched);
     for (Pass* pass : std::initializer_list<Pass*>{&algebra, &hoist, &known, &hoisted, common.get()}) {
       compared += SameAfter(*pass, *untouched, static_cast<uint32_t>(seed)) ? 1 : 0;

@@ -12,7 +12,7 @@ namespace backplane {
 absl::StatusOr<bool> RewriteEach(Module* module,
                                  absl::FunctionRef<absl::StatusOr<bool>(Computation*, Instruction*)> rewrite) {
   bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
+  for (Computation* c : CollectControlFlowComputations(module)) {
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
       ASSIGN_OR_RETURN(const bool replaced, rewrite(c, i));

@@ -11,9 +11,9 @@
 
 namespace backplane {
 
-// Calls `rewrite` for each instruction that ControlFlowComputations(module) have at the start, callees first. `rewrite`
-// may add instructions in any order, and returns whether it replaced the uses of its instruction. Afterwards the
-// changed computations are sorted, and dead instructions and unreachable computations are removed. Returns whether
+// Calls `rewrite` for each instruction that CollectControlFlowComputations(module) have at the start, callees first.
+// `rewrite` may add instructions in any order, and returns whether it replaced the uses of its instruction. Afterwards
+// the changed computations are sorted, and dead instructions and unreachable computations are removed. Returns whether
 // anything was replaced.
 absl::StatusOr<bool> RewriteEach(Module* module,
                                  absl::FunctionRef<absl::StatusOr<bool>(Computation*, Instruction*)> rewrite);

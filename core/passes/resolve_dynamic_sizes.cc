@@ -131,7 +131,7 @@ class Resolver {
         const int64_t whole = i->shape().dimensions(static_cast<int64_t>(d));
         if (whole > std::numeric_limits<int32_t>::max())
           return RefuseError(i, "of a size that does not fit in 32 bits");
-        const Literal* n = UniformConstant(x[1]);
+        const Literal* n = FindUniformConstant(x[1]);
         sizes[d] = n != nullptr && n->GetAsInt(0) == whole ? nullptr : x[1];
         r = x[0];
         if (!Any(sizes)) {  // users need a static size

@@ -38,7 +38,7 @@ Instruction* Inline(Computation* into, const Computation* callee, absl::Span<Ins
   return copy.at(callee->root());
 }
 
-std::vector<Computation*> ControlFlowComputations(const Module* module) {
+std::vector<Computation*> CollectControlFlowComputations(const Module* module) {
   absl::flat_hash_set<Computation*> seen;
   std::vector<Computation*> order;
   if (module->entry() != nullptr) Collect(module->entry(), seen, order);
@@ -68,7 +68,7 @@ Computation* CalledComputations::CloneIfShared(Instruction* caller, int64_t k) {
   return copy;
 }
 
-const Literal* UniformConstant(const Instruction* i) {
+const Literal* FindUniformConstant(const Instruction* i) {
   if (i->Is(Opcode::kBroadcast)) i = i->operand(0);
   if (!i->Is(Opcode::kConstant) || !i->shape().IsArray() || i->literal().num_elements() < 1) return nullptr;
   return i->shape().IsScalar() || i->literal().IsAllEqual() ? &i->literal() : nullptr;

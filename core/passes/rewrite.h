@@ -53,7 +53,7 @@ Instruction* Inline(Computation* into, const Computation* callee, absl::Span<Ins
 
 // Returns the entry and the computations that loops, conditionals and calls execute, callees first. Excludes fusions
 // and the computations that reductions, sorts and similar operations apply.
-std::vector<Computation*> ControlFlowComputations(const Module* module);
+std::vector<Computation*> CollectControlFlowComputations(const Module* module);
 
 // Gives a pass private copies of called computations, so that editing one for a caller does not affect other callers.
 class CalledComputations {
@@ -69,7 +69,7 @@ class CalledComputations {
 };
 
 // Returns the scalar value that all elements of a constant (or of a broadcast of one) have, or null.
-const Literal* UniformConstant(const Instruction* i);
+const Literal* FindUniformConstant(const Instruction* i);
 
 }  // namespace backplane
 

@@ -209,8 +209,8 @@ absl::StatusOr<Literal> EvaluateWithin(const Module& module, const std::vector<L
 
 }  // namespace
 
-absl::StatusOr<std::string> DifferenceOfResults(const Module& untouched, const Module& changed,
-                                                const SameResultsOptions& options) {
+absl::StatusOr<std::string> DescribeDifferenceOfResults(const Module& untouched, const Module& changed,
+                                                        const SameResultsOptions& options) {
   std::mt19937 random(options.seed);
   for (int run = 0; run < options.runs; ++run) {
     std::vector<Literal> arguments;

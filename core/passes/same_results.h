@@ -21,8 +21,8 @@ struct SameResultsOptions {
 
 // Returns "" if both modules give the same results for all arguments, else a description of the difference. Returns an
 // error if the original module cannot be evaluated: it needs a host, is not deterministic, or runs too many iterations.
-absl::StatusOr<std::string> DifferenceOfResults(const Module& untouched, const Module& changed,
-                                                const SameResultsOptions& options = {});
+absl::StatusOr<std::string> DescribeDifferenceOfResults(const Module& untouched, const Module& changed,
+                                                        const SameResultsOptions& options = {});
 
 }  // namespace backplane
 

@@ -15,7 +15,7 @@ bool IsIdentity(absl::Span<const int64_t> permutation) {
   return true;
 }
 
-Shape WithoutDimensions(const Shape& shape, absl::Span<const int64_t> dimensions) {
+Shape RemoveDimensions(const Shape& shape, absl::Span<const int64_t> dimensions) {
   DimVector kept;
   for (int64_t d = 0; d < shape.rank(); ++d) {
     if (!absl::c_linear_search(dimensions, d)) kept.push_back(shape.dimensions(d));
@@ -31,7 +31,7 @@ int64_t Largest(PrimitiveType t) {
   return BitWidth(t) == 64 ? -1 : (int64_t{1} << BitWidth(t)) - 1;
 }
 
-int64_t ClampedStart(const Literal& l, int64_t element, int64_t largest) {
+int64_t ReadClampedStart(const Literal& l, int64_t element, int64_t largest) {
   const int64_t n = l.GetAsInt(element);
   if (n < 0 && IsUnsigned(l.shape().element_type())) return largest;  // a u64 that exceeds int64_t
   return std::clamp<int64_t>(n, 0, largest);
@@ -66,7 +66,7 @@ SimplifyAlgebra::SimplifyAlgebra(bool transposes_into_dots) : rules_(MakeRules(t
 
 absl::StatusOr<bool> SimplifyAlgebra::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
+  for (Computation* c : CollectControlFlowComputations(module)) {
     if (!Rewriter(c, rules_, &applied_).Run()) continue;
     c->RemoveDead();
     changed = true;

@@ -155,7 +155,7 @@ Instruction* FindSelectedBranch(Instruction* i) {
 absl::StatusOr<bool> SimplifyControlFlow::Run(Module* module) {
   bool changed = false;
   CalledComputations called(*module);
-  for (Computation* c : ControlFlowComputations(module)) {
+  for (Computation* c : CollectControlFlowComputations(module)) {
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
       if (i->users().empty() && i != c->root()) continue;

@@ -29,7 +29,7 @@ absl::StatusOr<bool> SimplifyTuples::Run(Module* module) {
   rules.Add(
       {{Opcode::kTuple}, "tuple-of-elements", "a tuple of all elements of a tuple is that tuple", &TupleOfElements});
   bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
+  for (Computation* c : CollectControlFlowComputations(module)) {
     if (!Rewriter(c, rules).Run()) continue;
     c->RemoveDead();
     changed = true;

@@ -57,7 +57,7 @@ int64_t PadToOddLines(int64_t bytes) {
 }  // namespace
 
 int TransposeVectorBytes() {
-  static const int bytes = CpuVectorBytes();
+  static const int bytes = DetectCpuVectorBytes();
   return bytes;
 }
 

@@ -94,13 +94,13 @@ absl::StatusOr<bool> ParseMultiKey(HloLexer& lexer, absl::string_view key, AttrI
   bool found = false;
   switch (KindOf(id)) {
     case AttrKind::DotDims: {
-      DotDimensions d = attrs->Get<DotDimensions>(id);
+      DotDimensions d = attrs->GetAs<DotDimensions>(id);
       ASSIGN_OR_RETURN(found, ParseKeys(lexer, key, kDotKeys, &d));
       if (found) attrs->Set(id, std::move(d));
       return found;
     }
     case AttrKind::RaggedDims: {
-      RaggedDotDimensions d = attrs->Get<RaggedDotDimensions>(id);
+      RaggedDotDimensions d = attrs->GetAs<RaggedDotDimensions>(id);
       ASSIGN_OR_RETURN(found, ParseKeys(lexer, key, kDotKeys, &d.dot));
       if (!found) {
         ASSIGN_OR_RETURN(found, ParseKeys(lexer, key, kRaggedKeys, &d));
@@ -109,7 +109,7 @@ absl::StatusOr<bool> ParseMultiKey(HloLexer& lexer, absl::string_view key, AttrI
       return found;
     }
     case AttrKind::GatherDims: {
-      GatherDimensions d = attrs->Get<GatherDimensions>(id);
+      GatherDimensions d = attrs->GetAs<GatherDimensions>(id);
       if (key == "index_vector_dim") {
         ASSIGN_OR_RETURN(d.index_vector_dim, lexer.Int());
         found = true;
@@ -120,7 +120,7 @@ absl::StatusOr<bool> ParseMultiKey(HloLexer& lexer, absl::string_view key, AttrI
       return found;
     }
     case AttrKind::ScatterDims: {
-      ScatterDimensions d = attrs->Get<ScatterDimensions>(id);
+      ScatterDimensions d = attrs->GetAs<ScatterDimensions>(id);
       if (key == "index_vector_dim") {
         ASSIGN_OR_RETURN(d.index_vector_dim, lexer.Int());
         found = true;
@@ -348,57 +348,57 @@ std::string ValueText(AttrId id, const AttrValue& value) {
   const AttrKind kind = KindOf(id);
   switch (kind) {
     case AttrKind::Bool:
-      return std::get<bool>(value) ? "true" : "false";
+      return ValueAs<bool>(value) ? "true" : "false";
     case AttrKind::Int:
-      return absl::StrCat(std::get<int64_t>(value));
+      return absl::StrCat(ValueAs<int64_t>(value));
     case AttrKind::Double:
-      return DoubleText(std::get<double>(value));
+      return DoubleText(ValueAs<double>(value));
     case AttrKind::String: {
-      const std::string& s = std::get<std::string>(value);
+      const std::string& s = ValueAs<std::string>(value);
       return id == AttrId::kDomain ? s : QuotedText(s);
     }
     case AttrKind::Ints:
-      return PutInBraces(std::get<Ints>(value));
+      return PutInBraces(ValueAs<Ints>(value));
     case AttrKind::Type:
-      return std::string(Name(std::get<PrimitiveType>(value)));
+      return std::string(Name(ValueAs<PrimitiveType>(value)));
     case AttrKind::Shapes: {
-      const std::string text = ShapesText(std::get<std::vector<Shape>>(value));
+      const std::string text = ShapesText(ValueAs<std::vector<Shape>>(value));
       return id == AttrId::kOutfeedShape ? text : absl::StrCat("{", text, "}");
     }
     case AttrKind::Window:
-      return WindowText(std::get<Window>(value));
+      return WindowText(ValueAs<Window>(value));
     case AttrKind::ConvDims:
-      return ConvolutionDimensionsText(std::get<ConvolutionDimensions>(value));
+      return ConvolutionDimensionsText(ValueAs<ConvolutionDimensions>(value));
     case AttrKind::Padding:
-      return PaddingText(std::get<PaddingConfig>(value));
+      return PaddingText(ValueAs<PaddingConfig>(value));
     case AttrKind::Slices:
-      return SliceText(std::get<SliceConfig>(value));
+      return SliceText(ValueAs<SliceConfig>(value));
     case AttrKind::Groups:
-      return ReplicaGroupsText(std::get<ReplicaGroups>(value));
+      return ReplicaGroupsText(ValueAs<ReplicaGroups>(value));
     case AttrKind::Pairs:
       return absl::StrCat(
           "{",
-          absl::StrJoin(std::get<Pairs>(value), ",",
+          absl::StrJoin(ValueAs<Pairs>(value), ",",
                         [](std::string* s, const auto& p) { absl::StrAppend(s, "{", p.first, ",", p.second, "}"); }),
           "}");
     case AttrKind::Precisions:
       return absl::StrCat(
           "{",
-          absl::StrJoin(std::get<Precisions>(value), ",",
+          absl::StrJoin(ValueAs<Precisions>(value), ",",
                         [](std::string* s, Precision p) { absl::StrAppend(s, kPrecisions[static_cast<size_t>(p)]); }),
           "}");
     case AttrKind::Aliases:
       return absl::StrCat("{",
-                          absl::StrJoin(std::get<OutputOperandAliases>(value), ", ",
+                          absl::StrJoin(ValueAs<OutputOperandAliases>(value), ", ",
                                         [](std::string* s, const OutputOperandAlias& a) {
                                           absl::StrAppend(s, PutInBraces(a.output_index), ": (", a.operand, ", ",
                                                           PutInBraces(a.operand_index), ")");
                                         }),
                           "}");
     case AttrKind::Ffi:
-      return ToString(std::get<FfiDictionary>(value));
+      return ToString(ValueAs<FfiDictionary>(value));
     default:
-      return std::string(EnumText(kind, std::get<EnumValue>(value).value));
+      return std::string(EnumText(kind, ValueAs<EnumValue>(value).value));
   }
 }
 
@@ -409,28 +409,28 @@ bool IsF8(PrimitiveType t) { return IsFloat(t) && BitWidth(t) == 8; }
 void AppendAttribute(AttrId id, const AttrValue& value, std::string* out) {
   switch (KindOf(id)) {
     case AttrKind::DotDims:
-      AppendKeys(kDotKeys, std::get<DotDimensions>(value), out);
+      AppendKeys(kDotKeys, ValueAs<DotDimensions>(value), out);
       return;
     case AttrKind::RaggedDims: {
-      const RaggedDotDimensions& d = std::get<RaggedDotDimensions>(value);
+      const RaggedDotDimensions& d = ValueAs<RaggedDotDimensions>(value);
       AppendKeys(kDotKeys, d.dot, out);
       AppendKeys(kRaggedKeys, d, out);
       return;
     }
     case AttrKind::GatherDims: {
-      const GatherDimensions& d = std::get<GatherDimensions>(value);
+      const GatherDimensions& d = ValueAs<GatherDimensions>(value);
       AppendKeys(kGatherKeys, d, out);
       AppendField("index_vector_dim", absl::StrCat(d.index_vector_dim), out);
       return;
     }
     case AttrKind::ScatterDims: {
-      const ScatterDimensions& d = std::get<ScatterDimensions>(value);
+      const ScatterDimensions& d = ValueAs<ScatterDimensions>(value);
       AppendKeys(kScatterKeys, d, out);
       AppendField("index_vector_dim", absl::StrCat(d.index_vector_dim), out);
       return;
     }
     case AttrKind::Algorithm: {
-      const std::string name = DotAlgorithmText(std::get<DotAlgorithm>(value));
+      const std::string name = DotAlgorithmText(ValueAs<DotAlgorithm>(value));
       if (name != kUnsetAlgorithm) AppendField(AttrName(id), name, out);
       return;
     }

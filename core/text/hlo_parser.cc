@@ -536,7 +536,7 @@ class Parser {
     }
     if (const AttrValue* v = attrs.Find(AttrId::kDotAlgorithm);
         v != nullptr && spec.opcode == Opcode::kDot && spec.operands.size() == 2) {
-      DotAlgorithm a = std::get<DotAlgorithm>(*v);
+      DotAlgorithm a = ValueAs<DotAlgorithm>(*v);
       ResolveF8Types(spec.operands[0]->shape().element_type(), spec.operands[1]->shape().element_type(), &a);
       attrs.Set(AttrId::kDotAlgorithm, a);
     }

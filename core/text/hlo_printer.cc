@@ -150,7 +150,7 @@ void AppendInstruction(const Instruction& i, const HloPrintOptions& options, std
   AppendAnnotation(i, options, "parameter_replication", out);
   if (i.sharding() != nullptr) absl::StrAppend(out, ", sharding=", i.sharding()->ToString());
   if (options.frontend_attributes) {
-    const StringMap frontend = FrontendAttributesWithComposite(i);
+    const StringMap frontend = CollectFrontendAttributes(i);
     if (!frontend.empty()) absl::StrAppend(out, ", frontend_attributes=", FrontendAttributesText(frontend));
   }
   if (!i.control_predecessors().empty()) {
@@ -266,7 +266,7 @@ HloPrintOptions ShortHloText() {
   return o;
 }
 
-std::vector<const Computation*> CalleesFirst(const Module& module) {
+std::vector<const Computation*> SortCalleesFirst(const Module& module) {
   std::vector<const Computation*> order;
   absl::flat_hash_set<const Computation*> seen;
   struct Frame {
@@ -313,7 +313,7 @@ std::string PrintModule(const Module& module, const HloPrintOptions& options) {
   std::string out;
   AppendHeader(module, options, &out);
   const absl::flat_hash_set<const Computation*> short_form_only = PrintedInShortForm(module, options);
-  for (const Computation* c : CalleesFirst(module)) {
+  for (const Computation* c : SortCalleesFirst(module)) {
     if (short_form_only.contains(c)) continue;
     AppendComputation(*c, options, &out);
     out += "\n\n";

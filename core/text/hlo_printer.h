@@ -37,7 +37,7 @@ std::string PrintComputation(const Computation& computation, const HloPrintOptio
 std::string PrintModule(const Module& module, const HloPrintOptions& options = {});
 
 // Returns all computations in the order of the text: callees before callers, otherwise the order of the module.
-std::vector<const Computation*> CalleesFirst(const Module& module);
+std::vector<const Computation*> SortCalleesFirst(const Module& module);
 
 }  // namespace backplane
 

@@ -482,16 +482,16 @@ TEST(HloText, PrintOptions) {
 }
 
 TEST(HloText, MeshGroups) {
-  EXPECT_THAT(ReplicaGroupsOfMesh({4, 2}, {}, {{1}})->groups,
+  EXPECT_THAT(ComputeReplicaGroupsOfMesh({4, 2}, {}, {{1}})->groups,
               ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4, 5), ElementsAre(6, 7)));
-  EXPECT_THAT(ReplicaGroupsOfMesh({2, 2}, {}, {{1}, {0}})->groups, ElementsAre(ElementsAre(0, 2, 1, 3)));
-  EXPECT_THAT(ReplicaGroupsOfMesh({8}, {}, {{0, 2, 2}})->groups,
+  EXPECT_THAT(ComputeReplicaGroupsOfMesh({2, 2}, {}, {{1}, {0}})->groups, ElementsAre(ElementsAre(0, 2, 1, 3)));
+  EXPECT_THAT(ComputeReplicaGroupsOfMesh({8}, {}, {{0, 2, 2}})->groups,
               ElementsAre(ElementsAre(0, 2), ElementsAre(1, 3), ElementsAre(4, 6), ElementsAre(5, 7)));
-  EXPECT_THAT(ReplicaGroupsOfMesh({4}, {3, 2, 1, 0}, {{0, 1, 2}})->groups,
+  EXPECT_THAT(ComputeReplicaGroupsOfMesh({4}, {3, 2, 1, 0}, {{0, 1, 2}})->groups,
               ElementsAre(ElementsAre(3, 1), ElementsAre(2, 0)));
-  EXPECT_FALSE(ReplicaGroupsOfMesh({4}, {}, {{0, 3, 2}}).ok());
-  EXPECT_FALSE(ReplicaGroupsOfMesh({4}, {}, {{1}}).ok());
-  EXPECT_FALSE(ReplicaGroupsOfMesh({1 << 20, 1 << 20}, {}, {}).ok());
+  EXPECT_FALSE(ComputeReplicaGroupsOfMesh({4}, {}, {{0, 3, 2}}).ok());
+  EXPECT_FALSE(ComputeReplicaGroupsOfMesh({4}, {}, {{1}}).ok());
+  EXPECT_FALSE(ComputeReplicaGroupsOfMesh({1 << 20, 1 << 20}, {}, {}).ok());
   HloLexer lexer("mesh['a'=1,'b'=2,'c'=4], device_ids=([4,2]T(1,0)) {'b'}");
   ReplicaGroups groups = *ParseReplicaGroups(lexer);
   EXPECT_EQ(ReplicaGroupsText(groups), "mesh['a'=1,'b'=2,'c'=4], device_ids=([4,2]T(1,0)) {'b'}");

@@ -46,8 +46,8 @@ absl::StatusOr<Ints> DeviceIds(HloLexer& lexer, std::optional<IotaDevices>* out)
 
 }  // namespace
 
-absl::StatusOr<ReplicaGroups> ReplicaGroupsOfMesh(const Ints& mesh, const Ints& devices,
-                                                  const std::vector<MeshAxis>& axes) {
+absl::StatusOr<ReplicaGroups> ComputeReplicaGroupsOfMesh(const Ints& mesh, const Ints& devices,
+                                                         const std::vector<MeshAxis>& axes) {
   int64_t count = 1;
   for (int64_t size : mesh) {
     if (size <= 0 || size > kMaxDevices / count) return absl::InvalidArgumentError("replica groups: bad mesh sizes");
@@ -240,7 +240,7 @@ absl::StatusOr<MeshShardingText> ParseMeshSharding(absl::string_view text) {
 absl::StatusOr<ReplicaGroups> ParseMeshGroups(HloLexer& lexer) {
   const size_t at = lexer.position();
   ASSIGN_OR_RETURN(MeshGroups mesh, ParseMesh(lexer));
-  absl::StatusOr<ReplicaGroups> groups = ReplicaGroupsOfMesh(mesh.sizes, mesh.devices, mesh.axes);
+  absl::StatusOr<ReplicaGroups> groups = ComputeReplicaGroupsOfMesh(mesh.sizes, mesh.devices, mesh.axes);
   if (!groups.ok()) return lexer.Locate(at, groups.status());
   groups->mesh = mesh.ToString();
   return groups;

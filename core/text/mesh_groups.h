@@ -20,8 +20,8 @@ struct MeshAxis {
 };
 
 // `devices` empty: 0, 1, 2... Errors are InvalidArgument.
-absl::StatusOr<ReplicaGroups> ReplicaGroupsOfMesh(const Ints& mesh, const Ints& devices,
-                                                  const std::vector<MeshAxis>& axes);
+absl::StatusOr<ReplicaGroups> ComputeReplicaGroupsOfMesh(const Ints& mesh, const Ints& devices,
+                                                         const std::vector<MeshAxis>& axes);
 
 // A mesh as spelled in text: ['a'=4,'b'=2], device_ids=([4,2]T(1,0)).
 struct Mesh {

@@ -10,7 +10,7 @@ constexpr char kFfiNote[] = "backend_config";
 
 }  // namespace
 
-StringMap FrontendAttributesWithComposite(const Instruction& i) {
+StringMap CollectFrontendAttributes(const Instruction& i) {
   StringMap map = i.frontend_attributes();
   if (!i.Is(Opcode::kCall)) return map;
   const Attributes& a = i.attrs();

@@ -43,7 +43,7 @@ inline CalledStyle CalledStyleOf(Opcode opcode, bool predicated) {
 
 // A composite call stores name, attributes and version as frontend attributes, as XLA does. These functions convert to
 // and from them. Returns InvalidArgument for a version that is not a number.
-StringMap FrontendAttributesWithComposite(const Instruction& instruction);
+StringMap CollectFrontendAttributes(const Instruction& instruction);
 absl::Status ExtractComposite(StringMap* frontend, Attributes* attrs);
 
 // Prints the dictionary of a typed custom call: its original text if that is kept and still equivalent, else our

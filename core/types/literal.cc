@@ -118,7 +118,7 @@ double Literal::GetAsDouble(int64_t linear) const {
 
 int64_t Literal::GetAsInt(int64_t linear) const {
   if (IsFloat(shape_.element_type()) || IsComplex(shape_.element_type())) {
-    return SaturatingInt<int64_t>(GetAsDouble(linear));
+    return SaturateToInt<int64_t>(GetAsDouble(linear));
   }
   int64_t out;
   ReadElements(shape_.element_type(), data_.get(), linear, 1, &out);
@@ -157,8 +157,8 @@ bool Literal::IsAll(double value) const {
       // Doubles above 2^53 do not represent all integers, so the comparison is on integers.
       if (value != std::trunc(value)) return false;
       const bool is_unsigned = IsUnsigned(shape_.element_type());
-      if (is_unsigned ? data<uint64_t>()[i] != SaturatingInt<uint64_t>(value) || value < 0 || value >= 0x1p64
-                      : data<int64_t>()[i] != SaturatingInt<int64_t>(value) || value < -0x1p63 || value >= 0x1p63) {
+      if (is_unsigned ? data<uint64_t>()[i] != SaturateToInt<uint64_t>(value) || value < 0 || value >= 0x1p64
+                      : data<int64_t>()[i] != SaturateToInt<int64_t>(value) || value < -0x1p63 || value >= 0x1p63) {
         return false;
       }
     } else if (GetAsDouble(i) != value) {

@@ -36,7 +36,7 @@ Wide Widen(const T& v) {
     return Widen<Wide>(static_cast<int>(reinterpret_cast<const unsigned char&>(v) != 0));
   } else if constexpr (std::is_arithmetic_v<T>) {
     if constexpr (std::is_floating_point_v<T> && std::is_integral_v<Wide>)
-      return SaturatingInt<Wide>(v);
+      return SaturateToInt<Wide>(v);
     else if constexpr (kIsComplex<Wide>)
       return Wide(static_cast<double>(v));
     else
@@ -62,12 +62,12 @@ T Narrow(const Wide& v) {
     return Narrow<T>(v.real());
   } else if constexpr (std::is_integral_v<T>) {
     if constexpr (std::is_floating_point_v<Wide>)
-      return SaturatingInt<T>(v);
+      return SaturateToInt<T>(v);
     else
       return static_cast<T>(v);
   } else if constexpr (SmallIntTraits<T>::value) {
     if constexpr (std::is_floating_point_v<Wide>) {
-      return T(SaturatingInt<int64_t>(v, SmallIntTraits<T>::lowest, SmallIntTraits<T>::highest));
+      return T(SaturateToInt<int64_t>(v, SmallIntTraits<T>::lowest, SmallIntTraits<T>::highest));
     } else {
       return T(static_cast<int64_t>(v));
     }

@@ -25,7 +25,7 @@ void ConvertElements(PrimitiveType from, const std::byte* source, PrimitiveType 
 
 // Truncates toward zero, saturates at the ends of the range, and converts NaN to 0.
 template <typename Int>
-Int SaturatingInt(double v, Int lowest = std::numeric_limits<Int>::min(),
+Int SaturateToInt(double v, Int lowest = std::numeric_limits<Int>::min(),
                   Int highest = std::numeric_limits<Int>::max()) {
   if (v != v) return 0;
   if (v <= static_cast<double>(lowest)) return lowest;

@@ -22,7 +22,7 @@ constexpr absl::string_view kOptions[] = {kCollectiveTimeoutOption, kMemoryLimit
                                           kProcessOptionNames};
 
 // Part of JAX's compile-cache key: what is compiled for one host and build must not be loaded on another.
-std::string PlatformVersion() { return absl::StrCat("backplane cpu 0.1.0; ", jit::HostFingerprint()); }
+std::string PlatformVersion() { return absl::StrCat("backplane cpu 0.1.0; ", jit::ComputeHostFingerprint()); }
 
 // oneDNN generates code for the first product of a process; that costs 9 ms.
 void WarmUpLibrary() {
@@ -46,10 +46,10 @@ class CpuBackend : public Backend {
                                                        const HostServices& services) override {
     NamedValues options = given;
     ASSIGN_OR_RETURN(ProcessOptions processes, TakeProcessOptions(&options));
-    ASSIGN_OR_RETURN(int devices, HostDeviceCount(options, kOptions));
-    ASSIGN_OR_RETURN(std::chrono::milliseconds time_limit, CollectiveTimeLimit(options));
-    ASSIGN_OR_RETURN(int64_t limit_bytes, MemoryLimit(options));
-    ASSIGN_OR_RETURN(Subnormals subnormals, SubnormalsOfPrograms(options));
+    ASSIGN_OR_RETURN(int devices, ReadDeviceCountOption(options, kOptions));
+    ASSIGN_OR_RETURN(std::chrono::milliseconds time_limit, ReadCollectiveTimeLimitOption(options));
+    ASSIGN_OR_RETURN(int64_t limit_bytes, ReadMemoryLimitOption(options));
+    ASSIGN_OR_RETURN(Subnormals subnormals, ReadSubnormalsOption(options));
     // First uses of LLVM and oneDNN cost milliseconds each; the host's first program should not wait for them.
     static const bool warming = [] {
       Runtime::Get().Schedule([] {
@@ -70,7 +70,7 @@ class CpuBackend : public Backend {
   }
 
   absl::StatusOr<Topology> DescribeTopology(const std::string&, const NamedValues& options) override {
-    ASSIGN_OR_RETURN(int devices, HostDeviceCount(options, kOptions));
+    ASSIGN_OR_RETURN(int devices, ReadDeviceCountOption(options, kOptions));
     return HostTopology(PlatformVersion(), devices);
   }
 

@@ -27,7 +27,7 @@ class QueueBackend : public backplane::Backend {
   absl::StatusOr<std::unique_ptr<backplane::Client>> CreateClient(const backplane::NamedValues& options,
                                                                   const backplane::HostServices&) override {
     ASSIGN_OR_RETURN(backplane::Topology topology, DescribeTopology("", options));
-    ASSIGN_OR_RETURN(std::chrono::milliseconds limit, backplane::CollectiveTimeLimit(options));
+    ASSIGN_OR_RETURN(std::chrono::milliseconds limit, backplane::ReadCollectiveTimeLimitOption(options));
     auto bytes = options.find(kMemoryOption);
     return std::make_unique<QueueClient>(
         std::move(topology),

@@ -27,7 +27,7 @@ absl::Status Describe() {
 
 }  // namespace
 
-absl::Status CurrentExceptionStatus() noexcept {
+absl::Status MakeStatusOfCurrentException() noexcept {
   try {
     return Describe();
   } catch (...) {  // no memory for the text either

@@ -12,7 +12,7 @@ namespace backplane {
 
 // Returns the status for the exception that is being handled: ResourceExhausted for std::bad_alloc and for threads that
 // cannot be started, otherwise Internal with the text of the exception.
-absl::Status CurrentExceptionStatus() noexcept;
+absl::Status MakeStatusOfCurrentException() noexcept;
 
 // Calls `body` and returns its Status or StatusOr (OK if it returns void), or the status for the exception that it
 // throws.
@@ -24,13 +24,13 @@ auto CatchExceptions(Body&& body) noexcept {
       std::forward<Body>(body)();
       return absl::OkStatus();
     } catch (...) {
-      return CurrentExceptionStatus();
+      return MakeStatusOfCurrentException();
     }
   } else {
     try {
       return std::forward<Body>(body)();
     } catch (...) {
-      return Result(CurrentExceptionStatus());
+      return Result(MakeStatusOfCurrentException());
     }
   }
 }

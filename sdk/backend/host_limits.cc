@@ -105,7 +105,7 @@ std::optional<int64_t> ReadNumber(const std::string& path) {
 
 }  // namespace
 
-double CpuQuota(const std::string& root) {
+double ReadCpuQuota(const std::string& root) {
   double smallest = 0;
   auto apply = [&](int64_t quota, int64_t period) {
     if (quota <= 0 || period <= 0) return;
@@ -138,7 +138,7 @@ int64_t GroupMemoryBytes(const std::string& root) {
   return smallest;
 }
 
-int AffinityCpus() {
+int CountAffinityCpus() {
   // If the machine has more CPUs than fit in a cpu_set_t, the call returns EINVAL; try a larger set then.
   for (int cpus = CPU_SETSIZE; cpus <= (1 << 20); cpus *= 2) {
     cpu_set_t* set = CPU_ALLOC(static_cast<size_t>(cpus));
@@ -155,19 +155,19 @@ int AffinityCpus() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-int AvailableCpus(const std::string& root) {
-  const int cpus = AffinityCpus();
-  const double quota = CpuQuota(root);
+int CountAvailableCpus(const std::string& root) {
+  const int cpus = CountAffinityCpus();
+  const double quota = ReadCpuQuota(root);
   if (quota <= 0 || quota >= cpus) return cpus;
   return std::max(1, static_cast<int>(std::ceil(quota)));
 }
 
 bool IsCpuTimeRationed(const std::string& root) {
-  const double quota = CpuQuota(root);
-  return quota > 0 && quota < AffinityCpus();
+  const double quota = ReadCpuQuota(root);
+  return quota > 0 && quota < CountAffinityCpus();
 }
 
-int64_t HostMemoryBytes(const std::string& root) {
+int64_t ReadHostMemoryBytes(const std::string& root) {
   const int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
   const int64_t bytes = pages > 0 && page > 0 ? pages * page : 0;
   const int64_t allowed = GroupMemoryBytes(root);

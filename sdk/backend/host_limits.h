@@ -15,23 +15,23 @@ namespace backplane {
 // /proc/self/mountinfo and the files of the groups.
 
 // Returns the CPU quota of the control groups in processors; 1.5 is one and a half processors. 0: no limit.
-double CpuQuota(const std::string& root = "");
+double ReadCpuQuota(const std::string& root = "");
 // Returns the memory limit of the control groups in bytes. 0: no limit.
 int64_t GroupMemoryBytes(const std::string& root = "");
 
 // Returns the number of logical CPUs in the affinity mask of this process (a cpuset narrows it). At least 1.
-int AffinityCpus();
+int CountAffinityCpus();
 
-// Returns how many threads can compute at the same time: AffinityCpus(), or the quota rounded up if that is less. At
-// least 1.
-int AvailableCpus(const std::string& root = "");
+// Returns how many threads can compute at the same time: CountAffinityCpus(), or the quota rounded up if that is less.
+// At least 1.
+int CountAvailableCpus(const std::string& root = "");
 
 // Whether the quota is less than the CPUs of the affinity mask. If so, a spinning thread takes time from those that
 // compute.
 bool IsCpuTimeRationed(const std::string& root = "");
 
 // Returns the memory of the machine in bytes, or the limit of the control groups if that is less. 0: unknown.
-int64_t HostMemoryBytes(const std::string& root = "");
+int64_t ReadHostMemoryBytes(const std::string& root = "");
 
 }  // namespace backplane
 

@@ -38,27 +38,27 @@ class HostLimitsTest : public ::testing::Test {
 };
 
 TEST_F(HostLimitsTest, WithoutGroupsThereIsNoLimit) {
-  EXPECT_EQ(CpuQuota(root_), 0);
+  EXPECT_EQ(ReadCpuQuota(root_), 0);
   EXPECT_EQ(GroupMemoryBytes(root_), 0);
-  EXPECT_EQ(AvailableCpus(root_), AffinityCpus());
+  EXPECT_EQ(CountAvailableCpus(root_), CountAffinityCpus());
   EXPECT_FALSE(IsCpuTimeRationed(root_));
-  EXPECT_GT(HostMemoryBytes(root_), 0);
+  EXPECT_GT(ReadHostMemoryBytes(root_), 0);
 }
 
 TEST_F(HostLimitsTest, Version2) {
   Version2("/");
   Write("/sys/fs/cgroup/cpu.max", "150000 100000\n");
   Write("/sys/fs/cgroup/memory.max", "1048576\n");
-  EXPECT_DOUBLE_EQ(CpuQuota(root_), 1.5);
+  EXPECT_DOUBLE_EQ(ReadCpuQuota(root_), 1.5);
   EXPECT_EQ(GroupMemoryBytes(root_), 1048576);
-  EXPECT_EQ(HostMemoryBytes(root_), 1048576);
+  EXPECT_EQ(ReadHostMemoryBytes(root_), 1048576);
 }
 
 TEST_F(HostLimitsTest, TheWordMaxIsNoLimit) {
   Version2("/");
   Write("/sys/fs/cgroup/cpu.max", "max 100000\n");
   Write("/sys/fs/cgroup/memory.max", "max\n");
-  EXPECT_EQ(CpuQuota(root_), 0);
+  EXPECT_EQ(ReadCpuQuota(root_), 0);
   EXPECT_EQ(GroupMemoryBytes(root_), 0);
 }
 
@@ -69,9 +69,9 @@ TEST_F(HostLimitsTest, TheSmallestLimitOfNestedGroupsCounts) {
   Write("/sys/fs/cgroup/slice/job/step/cpu.max", "max 100000\n");
   Write("/sys/fs/cgroup/slice/memory.max", "4096000\n");
   Write("/sys/fs/cgroup/slice/job/step/memory.max", "8192000\n");
-  EXPECT_DOUBLE_EQ(CpuQuota(root_), 0.5);
+  EXPECT_DOUBLE_EQ(ReadCpuQuota(root_), 0.5);
   EXPECT_EQ(GroupMemoryBytes(root_), 4096000);
-  EXPECT_EQ(AvailableCpus(root_), 1);
+  EXPECT_EQ(CountAvailableCpus(root_), 1);
   EXPECT_TRUE(IsCpuTimeRationed(root_));
 }
 
@@ -79,7 +79,7 @@ TEST_F(HostLimitsTest, OtherGroupsDoNotCount) {
   Version2("/mine");
   Write("/sys/fs/cgroup/other/cpu.max", "50000 100000\n");
   Write("/sys/fs/cgroup/mine/below/cpu.max", "50000 100000\n");
-  EXPECT_EQ(CpuQuota(root_), 0);
+  EXPECT_EQ(ReadCpuQuota(root_), 0);
 }
 
 TEST_F(HostLimitsTest, Version1) {
@@ -94,7 +94,7 @@ TEST_F(HostLimitsTest, Version1) {
   Write("/sys/fs/cgroup/cpu,cpuacct/box/a/cpu.cfs_quota_us", "-1\n");
   Write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
   Write("/sys/fs/cgroup/memory/box/a/memory.limit_in_bytes", "777216\n");
-  EXPECT_DOUBLE_EQ(CpuQuota(root_), 0.5);
+  EXPECT_DOUBLE_EQ(ReadCpuQuota(root_), 0.5);
   EXPECT_EQ(GroupMemoryBytes(root_), 777216);
 }
 
@@ -107,7 +107,7 @@ TEST_F(HostLimitsTest, BothVersionsSideBySide) {
   Write("/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "300000");
   Write("/sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "100000");
   Write("/sys/fs/cgroup/unified/b/cpu.max", "200000 100000");
-  EXPECT_DOUBLE_EQ(CpuQuota(root_), 2);
+  EXPECT_DOUBLE_EQ(ReadCpuQuota(root_), 2);
 }
 
 // A container sees its own group as the root of the mount.
@@ -115,11 +115,11 @@ TEST_F(HostLimitsTest, AMountOfAPartOfTheHierarchy) {
   Version2("/docker/abc/inner", "/docker/abc");
   Write("/sys/fs/cgroup/cpu.max", "100000 100000\n");
   Write("/sys/fs/cgroup/inner/cpu.max", "80000 100000\n");
-  EXPECT_DOUBLE_EQ(CpuQuota(root_), 0.8);
+  EXPECT_DOUBLE_EQ(ReadCpuQuota(root_), 0.8);
   Version2("/elsewhere", "/docker/abc");
-  EXPECT_DOUBLE_EQ(CpuQuota(root_), 1);
+  EXPECT_DOUBLE_EQ(ReadCpuQuota(root_), 1);
   Version2("/../outside");
-  EXPECT_DOUBLE_EQ(CpuQuota(root_), 1);
+  EXPECT_DOUBLE_EQ(ReadCpuQuota(root_), 1);
 }
 
 TEST_F(HostLimitsTest, NonsenseIsNoLimit) {
@@ -127,17 +127,17 @@ TEST_F(HostLimitsTest, NonsenseIsNoLimit) {
   for (const char* text : {"", "\n", "nonsense", "-5 100000", "0 0", "100000 x", "99999999999999999999 1"}) {
     Write("/sys/fs/cgroup/cpu.max", text);
     Write("/sys/fs/cgroup/memory.max", text);
-    EXPECT_EQ(CpuQuota(root_), 0) << text;
+    EXPECT_EQ(ReadCpuQuota(root_), 0) << text;
     EXPECT_EQ(GroupMemoryBytes(root_), 0) << text;
   }
   Write("/proc/self/mountinfo", "short line\n - \n1 2 3 4 5 - cgroup2\n");
-  EXPECT_EQ(CpuQuota(root_), 0);
+  EXPECT_EQ(ReadCpuQuota(root_), 0);
 }
 
 TEST_F(HostLimitsTest, AQuotaBeyondTheCpusChangesNothing) {
   Version2("/");
   Write("/sys/fs/cgroup/cpu.max", "99999900000 100000\n");
-  EXPECT_EQ(AvailableCpus(root_), AffinityCpus());
+  EXPECT_EQ(CountAvailableCpus(root_), CountAffinityCpus());
   EXPECT_FALSE(IsCpuTimeRationed(root_));
 }
 
@@ -154,8 +154,8 @@ TEST_F(HostLimitsTest, TheAffinityMaskCounts) {
       break;
     }
     ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
-    EXPECT_EQ(AffinityCpus(), 1);
-    EXPECT_EQ(AvailableCpus(root_), 1);
+    EXPECT_EQ(CountAffinityCpus(), 1);
+    EXPECT_EQ(CountAvailableCpus(root_), 1);
   }).join();
 }
 

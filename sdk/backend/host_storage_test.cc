@@ -42,19 +42,19 @@ TEST(HostStorageTest, AbsurdSizesAreRefused) {
 }
 
 TEST(MemoryLimitTest, IsAPositiveNumberOfBytes) {
-  EXPECT_EQ(*MemoryLimit({{kMemoryLimitOption, int64_t{4096}}}), 4096);
-  EXPECT_GT(*MemoryLimit({}), 0);
+  EXPECT_EQ(*ReadMemoryLimitOption({{kMemoryLimitOption, int64_t{4096}}}), 4096);
+  EXPECT_GT(*ReadMemoryLimitOption({}), 0);
   for (const NamedValue& bad : {NamedValue(int64_t{0}), NamedValue(int64_t{-1}), NamedValue(1.5f), NamedValue(true)}) {
-    EXPECT_EQ(MemoryLimit({{kMemoryLimitOption, bad}}).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(ReadMemoryLimitOption({{kMemoryLimitOption, bad}}).status().code(), absl::StatusCode::kInvalidArgument);
   }
 }
 
 TEST(SubnormalsOfProgramsTest, AreFlushedUnlessKept) {
-  EXPECT_EQ(*SubnormalsOfPrograms({}), Subnormals::kFlushResults);
-  EXPECT_EQ(*SubnormalsOfPrograms({{kDenormalsOption, std::string("flush")}}), Subnormals::kFlushResults);
-  EXPECT_EQ(*SubnormalsOfPrograms({{kDenormalsOption, std::string("keep")}}), Subnormals::kKeep);
+  EXPECT_EQ(*ReadSubnormalsOption({}), Subnormals::kFlushResults);
+  EXPECT_EQ(*ReadSubnormalsOption({{kDenormalsOption, std::string("flush")}}), Subnormals::kFlushResults);
+  EXPECT_EQ(*ReadSubnormalsOption({{kDenormalsOption, std::string("keep")}}), Subnormals::kKeep);
   for (const NamedValue& bad : {NamedValue(std::string("zero")), NamedValue(int64_t{1}), NamedValue(true)}) {
-    EXPECT_EQ(SubnormalsOfPrograms({{kDenormalsOption, bad}}).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(ReadSubnormalsOption({{kDenormalsOption, bad}}).status().code(), absl::StatusCode::kInvalidArgument);
   }
 }
 

@@ -34,7 +34,7 @@ Topology HostTopology(const std::string& platform_version, int num_devices) {
   return t;
 }
 
-absl::StatusOr<int> HostDeviceCount(const NamedValues& options, absl::Span<const absl::string_view> known) {
+absl::StatusOr<int> ReadDeviceCountOption(const NamedValues& options, absl::Span<const absl::string_view> known) {
   int count = 1;
   for (const auto& [name, value] : options) {
     if (name == "cpu_device_count") {
@@ -53,7 +53,7 @@ absl::StatusOr<int> HostDeviceCount(const NamedValues& options, absl::Span<const
   return count;
 }
 
-absl::StatusOr<std::chrono::milliseconds> CollectiveTimeLimit(const NamedValues& options) {
+absl::StatusOr<std::chrono::milliseconds> ReadCollectiveTimeLimitOption(const NamedValues& options) {
   constexpr int64_t kDefaultSeconds = 120, kMaxSeconds = 86400;
   auto at = options.find(kCollectiveTimeoutOption);
   if (at == options.end()) return std::chrono::seconds(kDefaultSeconds);
@@ -65,9 +65,9 @@ absl::StatusOr<std::chrono::milliseconds> CollectiveTimeLimit(const NamedValues&
   return std::chrono::seconds(*n);
 }
 
-absl::StatusOr<int64_t> MemoryLimit(const NamedValues& options) {
+absl::StatusOr<int64_t> ReadMemoryLimitOption(const NamedValues& options) {
   auto at = options.find(kMemoryLimitOption);
-  if (at == options.end()) return HostMemoryBytes();
+  if (at == options.end()) return ReadHostMemoryBytes();
   const int64_t* n = std::get_if<int64_t>(&at->second);
   if (n == nullptr || *n < 1) {
     return absl::InvalidArgumentError(
@@ -76,7 +76,7 @@ absl::StatusOr<int64_t> MemoryLimit(const NamedValues& options) {
   return *n;
 }
 
-absl::StatusOr<Subnormals> SubnormalsOfPrograms(const NamedValues& options) {
+absl::StatusOr<Subnormals> ReadSubnormalsOption(const NamedValues& options) {
   auto at = options.find(kDenormalsOption);
   if (at == options.end()) return Subnormals::kFlushResults;
   const std::string* mode = std::get_if<std::string>(&at->second);

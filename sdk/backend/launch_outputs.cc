@@ -30,7 +30,7 @@ const DeviceArray* FindReusedArgument(const ExecuteRequest& request, const Outpu
                                                                                                    : nullptr;
 }
 
-CompiledMemoryStats EntryMemoryStats(const ExecutableSignature& signature) {
+CompiledMemoryStats ComputeEntryMemoryStats(const ExecutableSignature& signature) {
   CompiledMemoryStats stats;
   for (const ParameterInfo& p : signature.parameters) stats.argument += static_cast<int64_t>(StorageBytes(p.shape));
   for (const OutputInfo& output : signature.outputs) {

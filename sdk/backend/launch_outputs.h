@@ -18,7 +18,7 @@ std::vector<std::vector<int32_t>> ChooseOutputMemories(const Topology& topology,
 const DeviceArray* FindReusedArgument(const ExecuteRequest& request, const OutputInfo& output, int32_t memory);
 
 // Returns the statistics that the signature determines: bytes of arguments, outputs and aliases.
-CompiledMemoryStats EntryMemoryStats(const ExecutableSignature& signature);
+CompiledMemoryStats ComputeEntryMemoryStats(const ExecutableSignature& signature);
 
 }  // namespace backplane
 

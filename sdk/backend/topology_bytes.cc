@@ -1,6 +1,7 @@
 #include "sdk/backend/topology_bytes.h"
 
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -82,18 +83,96 @@ bool ParseValues(absl::string_view bytes, NamedValues* out) {
   return in.ok();
 }
 
-template <typename T>
-std::string PackInts(const std::vector<T>& values) {
-  WireWriter out;
-  for (T v : values) out.Raw(static_cast<uint64_t>(static_cast<int64_t>(v)));
-  return out.Take();
+// The fields of each message with their numbers, which FieldWriter and FieldReader visit.
+template <typename Message, typename Visitor>
+requires std::is_same_v<std::remove_const_t<Message>, DeviceInfo>
+void VisitFields(Message& device, Visitor& visit) {
+  visit(1, device.id);
+  visit(2, device.process_index);
+  visit(3, device.local_hardware_id);
+  visit(4, device.kind);
+  visit(5, device.debug_string);
+  visit(6, device.to_string);
+  visit(7, device.attributes);
+  visit(8, device.memories);
+}
+template <typename Message, typename Visitor>
+requires std::is_same_v<std::remove_const_t<Message>, MemoryInfo>
+void VisitFields(Message& memory, Visitor& visit) {
+  visit(1, memory.id);
+  visit(2, memory.kind);
+  visit(3, memory.kind_id);
+  visit(4, memory.devices);
+}
+// Field 1 is the magic number, field 7 the digest of all fields before it.
+template <typename Message, typename Visitor>
+requires std::is_same_v<std::remove_const_t<Message>, Topology>
+void VisitFields(Message& topology, Visitor& visit) {
+  visit(2, topology.platform_name);
+  visit(3, topology.platform_version);
+  visit(4, topology.devices);
+  visit(5, topology.memories);
+  visit(6, topology.attributes);
 }
 
-bool UnpackInts(absl::string_view bytes, std::vector<int32_t>* out) {
-  WireReader in(bytes);
-  while (!in.AtEnd() && in.ok()) out->push_back(static_cast<int32_t>(in.Raw()));
-  return in.ok();
-}
+class FieldWriter {
+ public:
+  void operator()(uint32_t field, int32_t value) { out_.Varint(field, static_cast<uint64_t>(int64_t{value})); }
+  void operator()(uint32_t field, const std::string& value) { out_.Bytes(field, value); }
+  void operator()(uint32_t field, const NamedValues& values) { out_.Bytes(field, SerializeValues(values)); }
+  void operator()(uint32_t field, const std::vector<int32_t>& values) {
+    WireWriter list;
+    for (int32_t v : values) list.Raw(static_cast<uint64_t>(int64_t{v}));
+    out_.Bytes(field, list.str());
+  }
+  template <typename Message>
+  void operator()(uint32_t field, const std::vector<Message>& messages) {
+    for (const Message& message : messages) {
+      FieldWriter writer;
+      VisitFields(message, writer);
+      out_.Bytes(field, writer.out_.str());
+    }
+  }
+  WireWriter& out() { return out_; }
+
+ private:
+  WireWriter out_;
+};
+
+// Stores the field that `in` is at in the member with its number. Repeated messages are appended.
+class FieldReader {
+ public:
+  explicit FieldReader(WireReader& in) : in_(in) {}
+  void operator()(uint32_t field, int32_t& value) {
+    if (in_.field == field) value = static_cast<int32_t>(in_.value);
+  }
+  void operator()(uint32_t field, std::string& value) {
+    if (in_.field == field) value = std::string(in_.bytes);
+  }
+  void operator()(uint32_t field, NamedValues& values) {
+    if (in_.field == field) ok_ &= ParseValues(in_.bytes, &values);
+  }
+  void operator()(uint32_t field, std::vector<int32_t>& values) {
+    if (in_.field != field) return;
+    WireReader list(in_.bytes);
+    while (!list.AtEnd() && list.ok()) values.push_back(static_cast<int32_t>(list.Raw()));
+    ok_ &= list.ok();
+  }
+  template <typename Message>
+  void operator()(uint32_t field, std::vector<Message>& messages) {
+    if (in_.field != field) return;
+    WireReader in(in_.bytes);
+    FieldReader reader(in);
+    Message& message = messages.emplace_back();
+    while (reader.ok_ && in.Next()) VisitFields(message, reader);
+    ok_ &= reader.ok_ && in.ok();
+  }
+  bool ok() const { return ok_; }
+
+ private:
+  WireReader& in_;
+  bool ok_ = true;
+};
 
 }  // namespace
 
@@ -130,125 +209,26 @@ absl::Status CheckTopology(const Topology& topology) {
 
 absl::StatusOr<Topology> ParseTopology(absl::string_view bytes) {
   Topology t;
-  bool ok = true, magic = false, whole = false;
+  bool magic = false, whole = false;
   WireReader in(bytes);
-  for (size_t end = 0; ok && in.Next(); end = bytes.size() - in.rest().size()) {
-    switch (in.field) {
-      case 1:
-        magic = in.bytes == kTopologyMagic;
-        break;
-      case 2:
-        t.platform_name = std::string(in.bytes);
-        break;
-      case 3:
-        t.platform_version = std::string(in.bytes);
-        break;
-      case 4: {
-        DeviceInfo d;
-        WireReader r(in.bytes);
-        while (ok && r.Next()) {
-          switch (r.field) {
-            case 1:
-              d.id = static_cast<int32_t>(r.value);
-              break;
-            case 2:
-              d.process_index = static_cast<int32_t>(r.value);
-              break;
-            case 3:
-              d.local_hardware_id = static_cast<int32_t>(r.value);
-              break;
-            case 4:
-              d.kind = std::string(r.bytes);
-              break;
-            case 5:
-              d.debug_string = std::string(r.bytes);
-              break;
-            case 6:
-              d.to_string = std::string(r.bytes);
-              break;
-            case 7:
-              ok = ParseValues(r.bytes, &d.attributes);
-              break;
-            case 8:
-              ok = UnpackInts(r.bytes, &d.memories);
-              break;
-            default:
-              break;
-          }
-        }
-        ok = ok && r.ok();
-        t.devices.push_back(std::move(d));
-        break;
-      }
-      case 5: {
-        MemoryInfo m;
-        WireReader r(in.bytes);
-        while (ok && r.Next()) {
-          switch (r.field) {
-            case 1:
-              m.id = static_cast<int32_t>(r.value);
-              break;
-            case 2:
-              m.kind = std::string(r.bytes);
-              break;
-            case 3:
-              m.kind_id = static_cast<int32_t>(r.value);
-              break;
-            case 4:
-              ok = UnpackInts(r.bytes, &m.devices);
-              break;
-            default:
-              break;
-          }
-        }
-        ok = ok && r.ok();
-        t.memories.push_back(std::move(m));
-        break;
-      }
-      case 6:
-        ok = ParseValues(in.bytes, &t.attributes);
-        break;
-      case 7:
-        whole = in.value == Fnv1a64(bytes.substr(0, end)) && in.AtEnd();
-        break;
-      default:
-        break;
-    }
+  FieldReader reader(in);
+  for (size_t end = 0; reader.ok() && in.Next(); end = bytes.size() - in.rest().size()) {
+    if (in.field == 1) magic = in.bytes == kTopologyMagic;
+    if (in.field == 7) whole = in.value == Fnv1a64(bytes.substr(0, end)) && in.AtEnd();
+    VisitFields(t, reader);
   }
-  if (!ok || !in.ok() || !magic || !whole)
+  if (!reader.ok() || !in.ok() || !magic || !whole)
     return absl::InvalidArgumentError("topology: these bytes are no serialized topology of ours");
   if (absl::Status s = CheckTopology(t); !s.ok()) return absl::InvalidArgumentError(s.message());
   return t;
 }
 
 std::string SerializeTopology(const Topology& t) {
-  WireWriter out;
-  out.Bytes(1, kTopologyMagic);
-  out.Bytes(2, t.platform_name);
-  out.Bytes(3, t.platform_version);
-  for (const DeviceInfo& d : t.devices) {
-    WireWriter w;
-    w.Varint(1, static_cast<uint64_t>(d.id));
-    w.Varint(2, static_cast<uint64_t>(d.process_index));
-    w.Varint(3, static_cast<uint64_t>(static_cast<int64_t>(d.local_hardware_id)));
-    w.Bytes(4, d.kind);
-    w.Bytes(5, d.debug_string);
-    w.Bytes(6, d.to_string);
-    w.Bytes(7, SerializeValues(d.attributes));
-    w.Bytes(8, PackInts(d.memories));
-    out.Bytes(4, w.str());
-  }
-  for (const MemoryInfo& m : t.memories) {
-    WireWriter w;
-    w.Varint(1, static_cast<uint64_t>(m.id));
-    w.Bytes(2, m.kind);
-    w.Varint(3, static_cast<uint64_t>(static_cast<int64_t>(m.kind_id)));
-    w.Bytes(4, PackInts(m.devices));
-    out.Bytes(5, w.str());
-  }
-  out.Bytes(6, SerializeValues(t.attributes));
-  out.Varint(7, Fnv1a64(out.str()));
-  return out.Take();
+  FieldWriter writer;
+  writer.out().Bytes(1, kTopologyMagic);
+  VisitFields(t, writer);
+  writer.out().Varint(7, Fnv1a64(writer.out().str()));
+  return writer.out().Take();
 }
 
 }  // namespace backplane

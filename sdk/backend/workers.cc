@@ -52,7 +52,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
   static constexpr uint64_t kNone = UINT64_MAX;  // not a task number
 
   explicit State(const Options& o) : options(o) {
-    if (options.computing <= 0) options.computing = std::max(4, AvailableCpus());
+    if (options.computing <= 0) options.computing = std::max(4, CountAvailableCpus());
     if (options.max_computing <= 0) options.max_computing = std::max(16, 4 * options.computing);
   }
 

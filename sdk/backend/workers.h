@@ -31,7 +31,7 @@ namespace backplane {
 class Workers {
  public:
   struct Options {
-    int computing = 0;      // tasks that compute at a time; 0: AvailableCpus(), at least 4
+    int computing = 0;      // tasks that compute at a time; 0: CountAvailableCpus(), at least 4
     int max_computing = 0;  // the same if no task ends for a while; 0: four times `computing`, at least 16
     int open_launches = 16;
     int host_calls = 32;

@@ -21,9 +21,9 @@ absl::StatusOr<CompiledAhead> CompileAhead(const std::string& what, const Plugin
   }
   absl::StatusOr<host::Topology> topology = host::Topology::Create(*plugin, target, found.create_options);
   BP_RETURN_IF_ERROR(
-      FromPlugin(host::WithContext(topology.status(), absl::StrCat(found.name, ": no topology ", target))));
+      FromPlugin(host::AddContext(topology.status(), absl::StrCat(found.name, ": no topology ", target))));
   absl::StatusOr<host::Executable> executable = topology->Compile(program, compile_options);
-  BP_RETURN_IF_ERROR(FromPlugin(host::WithContext(executable.status(), absl::StrCat(found.name, ": compile"))));
+  BP_RETURN_IF_ERROR(FromPlugin(host::AddContext(executable.status(), absl::StrCat(found.name, ": compile"))));
   return CompiledAhead{std::move(found), plugin, *std::move(executable)};
 }
 
@@ -38,7 +38,7 @@ absl::StatusOr<std::string> CodeText(const host::Plugin& plugin, const std::stri
   a.executable = executable.raw();
   a.form = form.data();
   a.form_size = form.size();
-  BP_RETURN_IF_ERROR(FromPlugin(host::WithContext(plugin.TakeError(extension->executable_code_text(&a)), name)));
+  BP_RETURN_IF_ERROR(FromPlugin(host::AddContext(plugin.TakeError(extension->executable_code_text(&a)), name)));
   return std::string(a.text, a.text_size);
 }
 

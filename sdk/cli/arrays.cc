@@ -99,7 +99,7 @@ absl::StatusOr<std::vector<HostArray>> ReadArrays(absl::string_view spec, absl::
   std::vector<HostArray> arrays;
   auto add = [&](absl::string_view content, absl::string_view name) -> absl::Status {
     absl::StatusOr<HostArray> array = ParseNpy(content, wanted(arrays.size()));
-    BP_RETURN_IF_ERROR(host::WithContext(array.status(), name));
+    BP_RETURN_IF_ERROR(host::AddContext(array.status(), name));
     arrays.push_back(*std::move(array));
     return absl::OkStatus();
   };
@@ -108,7 +108,7 @@ absl::StatusOr<std::vector<HostArray>> ReadArrays(absl::string_view spec, absl::
     return arrays;
   }
   absl::StatusOr<std::vector<std::pair<std::string, std::string>>> archive = ParseZip(bytes);
-  BP_RETURN_IF_ERROR(host::WithContext(archive.status(), path));
+  BP_RETURN_IF_ERROR(host::AddContext(archive.status(), path));
   if (members.empty()) {
     for (const auto& [name, content] : *archive) BP_RETURN_IF_ERROR(add(content, absl::StrCat(path, ":", name)));
     return arrays;
@@ -180,7 +180,7 @@ absl::StatusOr<std::vector<HostArray>> MakeInputs(const std::vector<host::ArrayS
             "input '", whole, "': no .npy or .npz file, none of random, zeros, ones and iota, and no literal of ",
             host::ShapeText(shapes[at].type, shapes[at].dims)));
       }
-      BP_RETURN_IF_ERROR(host::WithContext(literal.status(), absl::StrCat("input '", whole, "'")));
+      BP_RETURN_IF_ERROR(host::AddContext(literal.status(), absl::StrCat("input '", whole, "'")));
       BP_ASSIGN_OR_RETURN(HostArray array, FromLiteral(*literal));
       arrays.push_back(std::move(array));
     }
@@ -253,7 +253,7 @@ host::Json ToJson(const Statistics& s) {
   return json.Set("min", s.min).Set("max", s.max).Set("mean", s.mean).Set("deviation", s.deviation);
 }
 
-absl::StatusOr<std::string> ArrayText(const HostArray& array, int64_t limit) {
+absl::StatusOr<std::string> PrintArray(const HostArray& array, int64_t limit) {
   const std::string shape = host::ShapeText(array.type, array.dims);
   BP_ASSIGN_OR_RETURN(const Literal literal, ToLiteral(array));
   if (literal.num_elements() <= limit) return absl::StrCat(shape, " ", literal.ToString());

@@ -38,7 +38,7 @@ absl::StatusOr<Statistics> ComputeStatistics(const host::HostArray& array);
 host::Json ToJson(const Statistics& statistics);
 
 // Returns HLO text with the shape before it. Only the first `limit` elements are printed.
-absl::StatusOr<std::string> ArrayText(const host::HostArray& array, int64_t limit);
+absl::StatusOr<std::string> PrintArray(const host::HostArray& array, int64_t limit);
 
 // Returns a grey or coloured picture of a 2-D array (or of [h,w,3], [h,w,4] in 0..1 or 0..255) as PNG bytes. An element
 // is one pixel, or more if the picture would be narrower than `min_pixels`. Numbers are scaled from the smallest to the

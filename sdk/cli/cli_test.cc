@@ -164,8 +164,8 @@ TEST(Output, StatisticsAndText) {
   EXPECT_EQ(s.max, 3);
   EXPECT_DOUBLE_EQ(s.mean, 1.5);
   EXPECT_NEAR(s.deviation, std::sqrt(1.25), 1e-12);
-  EXPECT_EQ(ArrayText(array, 10).value(), "f32[6] {1, 2, 3, 0, nan, inf}");
-  EXPECT_EQ(ArrayText(array, 2).value(), "f32[6] {1, 2, ... 4 more}");
+  EXPECT_EQ(PrintArray(array, 10).value(), "f32[6] {1, 2, 3, 0, nan, inf}");
+  EXPECT_EQ(PrintArray(array, 2).value(), "f32[6] {1, 2, ... 4 more}");
 }
 
 TEST(Output, Pictures) {

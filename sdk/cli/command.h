@@ -98,9 +98,9 @@ absl::Status WriteManual(const std::vector<Command>& commands, absl::string_view
                          const std::string& folder);
 
 // Returns the exit code for an error.
-int ExitCodeOf(const absl::Status& status);
+int ToExitCode(const absl::Status& status);
 // Returns an error of the command line, with the exit code kUsage.
-absl::Status UsageError(absl::string_view message);
+absl::Status MakeUsageError(absl::string_view message);
 // Marks an error as the plugin's, so that its exit code is kPluginFailed.
 absl::Status FromPlugin(absl::Status status);
 

@@ -78,7 +78,7 @@ absl::Status Flushed() {
 int Fail(const absl::Status& error, bool json, Terminal& terminal) {
   if (json) terminal.PrintJson(ErrorJson(error));
   terminal.Error(absl::string_view(error.message()));
-  return ExitCodeOf(error);
+  return ToExitCode(error);
 }
 
 // Returns the words that are neither options nor arguments, in the order of the command line; the parser returns them
@@ -181,8 +181,8 @@ int RunCommandLine(std::vector<Command> commands, int argc, char** argv) {
       if (argv[i][0] != '-' && !value) words = absl::StrCat("no subcommand '", argv[i], "'");
     }
     if (!words.empty()) words[0] = absl::ascii_tolower(static_cast<unsigned char>(words[0]));
-    return Fail(UsageError(absl::StrCat(command, command.empty() ? "" : ": ", words, "; `backplane ", command,
-                                        command.empty() ? "" : " ", "--help` tells more")),
+    return Fail(MakeUsageError(absl::StrCat(command, command.empty() ? "" : ": ", words, "; `backplane ", command,
+                                            command.empty() ? "" : " ", "--help` tells more")),
                 json, terminal);
   }
   return exit_code;

@@ -14,7 +14,7 @@ absl::Status FromPlugin(absl::Status status) {
   return status;
 }
 
-absl::Status UsageError(absl::string_view message) {
+absl::Status MakeUsageError(absl::string_view message) {
   absl::Status status = absl::InvalidArgumentError(message);
   status.SetPayload(kUsageErrorUrl, absl::Cord());
   return status;
@@ -26,7 +26,7 @@ Option Bounded(double least, double most, Option option) {
   return option;
 }
 
-int ExitCodeOf(const absl::Status& status) {
+int ToExitCode(const absl::Status& status) {
   if (status.ok()) return kOk;
   if (status.GetPayload(kPluginErrorUrl).has_value()) return kPluginFailed;
   if (status.GetPayload(kUsageErrorUrl).has_value()) return kUsage;

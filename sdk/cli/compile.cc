@@ -85,7 +85,7 @@ absl::Status Compile(const CompileCommandOptions& o, Terminal& terminal) {
   std::string text;
   if (o.optimized) {
     BP_RETURN_IF_ERROR(FromPlugin(optimized.status()));
-    text = OptimizedText(*optimized);
+    text = PrintOptimized(*optimized);
   }
   if (o.log) BP_RETURN_IF_ERROR(FromPlugin(log.status()));
 

@@ -9,7 +9,7 @@ Command ConformCommand() {
   auto o = std::make_shared<conformance::Options>();
   Command command{"conform", "tests whether a plugin conforms to the PJRT C API and to the definitions of operations"};
   command.options.push_back({"plugin", &o->plugin, "the plugin: path, manifest or name", "PLUGIN", false, {}, true});
-  for (const conformance::OptionLine& line : conformance::OptionLines(o.get())) {
+  for (const conformance::OptionLine& line : conformance::MakeOptionLines(o.get())) {
     Option option{line.names, line.target, line.help, line.value};
     option.file = line.file;
     if (option.name == "--color") option.choices = {"auto", "always", "never"};

@@ -69,7 +69,7 @@ Command ConvertCommand() {
         host::Json::MakeObject().Set("from", FormName(file.form)).Set("to", o->to).Set("bytes", bytes.size());
     if (o->output == "-") {
       if (o->to != "stablehlo" && o->to != "hlo")
-        return UsageError("convert: JSON output cannot contain bytes; give a file with --output");
+        return MakeUsageError("convert: JSON output cannot contain bytes; give a file with --output");
       json.Set("text", bytes);
     } else {
       BP_RETURN_IF_ERROR(WriteFile(o->output, bytes));

@@ -70,7 +70,7 @@ void PrintCulprit(const std::string& plugin, const absl::StatusOr<Culprit>& culp
 }
 
 absl::Status Diff(const DiffOptions& o, Terminal& terminal, int* exit_code) {
-  if (o.plugins.size() < 2) return UsageError("diff: expected at least two plugins");
+  if (o.plugins.size() < 2) return MakeUsageError("diff: expected at least two plugins");
   BP_ASSIGN_OR_RETURN(const ProgramFile file, ReadModule(o.program));
   BP_ASSIGN_OR_RETURN(const host::Program program, ForPlugin(file));
   BP_ASSIGN_OR_RETURN(const std::vector<host::ArrayShape> shapes, ParameterShapes(*file.module));

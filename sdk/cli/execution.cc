@@ -52,7 +52,7 @@ absl::StatusOr<host::LoadedExecutable> CompileOn(const Session& session, const h
   absl::StatusOr<host::LoadedExecutable> executable =
       with_layouts ? session.client.CompileWithBytes(program, *with_layouts) : session.client.Compile(program, options);
   if (!executable.ok())
-    return FromPlugin(host::WithContext(executable.status(), absl::StrCat(session.found.name, ": compile")));
+    return FromPlugin(host::AddContext(executable.status(), absl::StrCat(session.found.name, ": compile")));
   return executable;
 }
 
@@ -62,7 +62,7 @@ absl::StatusOr<std::vector<host::Buffer>> ToDevice(const Session& session, const
     absl::StatusOr<host::Buffer> buffer = session.client.ToDevice(array);
     if (!buffer.ok())
       return FromPlugin(
-          host::WithContext(buffer.status(), absl::StrCat(session.found.name, ": input ", buffers.size())));
+          host::AddContext(buffer.status(), absl::StrCat(session.found.name, ": input ", buffers.size())));
     buffers.push_back(*std::move(buffer));
   }
   return buffers;
@@ -81,13 +81,12 @@ absl::StatusOr<std::vector<host::HostArray>> RunOnBuffers(const Session& session
   for (const host::Buffer& buffer : buffers) arguments.push_back(&buffer);
   absl::StatusOr<std::vector<host::Buffer>> results = executable.Execute(arguments);
   if (!results.ok())
-    return FromPlugin(host::WithContext(results.status(), absl::StrCat(session.found.name, ": execute")));
+    return FromPlugin(host::AddContext(results.status(), absl::StrCat(session.found.name, ": execute")));
   std::vector<host::HostArray> arrays;
   for (const host::Buffer& result : *results) {
     absl::StatusOr<host::HostArray> array = result.ToHost();
     if (!array.ok())
-      return FromPlugin(
-          host::WithContext(array.status(), absl::StrCat(session.found.name, ": result ", arrays.size())));
+      return FromPlugin(host::AddContext(array.status(), absl::StrCat(session.found.name, ": result ", arrays.size())));
     arrays.push_back(*std::move(array));
   }
   return arrays;

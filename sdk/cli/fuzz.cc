@@ -29,7 +29,7 @@ struct FuzzOptions {
 absl::StatusOr<Opcode> Operation(const std::string& name, int64_t devices) {
   const std::optional<Opcode> opcode = OpcodeFromText(name);
   if (!opcode.has_value()) return absl::InvalidArgumentError(absl::StrCat("fuzz: no operation '", name, "'"));
-  if (const std::string why = fuzz::NotGenerated(*opcode, devices); !why.empty()) {
+  if (const std::string why = fuzz::ExplainNotGenerated(*opcode, devices); !why.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("fuzz: ", name, " is not generated: ", why));
   }
   return *opcode;
@@ -83,7 +83,7 @@ absl::Status PrintPrograms(const FuzzOptions& o, const fuzz::GeneratorOptions& g
     operations += fuzz::CountOperations(*program.module);
     if (o.print) terminal.Print(absl::StrCat(PrintModule(*program.module), "\n"));
   }
-  if (o.coverage) terminal.Print(fuzz::CoverageText(coverage, o.devices));
+  if (o.coverage) terminal.Print(fuzz::PrintCoverage(coverage, o.devices));
   terminal.Print(absl::StrCat(o.count, " programs of ", operations, " operations\n"));
   return absl::OkStatus();
 }
@@ -99,7 +99,7 @@ absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
   }
   for (const std::string& name : o.without_types) {
     const std::optional<PrimitiveType> type = PrimitiveTypeFromName(name);
-    if (!type.has_value()) return UsageError(absl::StrCat("fuzz: no element type '", name, "'"));
+    if (!type.has_value()) return MakeUsageError(absl::StrCat("fuzz: no element type '", name, "'"));
     campaign.generator.without_types.insert(*type);
   }
   campaign.generator.bf16_products = o.bf16_products;
@@ -116,10 +116,10 @@ absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
   campaign.minutes = o.minutes;
   campaign.shrink_tries = static_cast<int>(o.tries);
   if (o.plugins.empty()) {
-    if (!o.coverage && !o.print) return UsageError("fuzz: expected one or two plugins, --coverage or --print");
+    if (!o.coverage && !o.print) return MakeUsageError("fuzz: expected one or two plugins, --coverage or --print");
     return PrintPrograms(o, campaign.generator, terminal);
   }
-  if (o.plugins.size() > 2) return UsageError("fuzz: expected one or two plugins");
+  if (o.plugins.size() > 2) return MakeUsageError("fuzz: expected one or two plugins");
   if (!o.known.empty()) {
     BP_ASSIGN_OR_RETURN(const std::string text, ReadFile(o.known));
     BP_ASSIGN_OR_RETURN(campaign.known, fuzz::ParseKnownDifferences(text));
@@ -187,7 +187,7 @@ absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
                            .Set("findings", std::move(findings)));
     return absl::OkStatus();
   }
-  if (o.coverage) terminal.Print(fuzz::CoverageText(result.coverage, o.devices));
+  if (o.coverage) terminal.Print(fuzz::PrintCoverage(result.coverage, o.devices));
   for (const auto& [what, count] : result.refusals) {
     terminal.Print(
         absl::StrCat("refused ", count, " times, as seed ", result.refusal_seeds.at(what), ": ", what, "\n"));
@@ -252,7 +252,7 @@ Command FuzzCommand() {
   command.options.push_back({"--print", &o->print, "without plugins: print the programs"});
   command.options.push_back(
       {"--defect", &o->defect,
-       "add a known defect to the programs for the last plugin: " + absl::StrJoin(fuzz::MutationNames(), ", "),
+       "add a known defect to the programs for the last plugin: " + absl::StrJoin(fuzz::ListMutations(), ", "),
        "NAME"});
   o->plugin.AddTo(&command, false);
   command.details =

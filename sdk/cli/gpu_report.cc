@@ -24,7 +24,7 @@ absl::Status GpuReport(const GpuReportOptions& o, Terminal& terminal) {
   BP_ASSIGN_OR_RETURN(const std::string text,
                       CodeText(*compiled.plugin, compiled.found.name, compiled.executable, "report"));
   absl::StatusOr<host::Json> document = host::Json::Parse(text);
-  BP_RETURN_IF_ERROR(FromPlugin(host::WithContext(document.status(), "gpu-report: what the plugin wrote")));
+  BP_RETURN_IF_ERROR(FromPlugin(host::AddContext(document.status(), "gpu-report: what the plugin wrote")));
   const host::Json* format = document->Find("format");
   const host::Json* version = document->Find("version");
   if (format == nullptr || format->string() == nullptr || *format->string() != "backplane.gpu_report" ||
@@ -34,12 +34,12 @@ absl::Status GpuReport(const GpuReportOptions& o, Terminal& terminal) {
   }
   const std::string name = o.program == "-" ? "program" : std::filesystem::path(o.program).filename().string();
   const std::string title = absl::StrCat(name, " on ", o.target);
-  BP_RETURN_IF_ERROR(WriteFile(o.out, GpuReportPage(title, *document)));
+  BP_RETURN_IF_ERROR(WriteFile(o.out, MakeGpuReportPage(title, *document)));
   if (terminal.json()) {
     terminal.PrintJson(host::Json::MakeObject().Set("page", o.out).Set("report", *std::move(document)));
     return absl::OkStatus();
   }
-  terminal.Print(GpuReportSummary(title, *document));
+  terminal.Print(MakeGpuReportSummary(title, *document));
   terminal.Note(absl::StrCat("gpu-report: ", o.out, " (open in a browser)"));
   return absl::OkStatus();
 }

@@ -157,7 +157,7 @@ std::string MachineText(const Json& document) {
 
 }  // namespace
 
-std::string GpuReportPage(const std::string& title, const Json& document) {
+std::string MakeGpuReportPage(const std::string& title, const Json& document) {
   const Json& totals = Member(document, "totals");
   const Json& machine = Member(document, "machine");
   const std::vector<LaunchView> launches = ViewLaunches(document);
@@ -223,7 +223,7 @@ std::string GpuReportPage(const std::string& title, const Json& document) {
   return out;
 }
 
-std::string GpuReportSummary(const std::string& title, const Json& document) {
+std::string MakeGpuReportSummary(const std::string& title, const Json& document) {
   const Json& totals = Member(document, "totals");
   std::string out = absl::StrCat(title, "\n");
   const double seconds = Number(totals, "seconds");

@@ -11,10 +11,10 @@ namespace backplane::cli {
 // Returns one HTML file that needs no other file, no network and no script. It is well-formed XML as well. `title` is
 // its heading; `document` has the format "backplane.gpu_report", version 1 (docs/hip.md). Members that are missing are
 // shown as unknown.
-std::string GpuReportPage(const std::string& title, const host::Json& document);
+std::string MakeGpuReportPage(const std::string& title, const host::Json& document);
 
 // Returns the summary that the command prints: totals and the launches that take the most time.
-std::string GpuReportSummary(const std::string& title, const host::Json& document);
+std::string MakeGpuReportSummary(const std::string& title, const host::Json& document);
 
 }  // namespace backplane::cli
 

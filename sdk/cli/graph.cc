@@ -94,7 +94,7 @@ double Draw(const Computation& computation, double top, double* width, std::stri
 
 }  // namespace
 
-absl::StatusOr<std::string> GraphSvg(const Module& module, int64_t max_instructions) {
+absl::StatusOr<std::string> DrawGraphAsSvg(const Module& module, int64_t max_instructions) {
   int64_t count = 0;
   for (const auto& computation : module.computations()) count += computation->instruction_count();
   if (count > max_instructions) {

@@ -26,7 +26,7 @@ void FileFacts(const std::string& library, bool symbols, host::Json* facts) {
   absl::StatusOr<host::ElfFile> elf = host::ReadElf(library);
   if (!elf.ok()) return;  // a bare name; only the dynamic linker knows the file
   facts->Set("machine", elf->machine);
-  facts->Set("needed", List(elf->needed)).Set("missing_libraries", List(host::MissingLibraries(*elf)));
+  facts->Set("needed", List(elf->needed)).Set("missing_libraries", List(host::FindMissingLibraries(*elf)));
   facts->Set("exported_symbols", elf->exported.size());
   if (symbols || elf->exported.size() <= 8) {
     host::Json names = host::Json::MakeArray();

@@ -50,7 +50,7 @@ absl::Status InspectProgram(const InspectOptions& options, Terminal& terminal) {
   BP_ASSIGN_OR_RETURN(const ProgramFile file, ReadModule(options.what));
   const Module& module = *file.module;
   if (!options.graph.empty()) {
-    BP_ASSIGN_OR_RETURN(const std::string svg, GraphSvg(module));
+    BP_ASSIGN_OR_RETURN(const std::string svg, DrawGraphAsSvg(module));
     BP_RETURN_IF_ERROR(WriteFile(options.graph, svg));
   }
   if (options.text && !terminal.json()) {

@@ -161,7 +161,7 @@ Command NewPluginCommand() {
   command.run = [o](Terminal& terminal, int*) -> absl::Status {
     const std::string folder = o->folder.empty() ? o->name : o->folder;
     if (absl::Status status = CheckPluginName(o->name); !status.ok()) {
-      return UsageError(absl::string_view(status.message()));
+      return MakeUsageError(absl::string_view(status.message()));
     }
     ASSIGN_OR_RETURN(std::string templates, FindCommandData("templates"));
     ASSIGN_OR_RETURN(std::vector<std::string> files, MakeProject(absl::StrCat(templates, "/plugin"), folder, o->name));

@@ -40,7 +40,7 @@ absl::StatusOr<std::vector<Step>> RunPasses(const OptOptions& o, Module* module)
   PassDebugging debugging = PassDebugging::OfProcess();
   for (absl::string_view name : absl::StrSplit(o.disabled, ',', absl::SkipWhitespace())) {
     const absl::StatusOr<std::unique_ptr<Pass>> pass = MakePass(name);
-    if (!pass.ok()) return host::WithContext(pass.status(), "opt");
+    if (!pass.ok()) return host::AddContext(pass.status(), "opt");
     debugging.disabled.emplace_back(name);
   }
   std::vector<Step> steps;
@@ -55,7 +55,7 @@ absl::StatusOr<std::vector<Step>> RunPasses(const OptOptions& o, Module* module)
   };
   for (absl::string_view name : absl::StrSplit(o.passes, ',', absl::SkipWhitespace())) {
     absl::StatusOr<std::unique_ptr<Pass>> pass = MakePass(name);
-    if (!pass.ok()) return host::WithContext(pass.status(), "opt");
+    if (!pass.ok()) return host::AddContext(pass.status(), "opt");
     if (!(*pass)->IsPipeline()) {
       BP_RETURN_IF_ERROR(run(**pass).status());
       continue;
@@ -91,7 +91,7 @@ absl::Status Opt(const OptOptions& o, Terminal& terminal) {
     if (terminal.json()) terminal.PrintJson(host::Json::MakeObject().Set("passes", std::move(list)));
     return absl::OkStatus();
   }
-  if (o.program.empty()) return UsageError("opt: no program given");
+  if (o.program.empty()) return MakeUsageError("opt: no program given");
   BP_ASSIGN_OR_RETURN(const ProgramFile file, ReadModule(o.program));
   const std::string before = PrintModule(*file.module);
   const int64_t count = Count(*file.module);

@@ -249,7 +249,7 @@ host::Json ProfileJson(const Profile& profile) {
       .Set("operations", std::move(list));
 }
 
-std::string ChromeTrace(const host::DeviceTrace& trace) {
+std::string PrintChromeTrace(const host::DeviceTrace& trace) {
   using host::Json;
   Json events = Json::MakeArray();
   int64_t first = INT64_MAX;

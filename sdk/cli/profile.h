@@ -59,7 +59,7 @@ void AddKernels(absl::string_view compile_log, std::vector<ProfiledOperation>* o
 std::string ProfileText(const Profile& profile, const Terminal& terminal);
 host::Json ProfileJson(const Profile& profile);
 // Returns the trace in the JSON format of Chrome, which Perfetto reads as well.
-std::string ChromeTrace(const host::DeviceTrace& trace);
+std::string PrintChromeTrace(const host::DeviceTrace& trace);
 
 }  // namespace backplane::cli
 

@@ -74,7 +74,7 @@ absl::StatusOr<ProgramFile> ReadProgram(const std::string& path) {
   if (module.ok()) {
     file.module = *std::move(module);
   } else {
-    file.unread = host::WithContext(module.status(), path);
+    file.unread = host::AddContext(module.status(), path);
     if (file.form == Form::kStablehloText && !LooksLikeText(file.bytes)) {
       file.unread = absl::InvalidArgumentError(
           absl::StrCat(path, ": not a program: neither StableHLO text or portable bytecode, nor HLO text or proto"));
@@ -112,7 +112,7 @@ absl::StatusOr<host::Program> ForPlugin(const Module& module) {
   return host::Program{"hlo", std::move(proto)};
 }
 
-std::string OptimizedText(const host::Program& program) {
+std::string PrintOptimized(const host::Program& program) {
   absl::StatusOr<std::unique_ptr<Module>> module = ImportProgram(program.format, program.code);
   return module.ok() ? PrintModule(**module) : program.code;
 }

@@ -34,7 +34,7 @@ absl::StatusOr<host::Program> ForPlugin(const ProgramFile& file);
 absl::StatusOr<host::Program> ForPlugin(const Module& module);
 
 // Returns a plugin's optimized program as HLO text if it can be read, else the bytes unchanged.
-std::string OptimizedText(const host::Program& program);
+std::string PrintOptimized(const host::Program& program);
 
 // Returns the entry's parameters, one array each. Returns an error for tuples and tokens, which hosts cannot pass.
 absl::StatusOr<std::vector<host::ArrayShape>> ParameterShapes(const Module& module);

@@ -346,16 +346,16 @@ absl::Status Replay(const ReplayCommandOptions& o, Terminal& terminal, int* exit
   compare.session_options = !o.own_options;
   record::Selection keep;
   if (!o.only.empty()) {
-    BP_ASSIGN_OR_RETURN(const std::vector<record::Link> links, record::LinksOf(*session));
+    BP_ASSIGN_OR_RETURN(const std::vector<record::Link> links, record::CollectLinks(*session));
     BP_ASSIGN_OR_RETURN(keep, ParseNumbers(o.only, links));
     compare.keep = &keep;
   }
   if (o.list) return List(o, *session, compare.keep, terminal);
   if (!o.extract.empty()) return Extract(o, *session, compare.keep, terminal);
   if (o.plugins.empty() || o.plugins.size() > 2)
-    return UsageError("replay: expected --plugin once, or twice to compare with a second one");
+    return MakeUsageError("replay: expected --plugin once, or twice to compare with a second one");
   if (o.shrink) {
-    if (o.output.empty()) return UsageError("replay: --shrink needs --output, where the smaller session goes");
+    if (o.output.empty()) return MakeUsageError("replay: --shrink needs --output, where the smaller session goes");
     BP_ASSIGN_OR_RETURN(const ShrinkResult r, Shrink(*session, o.plugins, o.plugin, compare, o.output, terminal));
     if (terminal.json()) {
       terminal.PrintJson(host::Json::MakeObject()

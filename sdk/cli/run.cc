@@ -28,7 +28,7 @@ struct RunOptions {
 absl::StatusOr<host::Json> Describe(const host::HostArray& array, const RunOptions& o) {
   host::Json json = host::Json::MakeObject();
   json.Set("shape", host::ShapeText(array.type, array.dims));
-  BP_ASSIGN_OR_RETURN(std::string text, ArrayText(array, o.limit));
+  BP_ASSIGN_OR_RETURN(std::string text, PrintArray(array, o.limit));
   json.Set("text", std::move(text));
   BP_ASSIGN_OR_RETURN(const Statistics statistics, ComputeStatistics(array));
   return json.Set("statistics", ToJson(statistics));
@@ -45,7 +45,7 @@ absl::Status Print(absl::string_view what, const std::vector<host::HostArray>& a
     BP_ASSIGN_OR_RETURN(const Statistics statistics, ComputeStatistics(arrays[i]));
     std::string text = host::ShapeText(arrays[i].type, arrays[i].dims);
     if (!o.stats) {
-      BP_ASSIGN_OR_RETURN(text, ArrayText(arrays[i], o.limit));
+      BP_ASSIGN_OR_RETURN(text, PrintArray(arrays[i], o.limit));
     }
     terminal.Print(absl::StrCat(terminal.Styled(Style::kBold, absl::StrCat(what, " ", i)), ": ", text, "\n"));
     if (o.stats) terminal.Print(absl::StrCat("  ", StatisticsText(statistics), "\n"));
@@ -82,7 +82,7 @@ absl::StatusOr<Profile> RunProfiled(const RunOptions& o, const Session& session,
   BP_ASSIGN_OR_RETURN(profile.rates, MeasureRates(session));
   profile.plugin = session.found.name;
   profile.program = o.program;
-  if (!o.profile_trace.empty()) BP_RETURN_IF_ERROR(WriteFile(o.profile_trace, ChromeTrace(profile.trace)));
+  if (!o.profile_trace.empty()) BP_RETURN_IF_ERROR(WriteFile(o.profile_trace, PrintChromeTrace(profile.trace)));
   if (!o.profile_page.empty()) BP_RETURN_IF_ERROR(WriteFile(o.profile_page, ProfilePage(profile)));
   if (!terminal.json()) terminal.Print(ProfileText(profile, terminal));
   return profile;
@@ -92,7 +92,7 @@ absl::StatusOr<Profile> RunProfiled(const RunOptions& o, const Session& session,
 absl::Status RunSeveral(const RunOptions& o, const ProgramFile& file, host::Program program, Terminal& terminal,
                         int* exit_code) {
   if (!o.picture.empty() || !o.save.empty() || o.show_inputs || IsProfiled(o))
-    return UsageError("run: --processes does not go with --save, --picture, --show-inputs or --profile");
+    return MakeUsageError("run: --processes does not go with --save, --picture, --show-inputs or --profile");
   if (file.module == nullptr) return file.unread;
   BP_ASSIGN_OR_RETURN(const std::vector<host::ArrayShape> shapes, ParameterShapes(*file.module));
   SeveralProcesses run;
@@ -141,7 +141,7 @@ absl::Status RunSeveral(const RunOptions& o, const ProgramFile& file, host::Prog
 
 absl::Status Run(const RunOptions& o, Terminal& terminal, int* exit_code) {
   if (!o.save.empty() && !absl::EndsWith(o.save, ".npz") && !absl::EndsWith(o.save, ".npy"))
-    return UsageError(absl::StrCat("run: --save ", o.save, ": expected a name that ends in .npy or .npz"));
+    return MakeUsageError(absl::StrCat("run: --save ", o.save, ": expected a name that ends in .npy or .npz"));
   BP_ASSIGN_OR_RETURN(const ProgramFile file, ReadProgram(o.program));
   BP_ASSIGN_OR_RETURN(host::Program program, ForPlugin(file));
   if (o.processes > 0) return RunSeveral(o, file, std::move(program), terminal, exit_code);

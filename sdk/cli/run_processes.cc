@@ -65,12 +65,12 @@ absl::Status RunOnDevices(const SeveralProcesses& run, const Session& session, c
   host::ExecuteOptions execute;
   execute.launch_id = 1;
   absl::StatusOr<host::ExecuteResult> results = executable.Execute(arguments, execute);
-  if (!results.ok()) return FromPlugin(host::WithContext(results.status(), "execute"));
+  if (!results.ok()) return FromPlugin(host::AddContext(results.status(), "execute"));
   for (size_t d = 0; d < devices.size(); ++d) {
     std::vector<std::pair<std::string, std::string>> members;
     for (const host::Buffer& result : results->outputs[d]) {
       absl::StatusOr<host::HostArray> array = result.ToHost();
-      if (!array.ok()) return FromPlugin(host::WithContext(array.status(), absl::StrCat("result ", members.size())));
+      if (!array.ok()) return FromPlugin(host::AddContext(array.status(), absl::StrCat("result ", members.size())));
       // The element type is a part of the name, because the format lacks some types.
       BP_ASSIGN_OR_RETURN(std::string bytes, FormatNpy(*array));
       members.emplace_back(absl::StrCat(members.size(), ".", static_cast<int>(array->type)), std::move(bytes));

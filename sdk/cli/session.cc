@@ -25,7 +25,7 @@ void PluginOptions::AddTo(Command* command, bool opens) {
 
 host::DiscoveryOptions PluginOptions::discovery() const {
   host::DiscoveryOptions d;
-  d.manifest_folders = host::ManifestsOfThisProgram();
+  d.manifest_folders = host::FindManifestsOfThisProgram();
   if (!python.empty()) d.python_prefixes.push_back(python);
   return d;
 }
@@ -49,7 +49,7 @@ absl::StatusOr<host::FoundPlugin> Locate(const std::string& what, const PluginOp
   }
   for (const std::string& text : options.options) {
     absl::StatusOr<host::NamedValue> value = host::ParseNamedValue(text);
-    if (!value.ok()) return UsageError(absl::string_view(value.status().message()));
+    if (!value.ok()) return MakeUsageError(absl::string_view(value.status().message()));
     found->create_options.push_back(*std::move(value));
   }
   return found;
@@ -75,7 +75,7 @@ absl::StatusOr<Session> OpenFound(host::FoundPlugin found, std::shared_ptr<host:
   absl::StatusOr<const host::Plugin*> plugin = host::Plugin::Load(found.library);
   BP_RETURN_IF_ERROR(FromPlugin(plugin.status()));
   absl::StatusOr<host::Client> client = host::Client::Create(**plugin, found.create_options, std::move(store));
-  BP_RETURN_IF_ERROR(FromPlugin(host::WithContext(client.status(), absl::StrCat(found.library, ": no client"))));
+  BP_RETURN_IF_ERROR(FromPlugin(host::AddContext(client.status(), absl::StrCat(found.library, ": no client"))));
   return Session{std::move(found), *plugin, *std::move(client)};
 }
 

@@ -172,7 +172,7 @@ absl::StatusOr<ShrinkResult> Shrink(const SessionReader& session, const std::vec
   result.bytes_before = session.file_bytes();
   Shrinker shrinker(plugins, plugin_options, options, terminal);
   if (!shrinker.good()) return absl::ResourceExhaustedError("shrink: no memory to share with a child");
-  BP_ASSIGN_OR_RETURN(std::vector<record::Link> links, record::LinksOf(session));
+  BP_ASSIGN_OR_RETURN(std::vector<record::Link> links, record::CollectLinks(session));
 
   Selection keep;
   for (size_t i = 0; i < links.size(); ++i)
@@ -226,7 +226,7 @@ absl::StatusOr<ShrinkResult> Shrink(const SessionReader& session, const std::vec
       BP_ASSIGN_OR_RETURN(split_session, SessionReader::Open(split_path));
       result.split = links[splits[low - 1]].number;
       current = split_session.get();
-      BP_ASSIGN_OR_RETURN(links, record::LinksOf(*current));
+      BP_ASSIGN_OR_RETURN(links, record::CollectLinks(*current));
       keep.clear();
       size_t target = 0;
       for (size_t i = 0; i < links.size(); ++i) {
@@ -253,7 +253,7 @@ absl::StatusOr<ShrinkResult> Shrink(const SessionReader& session, const std::vec
           wanted = *verdict;
           split_session = *std::move(trial);
           current = split_session.get();
-          BP_ASSIGN_OR_RETURN(links, record::LinksOf(*current));
+          BP_ASSIGN_OR_RETURN(links, record::CollectLinks(*current));
           target = 0;
           while (links[target].number != wanted.target) ++target;
           keep = record::CollectDependencies(links, target);

@@ -142,7 +142,7 @@ absl::Status Watch(const PluginLimits& limits, const Shared& s, pid_t child, int
       late = "does not let the process end after the work was done";
     } else if (starting > limits.start) {
       late = absl::StrCat("did not come up within ", SecondsText(limits.start), ", ", DescribeActivity(s),
-                          host::HangHint(Library(s)));
+                          host::ExplainHang(Library(s)));
     } else if (limits.call > 0 && in_call > limits.call) {
       late = absl::StrCat("did not come back within ", SecondsText(limits.call), " ", DescribeActivity(s));
     }

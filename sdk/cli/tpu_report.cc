@@ -106,7 +106,7 @@ absl::StatusOr<Report> ReportOf(const ProgramFile& file, const std::string& chip
   BP_ASSIGN_OR_RETURN(report.trace,
                       ReadFile(absl::StrCat(documents[0].substr(0, documents[0].size() - 5), ".trace.json")));
   absl::StatusOr<Json> document = Json::Parse(report.json);
-  BP_RETURN_IF_ERROR(FromPlugin(host::WithContext(document.status(), "tpu-report: what the plugin wrote")));
+  BP_RETURN_IF_ERROR(FromPlugin(host::AddContext(document.status(), "tpu-report: what the plugin wrote")));
   report.document = *std::move(document);
   report.title = absl::StrCat(Base(file.path), " on ", Text(report.document, "machine_name"));
   return report;
@@ -144,7 +144,7 @@ absl::StatusOr<std::string> MergedTrace(const std::vector<Report>& reports) {
   Json events = Json::MakeArray();
   for (size_t i = 0; i < reports.size(); ++i) {
     absl::StatusOr<Json> trace = Json::Parse(reports[i].trace);
-    BP_RETURN_IF_ERROR(FromPlugin(host::WithContext(trace.status(), "tpu-report: the trace the plugin wrote")));
+    BP_RETURN_IF_ERROR(FromPlugin(host::AddContext(trace.status(), "tpu-report: the trace the plugin wrote")));
     for (const Json& event : List(*trace, "traceEvents")) {
       Json copy = Json::MakeObject();
       for (const auto& [name, value] : *event.object()) {

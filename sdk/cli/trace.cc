@@ -161,7 +161,7 @@ std::vector<std::string> Sessions(const std::string& output) {
 }
 
 absl::Status Trace(const TraceOptions& o, Terminal& terminal, int* exit_code) {
-  if (o.command.empty()) return UsageError("trace: nothing to run: name a program, or a command after --");
+  if (o.command.empty()) return MakeUsageError("trace: nothing to run: name a program, or a command after --");
   BP_ASSIGN_OR_RETURN(const fs::path library, LayersLibrary());
   BP_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make("trace"));
   const std::string layers =
@@ -181,7 +181,7 @@ absl::Status Trace(const TraceOptions& o, Terminal& terminal, int* exit_code) {
     if (!fs::is_regular_file(command[0], error)) {
       return absl::NotFoundError(absl::StrCat("trace: ", command[0], " is neither a command nor a program"));
     }
-    if (o.plugin.empty()) return UsageError("trace: a program needs --plugin");
+    if (o.plugin.empty()) return MakeUsageError("trace: a program needs --plugin");
     BP_ASSIGN_OR_RETURN(const host::FoundPlugin found, Locate(o.plugin, o.plugin_options));
     BP_ASSIGN_OR_RETURN(const std::string copy, LibraryFor(library, found.library, folder, 0));
     BP_ASSIGN_OR_RETURN(const std::string self, ThisCommand());
@@ -216,7 +216,7 @@ absl::Status Trace(const TraceOptions& o, Terminal& terminal, int* exit_code) {
       }
     }
     if (entries.empty()) {
-      return UsageError("trace: no plugin: name one by --plugin, or in PJRT_NAMES_AND_LIBRARY_PATHS");
+      return MakeUsageError("trace: no plugin: name one by --plugin, or in PJRT_NAMES_AND_LIBRARY_PATHS");
     }
     std::string all;
     for (const std::string& entry : entries) absl::StrAppend(&all, all.empty() ? "" : ",", entry);

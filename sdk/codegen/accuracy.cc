@@ -21,7 +21,7 @@ double Epsilon(PrimitiveType t) { return std::ldexp(1.0, -FloatFormatOf(t).manti
 
 }  // namespace
 
-std::optional<double> ErrorBound(Opcode opcode, PrimitiveType t, bool has_fma) {
+std::optional<double> FindErrorBound(Opcode opcode, PrimitiveType t, bool has_fma) {
   const std::optional<MathFn> fn = MathFnOf(opcode);
   const std::optional<MathError> error = fn ? VectorMath::ErrorOf(*fn) : std::nullopt;
   if (!error) return std::nullopt;
@@ -45,7 +45,7 @@ absl::Status CheckAccuracy(const Module& module, bool has_fma) {
       const std::optional<ResultAccuracy>& wanted = i->result_accuracy();
       if (!wanted || wanted->mode != ResultAccuracy::Mode::kTolerance) continue;
       const PrimitiveType t = i->shape().element_type();
-      const std::optional<double> bound = ErrorBound(i->opcode(), t, has_fma);
+      const std::optional<double> bound = FindErrorBound(i->opcode(), t, has_fma);
       if (!bound) {
         return absl::UnimplementedError(absl::StrCat(i->name(), ": no bound is known for the error of ",
                                                      OpName(i->opcode()), " of ", Name(t),

@@ -47,7 +47,7 @@ TEST(Accuracy, EveryFunctionThatTakesOneHasABound) {
   for (const OpInfo& info : Operations()) {
     for (PrimitiveType t : {PrimitiveType::kBF16, PrimitiveType::kF16, PrimitiveType::kF32, PrimitiveType::kF64,
                             PrimitiveType::kF8E4M3FN, PrimitiveType::kF4E2M1FN, PrimitiveType::kF8E8M0FNU})
-      EXPECT_EQ(ErrorBound(info.opcode, t, true).has_value(), info.Has(kResultAccuracy)) << info.text;
+      EXPECT_EQ(FindErrorBound(info.opcode, t, true).has_value(), info.Has(kResultAccuracy)) << info.text;
   }
 }
 

@@ -99,7 +99,7 @@ Affine DynamicStart(const Instruction& op, int64_t first_start, int64_t d, int64
 
 }  // namespace
 
-std::vector<Source> SourcesOf(const Instruction& op, const Index& index, VarTable& vars) {
+std::vector<Source> FindSources(const Instruction& op, const Index& index, VarTable& vars) {
   const Instruction* x = op.operand(0);
   const Shape& in = x->shape();
   Index r(in.rank());
@@ -357,7 +357,7 @@ void AccessWalk::Visit(const Instruction* op, const Index& index, int depth, boo
       break;
   }
   if (MovesElements(*op)) {
-    for (const Source& s : SourcesOf(*op, index, vars_)) {
+    for (const Source& s : FindSources(*op, index, vars_)) {
       for (const Guard& g : s.guards) {
         observed_.push_back(g.e);
         conditions_.push_back(g);

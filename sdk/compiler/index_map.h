@@ -31,14 +31,14 @@ struct Source {
   Guards guards;
 };
 
-// Whether SourcesOf knows the operation: broadcast, reshape, bitcast, transpose, slice, reverse, pad,
+// Whether FindSources knows the operation: broadcast, reshape, bitcast, transpose, slice, reverse, pad,
 // concatenate, dynamic-slice, dynamic-update-slice, gather.
 bool MovesElements(const Instruction& instruction);
 
 // Returns the candidates for one element: the value is that of the first candidate whose guards hold. Omits guards that
 // always hold and candidates that can never be chosen. The last candidate has no guards unless it is possible that no
 // candidate applies.
-std::vector<Source> SourcesOf(const Instruction& instruction, const Index& index, VarTable& vars);
+std::vector<Source> FindSources(const Instruction& instruction, const Index& index, VarTable& vars);
 
 // Adds a guard unless the range of `e` implies it. Returns false if it can never hold.
 bool AddGuard(const VarTable& vars, Guards& guards, const Affine& e, int64_t lo, int64_t hi);

@@ -168,7 +168,7 @@ Instruction* PermutedDot(Computation* c, Instruction* transpose) {
 
 absl::StatusOr<bool> LegalizeContractions::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
+  for (Computation* c : CollectControlFlowComputations(module)) {
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
       if ((i->users().empty() && i != c->root()) || IsClaimed(*i)) continue;

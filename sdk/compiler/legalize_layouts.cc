@@ -176,7 +176,7 @@ absl::StatusOr<bool> Entry(Module* module) {
 absl::StatusOr<bool> LegalizeLayouts::Run(Module* module) {
   // Custom calls first: their results are row-major when the layouts that the host asked for are made.
   bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
+  for (Computation* c : CollectControlFlowComputations(module)) {
     for (Instruction* i : c->Snapshot()) {
       if (!i->Is(Opcode::kCustomCall)) continue;
       ASSIGN_OR_RETURN(bool here, CustomCall(c, i));

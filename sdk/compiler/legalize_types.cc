@@ -130,7 +130,7 @@ absl::StatusOr<Value> BitcastConvert(Builder& b, const Instruction& i, std::vect
     ASSIGN_OR_RETURN(Value v, Bits(b, x[0], narrow, from.dimensions()));
     ASSIGN_OR_RETURN(v, b.Convert(v, wide));
     ASSIGN_OR_RETURN(v, b.Binary(Opcode::kShiftLeft, v, shifts));
-    ASSIGN_OR_RETURN(Computation * join, ScalarBinaryComputation(b.module(), Opcode::kOr, wide));
+    ASSIGN_OR_RETURN(Computation * join, MakeScalarBinaryComputation(b.module(), Opcode::kOr, wide));
     ASSIGN_OR_RETURN(Value zero, b.Constant(Literal::ScalarInt(wide, 0)));
     const int64_t dims[] = {last};
     ASSIGN_OR_RETURN(v, b.Reduce({v}, {zero}, join, dims));

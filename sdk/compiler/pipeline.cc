@@ -12,9 +12,9 @@
 
 namespace backplane::compiler {
 
-NamedValues CountCost(const Module& module) {
+NamedValues ComputeCostAnalysis(const Module& module) {
   Cost total;
-  for (const Computation* c : ControlFlowComputations(&module)) {
+  for (const Computation* c : CollectControlFlowComputations(&module)) {
     for (const auto& i : c->instructions()) {
       if (i->Is(Opcode::kParameter) || i->Is(Opcode::kTuple) || i->Is(Opcode::kGetTupleElement) ||
           i->Is(Opcode::kConstant) || i->Is(Opcode::kWhile) || i->Is(Opcode::kConditional)) {
@@ -84,7 +84,7 @@ void WrapInCall(Module* module) {
 absl::Status DissolveFusions(Module* module, const TargetFacts& target) {
   for (bool changed = true; changed;) {
     changed = false;
-    for (Computation* c : ControlFlowComputations(module)) {
+    for (Computation* c : CollectControlFlowComputations(module)) {
       bool here = false;
       for (Instruction* i : c->Snapshot()) {
         if (!i->Is(Opcode::kFusion) || target.has_kernel_for(*i->called(0))) continue;
@@ -131,7 +131,7 @@ absl::Status SimplifyForTarget(Module* module, const TargetFacts& target, std::v
   p.Add<ExpandDots>();
   p.set_fixed_point(8);  // each brings to light what the others take
   RETURN_IF_ERROR(p.Run(module).status());
-  std::unique_ptr<PassPipeline> common = CommonPipeline();
+  std::unique_ptr<PassPipeline> common = MakeCommonPipeline();
   RETURN_IF_ERROR(common->Run(module).status());
   ASSIGN_OR_RETURN(bool unrolled, RunPass(UnrollLoops(), module));
   if (unrolled) RETURN_IF_ERROR(common->Run(module).status());

@@ -38,7 +38,7 @@ bool IsFullyInterpreted(const Module& module);
 
 // Counts the work of one run by the definitions of core/ops: "flops", "transcendentals", "bytes accessed". Loop bodies
 // count once.
-NamedValues CountCost(const Module& module);
+NamedValues ComputeCostAnalysis(const Module& module);
 
 // Adds the time of the pipeline, and of each pass that took at least a millisecond.
 void LogPasses(const PassPipeline& pipeline, std::vector<std::string>* log);

@@ -130,7 +130,7 @@ absl::StatusOr<FoundPlugin> ReadManifest(const std::string& path) {
   std::stringstream text;
   text << file.rdbuf();
   absl::StatusOr<Json> json = Json::Parse(text.str());
-  if (!json.ok()) return WithContext(json.status(), path);
+  if (!json.ok()) return AddContext(json.status(), path);
   auto refuse = [&](absl::string_view why) { return absl::InvalidArgumentError(absl::StrCat(path, ": ", why)); };
   if (json->object() == nullptr) return refuse("a manifest is an object");
   const Json* library = json->Find("library_path");
@@ -153,14 +153,14 @@ absl::StatusOr<FoundPlugin> ReadManifest(const std::string& path) {
     if (options->object() == nullptr) return refuse("create_options is not an object");
     for (const auto& [name, value] : *options->object()) {
       absl::StatusOr<NamedValue> option = Option(name, value);
-      if (!option.ok()) return WithContext(option.status(), path);
+      if (!option.ok()) return AddContext(option.status(), path);
       plugin.create_options.push_back(*std::move(option));
     }
   }
   return plugin;
 }
 
-std::vector<std::string> ManifestsOfThisProgram() {
+std::vector<std::string> FindManifestsOfThisProgram() {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
   if (error) return {};

@@ -48,7 +48,7 @@ struct DiscoveryOptions {
 
 // Returns the folder of manifests that was installed with the running program, share/backplane/plugins.d in its prefix.
 // Empty if there is none.
-std::vector<std::string> ManifestsOfThisProgram();
+std::vector<std::string> FindManifestsOfThisProgram();
 
 Discovery Discover(const DiscoveryOptions& options = {});
 

@@ -35,7 +35,7 @@ absl::StatusOr<CheckedTensor> Check(const Tensor& tensor, uint64_t flags) {
     return absl::InvalidArgumentError("dlpack: the tensor has dims and no shape");
   c.dims.assign(tensor.shape, tensor.shape + rank);
   if (absl::StatusOr<size_t> size = HostByteSize(c.type, c.dims); !size.ok())
-    return WithContext(size.status(), "dlpack");
+    return AddContext(size.status(), "dlpack");
   BP_ASSIGN_OR_RETURN(c.count, NumElements(c.dims));
   if (c.count > 0 && tensor.data == nullptr)
     return absl::InvalidArgumentError("dlpack: the tensor has elements and no data");

@@ -150,7 +150,7 @@ bool Exports(const ElfFile& file, const std::string& symbol) {
   return std::any_of(file.exported.begin(), file.exported.end(), [&](const ElfSymbol& s) { return s.name == symbol; });
 }
 
-std::vector<std::string> MissingLibraries(const ElfFile& file) {
+std::vector<std::string> FindMissingLibraries(const ElfFile& file) {
   std::vector<std::string> folders = file.runpath;
   if (const char* path = secure_getenv("LD_LIBRARY_PATH"); path != nullptr) {
     for (absl::string_view folder : absl::StrSplit(path, ':', absl::SkipEmpty())) folders.emplace_back(folder);

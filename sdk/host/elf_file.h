@@ -31,7 +31,7 @@ bool Exports(const ElfFile& file, const std::string& symbol);
 
 // Returns those of `file.needed` that the dynamic linker would not find: in the run path, LD_LIBRARY_PATH, the folders
 // of /etc/ld.so.conf and the standard ones. Dependencies of the libraries found are not checked.
-std::vector<std::string> MissingLibraries(const ElfFile& file);
+std::vector<std::string> FindMissingLibraries(const ElfFile& file);
 
 }  // namespace backplane::host
 

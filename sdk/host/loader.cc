@@ -103,7 +103,7 @@ absl::StatusOr<const Plugin*> Plugin::Load(const std::string& path) {
     const std::string reason = OpenError(path);
     // The linker names only the first missing library. Lists all of them.
     if (absl::StatusOr<ElfFile> file = ReadElf(path); file.ok()) {
-      if (std::vector<std::string> missing = MissingLibraries(*file); !missing.empty()) {
+      if (std::vector<std::string> missing = FindMissingLibraries(*file); !missing.empty()) {
         return absl::FailedPreconditionError(absl::StrCat(path, ": cannot be opened: it needs ",
                                                           absl::StrJoin(missing, ", "), ", which ",
                                                           missing.size() == 1 ? "is" : "are", " not installed"));
@@ -185,7 +185,7 @@ const PJRT_Extension_Base* Plugin::FindExtension(int type, size_t min_size) cons
 absl::Status Plugin::Initialize() const {
   std::call_once(initialize_once_, [this] {
     BP_PJRT_ARGS(*this, a, PJRT_Plugin_Initialize);
-    initialized_ = WithContext(BP_PJRT_CALL(*this, PJRT_Plugin_Initialize, a), absl::StrCat(name_, ": initialize"));
+    initialized_ = AddContext(BP_PJRT_CALL(*this, PJRT_Plugin_Initialize, a), absl::StrCat(name_, ": initialize"));
   });
   return initialized_;
 }

@@ -192,8 +192,8 @@ TEST(ElfFileTest, ReadsALibrary) {
   EXPECT_TRUE(Exports(*file, "GetPjrtApi"));
   EXPECT_FALSE(Exports(*file, "Initialize"));
   EXPECT_THAT(file->needed, ::testing::Contains("libc.so.6"));
-  EXPECT_THAT(MissingLibraries(*file), ::testing::IsEmpty());
-  EXPECT_THAT(MissingLibraries(*ReadElf(Fake("missing"))), ::testing::ElementsAre("libfakevendor.so"));
+  EXPECT_THAT(FindMissingLibraries(*file), ::testing::IsEmpty());
+  EXPECT_THAT(FindMissingLibraries(*ReadElf(Fake("missing"))), ::testing::ElementsAre("libfakevendor.so"));
 }
 
 TEST(ElfFileTest, BrokenFilesAreErrors) {
@@ -282,7 +282,7 @@ TEST_F(DiscoveryTest, MoreFoldersComeLastAndNothingTwice) {
   std::vector<std::string> names;
   for (const FoundPlugin& plugin : Discover(options).plugins) names.push_back(plugin.name);
   EXPECT_EQ(names, (std::vector<std::string>{"a", "b"}));
-  EXPECT_TRUE(ManifestsOfThisProgram().empty()) << "a test has nothing installed beside it";
+  EXPECT_TRUE(FindManifestsOfThisProgram().empty()) << "a test has nothing installed beside it";
 }
 
 TEST_F(DiscoveryTest, FindsWheels) {

@@ -114,7 +114,7 @@ bool ReadRecords(const std::string& report, ProbeResult* result) {
 
 }  // namespace
 
-std::string HangHint(const std::string& library) {
+std::string ExplainHang(const std::string& library) {
   const std::string file = std::filesystem::path(library).filename().string();
   if (file == "libtpu.so" && secure_getenv("TPU_SKIP_MDS_QUERY") == nullptr) {
     return "; it asks the metadata server of a cloud machine again and again, which TPU_SKIP_MDS_QUERY=1 stops";
@@ -198,7 +198,7 @@ absl::StatusOr<ProbeResult> Probe(const std::string& library, const ProbeOptions
   if (timed_out) {
     result.status = absl::DeadlineExceededError(absl::StrCat(library, ": did not come back within ",
                                                              absl::FormatDuration(options.timeout), " ",
-                                                             Doing(result.stage), HangHint(library)));
+                                                             Doing(result.stage), ExplainHang(library)));
   } else if (!told && WIFSIGNALED(wait_status)) {
     const int signal = WTERMSIG(wait_status);
     const char* name = sigabbrev_np(signal);

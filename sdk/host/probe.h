@@ -37,7 +37,7 @@ struct ProbeResult {
 };
 
 // Returns advice for a plugin that hung, if there is any for this vendor; otherwise empty.
-std::string HangHint(const std::string& library);
+std::string ExplainHang(const std::string& library);
 
 // Returns an error only if the child could not be started.
 absl::StatusOr<ProbeResult> Probe(const std::string& library, const ProbeOptions& options = {});

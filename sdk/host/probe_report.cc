@@ -61,7 +61,7 @@ Json ToJson(absl::Span<const NamedValue> values) {
   return object;
 }
 
-Json TableFacts(const Plugin& plugin) {
+Json DescribeTable(const Plugin& plugin) {
   Json facts = Json::MakeObject();
   facts.Set("api_version", Json(Json::Array{Json(plugin.major_version()), Json(plugin.minor_version())}));
   facts.Set("table_size", plugin.table_size());
@@ -86,7 +86,7 @@ absl::Status ProbeInThisProcess(const std::string& library, bool create_client,
                                 const std::function<void(const Json&)>& tell) {
   tell(One("stage", "open"));
   BP_ASSIGN_OR_RETURN(const Plugin* plugin, Plugin::Load(library));
-  tell(One("facts", TableFacts(*plugin)));
+  tell(One("facts", DescribeTable(*plugin)));
   tell(One("stage", "initialize"));
   BP_RETURN_IF_ERROR(plugin->Initialize());
   tell(One("stage", "attributes"));
@@ -95,7 +95,7 @@ absl::Status ProbeInThisProcess(const std::string& library, bool create_client,
   if (create_client) {
     tell(One("stage", "client"));
     absl::StatusOr<Client> created = Client::Create(*plugin, create_options);
-    if (!created.ok()) return WithContext(created.status(), absl::StrCat(library, ": no client"));
+    if (!created.ok()) return AddContext(created.status(), absl::StrCat(library, ": no client"));
     const Client client = *std::move(created);
     tell(One("stage", "devices"));
     Json facts = Json::MakeObject();

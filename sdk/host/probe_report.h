@@ -19,7 +19,7 @@ namespace backplane::host {
 // Converts a list of named values to an object.
 Json ToJson(absl::Span<const NamedValue> values);
 // Returns the properties of an opened plugin that need no call: version, slots, extensions.
-Json TableFacts(const Plugin& plugin);
+Json DescribeTable(const Plugin& plugin);
 
 // Runs the stages in this process and passes each JSON object above to `tell`. Returns the final status.
 absl::Status ProbeInThisProcess(const std::string& library, bool create_client,

@@ -5,7 +5,7 @@
 
 namespace backplane::host {
 
-absl::Status WithContext(absl::Status status, absl::string_view context) {
+absl::Status AddContext(absl::Status status, absl::string_view context) {
   if (status.ok()) return status;
   absl::Status with(status.code(), absl::StrCat(context, ": ", status.message()));
   status.ForEachPayload([&](absl::string_view key, const absl::Cord& value) { with.SetPayload(key, value); });

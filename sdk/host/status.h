@@ -24,7 +24,7 @@
 namespace backplane::host {
 
 // Puts "context: " before the message of `status`. Code and payloads stay the same. OK stays OK.
-absl::Status WithContext(absl::Status status, absl::string_view context);
+absl::Status AddContext(absl::Status status, absl::string_view context);
 
 }  // namespace backplane::host
 

@@ -44,9 +44,9 @@ ClockSample Now() {
   ClockSample best{};
   Ticks width = 0;
   for (int i = 0; i < 5; ++i) {
-    const Ticks before = NowTicks();
-    const int64_t nanos = MonotonicNanos();
-    const Ticks after = NowTicks();
+    const Ticks before = ReadTicks();
+    const int64_t nanos = ReadMonotonicNanos();
+    const Ticks after = ReadTicks();
     if (i > 0 && after - before >= width) continue;
     width = after - before;
     best = {before + width / 2, nanos};
@@ -72,7 +72,7 @@ void StartClock() {
   });
 }
 
-int64_t MonotonicNanos() {
+int64_t ReadMonotonicNanos() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return int64_t{now.tv_sec} * 1000000000 + now.tv_nsec;

@@ -13,7 +13,7 @@
 namespace backplane::layers {
 
 // Returns nanoseconds of the system's monotonic clock.
-int64_t MonotonicNanos();
+int64_t ReadMonotonicNanos();
 
 // A point in time in unspecified units. If one thread's call causes something in another thread, the time there is not
 // earlier, as with the system's clock.
@@ -23,20 +23,20 @@ namespace internal {
 extern bool g_counter_tells_time;
 }
 
-// Chooses the clock. Must be called before the first NowTicks of the process; Stack::Create calls it. Further calls do
+// Chooses the clock. Must be called before the first ReadTicks of the process; Stack::Create calls it. Further calls do
 // nothing.
 void StartClock();
 
-inline Ticks NowTicks() {
+inline Ticks ReadTicks() {
 #if defined(__x86_64__)
   if (internal::g_counter_tells_time) return static_cast<Ticks>(__rdtsc());
 #endif
-  return MonotonicNanos();
+  return ReadMonotonicNanos();
 }
 
-// Converts ticks to nanoseconds of MonotonicNanos. The ratio is measured between StartClock and the creation of this
-// object; for times in between it is exact to some tens of nanoseconds. Creating one is cheap enough for each write of
-// a file, but not for each call. Immutable.
+// Converts ticks to nanoseconds of ReadMonotonicNanos. The ratio is measured between StartClock and the creation of
+// this object; for times in between it is exact to some tens of nanoseconds. Creating one is cheap enough for each
+// write of a file, but not for each call. Immutable.
 class TickScale {
  public:
   TickScale();

@@ -38,7 +38,7 @@ absl::StatusOr<Config> ReadManifest(const std::string& path) {
   text.resize(static_cast<size_t>(file.gcount()));
   if (text.size() > kMaxManifest) return Wrong(path, "longer than 1 MiB, not a manifest");
   absl::StatusOr<Json> json = Json::Parse(text);
-  if (!json.ok()) return host::WithContext(json.status(), path);
+  if (!json.ok()) return host::AddContext(json.status(), path);
   if (json->object() == nullptr) return Wrong(path, "not a JSON object");
   Config config;
   for (const auto& [name, value] : *json->object()) {

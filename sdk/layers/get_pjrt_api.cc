@@ -88,12 +88,12 @@ const PJRT_Api* OpenOnce() {
   if (table != nullptr) return table;
   if (opening) {
     // Copies of the library whose manifests name each other as plugins.
-    return RefusalTable("BACKPLANE_LAYERS: the plugins of these layers lead back to the same library");
+    return MakeRefusalTable("BACKPLANE_LAYERS: the plugins of these layers lead back to the same library");
   }
   opening = true;
   absl::StatusOr<std::unique_ptr<Stack>> stack = Open();
   if (!stack.ok()) {
-    table = RefusalTable(absl::StrCat("BACKPLANE_LAYERS: ", stack.status().message()));
+    table = MakeRefusalTable(absl::StrCat("BACKPLANE_LAYERS: ", stack.status().message()));
     return table;
   }
   g_process = getpid();

@@ -525,7 +525,7 @@ TEST(OptionsTest, AVariableGoesBeforeTheManifest) {
 }
 
 TEST(RefusalTest, EveryFunctionSaysWhy) {
-  const PJRT_Api* table = RefusalTable("because");
+  const PJRT_Api* table = MakeRefusalTable("because");
   ASSERT_NE(table, nullptr);
   PJRT_Plugin_Initialize_Args a{PJRT_Plugin_Initialize_Args_STRUCT_SIZE};
   PJRT_Error* error = table->PJRT_Plugin_Initialize(&a);

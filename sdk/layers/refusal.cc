@@ -30,7 +30,7 @@ struct Empty<R (*)(Args*)> {
 
 }  // namespace
 
-const PJRT_Api* RefusalTable(const std::string& message) {
+const PJRT_Api* MakeRefusalTable(const std::string& message) {
   static const PJRT_Api* table = [&]() -> const PJRT_Api* {
     auto* target = new PJRT_Api{};
     target->struct_size = PJRT_Api_STRUCT_SIZE;

@@ -11,7 +11,7 @@ namespace backplane::layers {
 
 // Every function returns FAILED_PRECONDITION with this message; errors can be read and destroyed. The table lives until
 // the process ends. Later calls return the table of the first call.
-const PJRT_Api* RefusalTable(const std::string& message);
+const PJRT_Api* MakeRefusalTable(const std::string& message);
 
 }  // namespace backplane::layers
 

@@ -127,7 +127,7 @@ void* Dispatch(int stack, Fn fn, void* args) {
     seen[ran].memo[1] = call.memo[1];
   }
   call.reached_target = !call.answered;
-  if (f.timed != 0) call.start = NowTicks();
+  if (f.timed != 0) call.start = ReadTicks();
   if (!call.answered) {
     void* result = f.of_errors ? CallAboutError(s, fn, call.args) : f.invoke(f.real, call.args);
     if (f.other) {
@@ -137,7 +137,7 @@ void* Dispatch(int stack, Fn fn, void* args) {
     }
   }
   if (!frame.copies.empty()) CopyBack(frame);
-  if (f.timed != 0) call.end = NowTicks();
+  if (f.timed != 0) call.end = ReadTicks();
   for (const Frame::AtEnd& end : frame.at_end) end.run(end.arg, call.reached_target && call.result == nullptr);
   for (size_t i = ran; i-- > 0;) {
     if (!(mask & (1u << i))) continue;

@@ -73,7 +73,7 @@ absl::StatusOr<HeldArray> AwaitArray(PJRT_Buffer* buffer, const char* what) {
 PJRT_Buffer* NewBuffer(std::shared_ptr<ClientState> client, PJRT_Device* device, MemoryObject* memory,
                        DeviceArray array, UseMark use) {
   return new PJRT_Buffer(std::move(client), device != nullptr ? device : memory->devices.front(), memory,
-                         std::move(array), use != nullptr ? std::move(use) : NewUseMark());
+                         std::move(array), use != nullptr ? std::move(use) : MakeUseMark());
 }
 
 absl::Status SetLayout(ClientState& client, const PJRT_Buffer_MemoryLayout* layout, Shape* shape) {

@@ -27,7 +27,7 @@ absl::StatusOr<HostSource> ReadHostSource(const PJRT_Client_BufferFromHostBuffer
   ASSIGN_OR_RETURN(Shape shape, ReadShape(a.type, a.dims, a.num_dims));
   HostSource source{a.data, std::move(shape), {}};
   if (!source.shape.IsArray()) return absl::InvalidArgumentError("buffer from host: a token has no host memory");
-  if (a.data == nullptr && source.shape.num_elements() > 0) return NullField("data");
+  if (a.data == nullptr && source.shape.num_elements() > 0) return MakeNullFieldError("data");
   if (a.num_byte_strides != 0) {
     if (a.num_byte_strides != a.num_dims) {
       return absl::InvalidArgumentError(
@@ -131,7 +131,7 @@ absl::Status Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffe
   PJRT_Device* device = a.device;
   ASSIGN_OR_RETURN(MemoryObject * memory, ChooseMemory(*client, a.device, a.memory, &device));
   ASSIGN_OR_RETURN(size_t bytes, client->client->StorageSize(shape, memory->info->id));
-  if (a.device_buffer_ptr == nullptr && bytes > 0) return NullField("device_buffer_ptr");
+  if (a.device_buffer_ptr == nullptr && bytes > 0) return MakeNullFieldError("device_buffer_ptr");
   RETURN_IF_ERROR(CheckAddressRange("view of device buffer", a.device_buffer_ptr, shape, bytes, memory->host));
   Event ready;
   // Host memory has no streams, so `stream` is ignored; hosts without streams leave it unset.

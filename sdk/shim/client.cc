@@ -26,7 +26,7 @@ ClientState::ClientState(std::unique_ptr<Client> c, std::shared_ptr<HostKeyValue
   }
   for (const MemoryInfo& info : description.memories) {
     auto memory = std::make_unique<MemoryObject>();
-    memory->vtable = MemoryTable();
+    memory->vtable = GetMemoryTable();
     memory->client = this;
     memory->info = &info;
     memory->host = client->IsHostMemory(info.id);

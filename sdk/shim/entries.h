@@ -15,8 +15,9 @@
   X(Event_IsReady)                                                                                                     \
   X(Event_Error)                                                                                                       \
   X(Event_Await)                                                                                                       \
-  X(Event_OnReady) X(Event_Create) X(Event_Set) /* error.cc */                                                         \
-      X(Error_GetCode) X(Error_ForEachPayload)  /* client.cc */                                                        \
+  X(Event_OnReady)                                                                                                     \
+  X(Event_Create) X(Event_Set)                 /* error.cc */                                                          \
+      X(Error_GetCode) X(Error_ForEachPayload) /* client.cc */                                                         \
       X(Client_Create) X(Client_Destroy) X(Client_PlatformName) X(Client_ProcessIndex) X(Client_PlatformVersion)       \
           X(Client_TopologyDescription) X(Client_Devices) X(Client_AddressableDevices) X(Client_LookupDevice)          \
               X(Client_LookupAddressableDevice) X(Client_AddressableMemories) X(Client_DefaultDeviceAssignment)        \
@@ -78,7 +79,7 @@ void Error_Message(PJRT_Error_Message_Args* args);
 // Returns the table of this plugin, which GetPjrtApi returns.
 const PJRT_Api* Table();
 // Returns the first element of the chain of extensions.
-PJRT_Extension_Base* ExtensionChain();
+PJRT_Extension_Base* GetExtensionChain();
 
 }  // namespace backplane::shim
 

@@ -232,7 +232,7 @@ std::vector<UseMark> OutputMarks(const StorageList& arguments, const std::vector
   marks.resize(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     UseMark& mark = readers[outputs[i].storage.get()];
-    if (mark == nullptr) mark = NewUseMark();
+    if (mark == nullptr) mark = MakeUseMark();
     marks[i] = mark;
   }
   return marks;
@@ -443,7 +443,7 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
     row.request.partition = targets[d].partition;
     row.request.device_assignment = e.device_assignment->empty() ? absl::MakeConstSpan(&targets[d].device->info().id, 1)
                                                                  : absl::MakeConstSpan(*e.device_assignment);
-    ASSIGN_OR_RETURN(row.request.context, WithCallbacks(context, options, d));
+    ASSIGN_OR_RETURN(row.request.context, AddCallbacks(context, options, d));
     row.request.options = custom_options;
     RETURN_IF_ERROR(row.Read(e, ArgumentRow(a, d), a.num_args));
   }

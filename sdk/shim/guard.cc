@@ -9,7 +9,7 @@ namespace {
 constexpr absl::string_view kNull = "null:";
 }
 
-absl::Status NullField(const char* field) {
+absl::Status MakeNullFieldError(const char* field) {
   absl::string_view name = field;
   absl::ConsumePrefix(&name, "a.");
   return absl::InvalidArgumentError(absl::StrCat(kNull, name));

@@ -34,13 +34,13 @@ PJRT_Error* MakeCallbackError(PJRT_Error_Code code, const char* message, size_t 
 absl::Status TakeError(PJRT_Error* error);
 
 // Returns InvalidArgument for a field that is null. The guard adds the name of the function.
-absl::Status NullField(const char* field);
-// Adds the name of the function to a status of NullField.
+absl::Status MakeNullFieldError(const char* field);
+// Adds the name of the function to a status of MakeNullFieldError.
 absl::Status AddFunctionName(const char* function, absl::Status status);
 
-#define BP_REQUIRE(field)                                                \
-  do {                                                                   \
-    if ((field) == nullptr) return ::backplane::shim::NullField(#field); \
+#define BP_REQUIRE(field)                                                         \
+  do {                                                                            \
+    if ((field) == nullptr) return ::backplane::shim::MakeNullFieldError(#field); \
   } while (false)
 
 // The smallest accepted size of a struct that has grown since its first release. `kOutdated`: a released header stated
@@ -88,7 +88,7 @@ template <typename Args, typename Impl>
 absl::Status GuardedStatus(const char* name, Args* args, size_t full_size, Impl&& impl) noexcept {
   using Rule = SizeRule<Args>;
   try {
-    if (args == nullptr) return AddFunctionName(name, NullField("args"));
+    if (args == nullptr) return AddFunctionName(name, MakeNullFieldError("args"));
     const size_t size = args->struct_size;
     if (size >= full_size || (Rule::kOutdated != 0 && size == Rule::kOutdated)) [[likely]] {
       absl::Status status = impl(*args);
@@ -105,7 +105,7 @@ absl::Status GuardedStatus(const char* name, Args* args, size_t full_size, Impl&
     std::memcpy(static_cast<void*>(args), &copy, size);
     return absl::OkStatus();
   } catch (...) {
-    return AddFunctionName(name, CurrentExceptionStatus());
+    return AddFunctionName(name, MakeStatusOfCurrentException());
   }
 }
 
@@ -132,7 +132,7 @@ PJRT_Error* Guard(const char* name, Args* args, size_t full_size, Impl&& impl) n
 template <typename T>
 absl::StatusOr<T> ReadStruct(const char* name, const T* in, size_t full_size) {
   using Rule = SizeRule<T>;
-  if (in == nullptr) return NullField(name);
+  if (in == nullptr) return MakeNullFieldError(name);
   const size_t least = Rule::kMin != 0 ? Rule::kMin : full_size;
   if (in->struct_size < least) return SizeError(name, in->struct_size, least);
   T out{};

@@ -48,8 +48,8 @@ absl::Status ContextData::ReceiveFromHost(int64_t channel, const CustomCallBuffe
   return complete.Await();
 }
 
-absl::StatusOr<std::shared_ptr<const ContextData>> WithCallbacks(std::shared_ptr<const ContextData> context,
-                                                                 const PJRT_ExecuteOptions& options, size_t device) {
+absl::StatusOr<std::shared_ptr<const ContextData>> AddCallbacks(std::shared_ptr<const ContextData> context,
+                                                                const PJRT_ExecuteOptions& options, size_t device) {
   if (options.num_send_ops == 0 && options.num_recv_ops == 0) return context;
   auto own = context == nullptr ? std::make_shared<ContextData>() : std::make_shared<ContextData>(*context);
   if (options.num_send_ops > 0) {

@@ -54,7 +54,7 @@ class HostTransferTest : public testing::Test {
     options_.num_send_ops = options_.num_recv_ops = 1;
     options_.send_callbacks = &send_list_;
     options_.recv_callbacks = &receive_list_;
-    auto made = WithCallbacks(nullptr, options_, 0);
+    auto made = AddCallbacks(nullptr, options_, 0);
     ASSERT_TRUE(made.ok()) << made.status();
     context_ = *made;
   }
@@ -103,9 +103,9 @@ TEST_F(HostTransferTest, AChannelWithoutACallbackIsNamed) {
   EXPECT_THAT(std::string(context_->ReceiveFromHost(5, buffer_).message()),
               HasSubstr("no receive callback for channel 5"));
   send_list_ = nullptr;
-  EXPECT_EQ(WithCallbacks(nullptr, options_, 0).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(AddCallbacks(nullptr, options_, 0).status().code(), absl::StatusCode::kInvalidArgument);
   options_ = {};
-  EXPECT_EQ(*WithCallbacks(context_, options_, 0), context_);
+  EXPECT_EQ(*AddCallbacks(context_, options_, 0), context_);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ constexpr PJRT_Memory_FunctionTable kMemoryTable = {
 
 }  // namespace
 
-const PJRT_Memory_FunctionTable* MemoryTable() { return &kMemoryTable; }
+const PJRT_Memory_FunctionTable* GetMemoryTable() { return &kMemoryTable; }
 
 MemoryObject::~MemoryObject() {
   for (auto& [key, entry] : user_data) {

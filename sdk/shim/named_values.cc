@@ -44,7 +44,7 @@ void NamedValueList::Assign(NamedValues values) {
 
 absl::StatusOr<NamedValues> ReadNamedValues(const PJRT_NamedValue* values, size_t count) {
   NamedValues out;
-  if (count > 0 && values == nullptr) return NullField("named values");
+  if (count > 0 && values == nullptr) return MakeNullFieldError("named values");
   const char* at = reinterpret_cast<const char*>(values);
   for (size_t i = 0; i < count; ++i) {
     // A newer caller's elements may be larger. The first element states the size.

@@ -84,7 +84,7 @@ struct MemoryObject : PJRT_Memory {
   Mutex mu;
   std::map<const void*, UserData> user_data ABSL_GUARDED_BY(mu);
 };
-const PJRT_Memory_FunctionTable* MemoryTable();
+const PJRT_Memory_FunctionTable* GetMemoryTable();
 inline MemoryObject* ToMemory(PJRT_Memory* memory) { return static_cast<MemoryObject*>(memory); }
 
 // The store that uses the callbacks of PJRT_Client_Create to communicate with the other processes of a program.
@@ -139,7 +139,7 @@ namespace backplane::shim {
 // references. If a buffer has the only reference to its mark, it may be donated with its memory. The program that
 // computes its value needs no mark, because the ready event orders the writes.
 using UseMark = std::shared_ptr<const char>;
-inline UseMark NewUseMark() { return std::make_shared<const char>('\0'); }
+inline UseMark MakeUseMark() { return std::make_shared<const char>('\0'); }
 
 struct HeldArray : DeviceArray {
   UseMark use;
@@ -259,8 +259,8 @@ struct ContextData : ExecuteContext {
   absl::Status ReceiveFromHost(int64_t channel, const CustomCallBuffer& data) const override;
 };
 // Returns the context with the callbacks in the options for the n-th device; `context` itself if there are none.
-absl::StatusOr<std::shared_ptr<const ContextData>> WithCallbacks(std::shared_ptr<const ContextData> context,
-                                                                 const PJRT_ExecuteOptions& options, size_t device);
+absl::StatusOr<std::shared_ptr<const ContextData>> AddCallbacks(std::shared_ptr<const ContextData> context,
+                                                                const PJRT_ExecuteOptions& options, size_t device);
 
 // The plugin: its backend and the state that all clients share. Created on first use, never destroyed.
 struct PluginState {

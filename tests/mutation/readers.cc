@@ -42,7 +42,7 @@ absl::Status UseModule(absl::StatusOr<std::unique_ptr<Module>> module) {
   PrintModule(**module);
   SerializeHloModule(**module).IgnoreError();
   ExportPortableArtifact(**module).IgnoreError();
-  auto pipeline = CommonPipeline();
+  auto pipeline = MakeCommonPipeline();
   pipeline->set_verify(true);
   absl::StatusOr<bool> ran = pipeline->Run(module->get());
   // A pass that invalidates a valid program is our defect and not the input's.
@@ -182,7 +182,7 @@ absl::Status ReadSessionFile(const std::string& path) {
     record::EncodeOperation(*operation);
     for (const record::BlobRef& blob : operation->blobs) (*session)->ReadBlob(blob, 1 << 20).IgnoreError();
   }
-  return record::LinksOf(**session).status();
+  return record::CollectLinks(**session).status();
 }
 absl::Status ReadRecording(absl::string_view bytes) { return WithRecordingFile(bytes, ReadSessionFile); }
 std::vector<std::string> RecordingSeeds(const std::string&) {

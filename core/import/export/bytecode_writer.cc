@@ -308,7 +308,7 @@ class Writer {
   absl::StatusOr<int> DictAttr(absl::string_view name, const SourceAttr* a) {
     Payload p;
     auto list = [&](const SourceAttr* dense) -> absl::Status {
-      ASSIGN_OR_RETURN(std::vector<int64_t> values, DenseIntegers(dense));
+      ASSIGN_OR_RETURN(std::vector<int64_t> values, ReadDenseIntegers(dense));
       p.Varint(values.size());
       for (int64_t v : values) p.Signed(v);
       return absl::OkStatus();

@@ -13,12 +13,13 @@
 namespace backplane {
 
 absl::StatusOr<std::string> ExportStablehloText(const Module& module, const StablehloTextOptions& options) {
-  ASSIGN_OR_RETURN(std::unique_ptr<ExportedSource> source, HloToSource(module, -1));
+  ASSIGN_OR_RETURN(std::unique_ptr<ExportedSource> source, ConvertHloToSource(module, -1));
   return stablehlo::PrintStablehlo(source->module, options);
 }
 
 absl::StatusOr<std::string> ExportPortableArtifact(const Module& module, const StablehloVersion& target) {
-  ASSIGN_OR_RETURN(std::unique_ptr<ExportedSource> source, HloToSource(module, target.major * 1000 + target.minor));
+  ASSIGN_OR_RETURN(std::unique_ptr<ExportedSource> source,
+                   ConvertHloToSource(module, target.major * 1000 + target.minor));
   return stablehlo::WritePortableArtifact(source->module, target);
 }
 

@@ -344,7 +344,7 @@ absl::StatusOr<Bundle> Exporter::Dispatch(Frame& frame, const Instruction& i) {
 
 }  // namespace from_hlo
 
-absl::StatusOr<std::unique_ptr<ExportedSource>> HloToSource(const Module& module, int portable_version) {
+absl::StatusOr<std::unique_ptr<ExportedSource>> ConvertHloToSource(const Module& module, int portable_version) {
   auto out = std::make_unique<ExportedSource>();
   RETURN_IF_ERROR(from_hlo::Exporter(module, portable_version, out.get()).Run());
   return out;

@@ -24,7 +24,7 @@ struct ExportedSource {
 };
 // Converts a module. `portable_version` is major * 1000 + minor of the VHLO version in which the tree will be written,
 // or -1 for text.
-absl::StatusOr<std::unique_ptr<ExportedSource>> HloToSource(const Module& module, int portable_version);
+absl::StatusOr<std::unique_ptr<ExportedSource>> ConvertHloToSource(const Module& module, int portable_version);
 
 namespace from_hlo {
 
@@ -131,7 +131,6 @@ class Exporter {
   // from_hlo_ops.cc
   absl::StatusOr<Bundle> ExportPlain(Frame&, const Instruction&);
   absl::StatusOr<Bundle> ExportBitcast(Frame&, const Instruction&);
-  absl::StatusOr<Bundle> ExportDot(Frame&, const Instruction&);
   absl::StatusOr<Bundle> ExportRng(Frame&, const Instruction&);
   absl::StatusOr<Bundle> ExportDynamicReshape(Frame&, const Instruction&);
 
@@ -144,7 +143,8 @@ class Exporter {
   absl::StatusOr<Bundle> ExportTransfer(Frame&, const Instruction&);
 
   // from_hlo_collectives.cc
-  absl::StatusOr<NamedAttrs> GroupAttributes(const Instruction&, bool with_global);
+  // Returns the attributes that a collective has as the synchronous operation `opcode`, with its replica groups.
+  absl::StatusOr<NamedAttrs> GroupAttributes(Opcode opcode, const Instruction&, const Attributes& given);
   absl::StatusOr<Bundle> ExportCollective(Frame&, const Instruction&);
   absl::StatusOr<Bundle> ExportAllToAll(Frame&, const Instruction&);
   absl::StatusOr<Bundle> ExportRaggedAllToAll(Frame&, const Instruction&);

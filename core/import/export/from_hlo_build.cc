@@ -13,45 +13,6 @@ namespace backplane::from_hlo {
 using stablehlo::ElementKind;
 using stablehlo::TypeKind;
 
-namespace {
-
-struct ElementRow {
-  PrimitiveType type;
-  ElementKind kind;
-};
-constexpr ElementRow kElements[] = {
-    {PrimitiveType::kPred, ElementKind::kBool},
-    {PrimitiveType::kS2, ElementKind::kI2},
-    {PrimitiveType::kS4, ElementKind::kI4},
-    {PrimitiveType::kS8, ElementKind::kI8},
-    {PrimitiveType::kS16, ElementKind::kI16},
-    {PrimitiveType::kS32, ElementKind::kI32},
-    {PrimitiveType::kS64, ElementKind::kI64},
-    {PrimitiveType::kU2, ElementKind::kU2},
-    {PrimitiveType::kU4, ElementKind::kU4},
-    {PrimitiveType::kU8, ElementKind::kU8},
-    {PrimitiveType::kU16, ElementKind::kU16},
-    {PrimitiveType::kU32, ElementKind::kU32},
-    {PrimitiveType::kU64, ElementKind::kU64},
-    {PrimitiveType::kBF16, ElementKind::kBF16},
-    {PrimitiveType::kF16, ElementKind::kF16},
-    {PrimitiveType::kF32, ElementKind::kF32},
-    {PrimitiveType::kF64, ElementKind::kF64},
-    {PrimitiveType::kF8E4M3FN, ElementKind::kF8E4M3FN},
-    {PrimitiveType::kF8E5M2, ElementKind::kF8E5M2},
-    {PrimitiveType::kF8E4M3FNUZ, ElementKind::kF8E4M3FNUZ},
-    {PrimitiveType::kF8E5M2FNUZ, ElementKind::kF8E5M2FNUZ},
-    {PrimitiveType::kF8E4M3B11FNUZ, ElementKind::kF8E4M3B11FNUZ},
-    {PrimitiveType::kF8E4M3, ElementKind::kF8E4M3},
-    {PrimitiveType::kF8E3M4, ElementKind::kF8E3M4},
-    {PrimitiveType::kF4E2M1FN, ElementKind::kF4E2M1FN},
-    {PrimitiveType::kF6E2M3FN, ElementKind::kF6E2M3FN},
-    {PrimitiveType::kF6E3M2FN, ElementKind::kF6E3M2FN},
-    {PrimitiveType::kF8E8M0FNU, ElementKind::kF8E8M0FNU},
-};
-
-}  // namespace
-
 // ---- types ----
 
 const SourceType* Exporter::ElementType(PrimitiveType type) {
@@ -65,10 +26,7 @@ const SourceType* Exporter::ElementType(PrimitiveType type) {
     }
     return made;
   }
-  for (const ElementRow& row : kElements) {
-    if (row.type == type) return stablehlo::ScalarType(row.kind);
-  }
-  return nullptr;
+  return stablehlo::FindScalarType(type);
 }
 
 const SourceType* Exporter::TensorOf(absl::Span<const int64_t> dims, const SourceType* element) {

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/analysis/process_groups.h"
 #include "core/import/export/from_hlo.h"
+#include "core/import/stablehlo/hlo_attributes.h"
 #include "core/types/status_macros.h"
 
 namespace backplane::from_hlo {
@@ -33,8 +34,9 @@ std::vector<Ints> WrittenGroups(const Instruction& i, const ModuleConfig& config
 
 }  // namespace
 
-// Replica groups, channel and whose ids the groups hold. Shorter groups are filled with -1.
-absl::StatusOr<NamedAttrs> Exporter::GroupAttributes(const Instruction& i, bool with_global) {
+// Shorter groups are filled with -1.
+absl::StatusOr<NamedAttrs> Exporter::GroupAttributes(Opcode opcode, const Instruction& i, const Attributes& given) {
+  ASSIGN_OR_RETURN(NamedAttrs attrs, stablehlo::FromHloAttributes(opcode, given, arena_));
   const std::vector<Ints> groups = WrittenGroups(i, hlo_.config());
   size_t width = 0;
   for (const Ints& g : groups) width = std::max(width, g.size());
@@ -43,10 +45,7 @@ absl::StatusOr<NamedAttrs> Exporter::GroupAttributes(const Instruction& i, bool 
     flat.insert(flat.end(), g.begin(), g.end());
     flat.resize(flat.size() + width - g.size(), -1);
   }
-  NamedAttrs attrs = {
-      {"replica_groups", Matrix(flat, static_cast<int64_t>(groups.size()), static_cast<int64_t>(width))},
-      {"channel_id", Int(std::max<int64_t>(i.attrs().GetInt(AttrId::kChannelId), 0))}};
-  if (with_global) attrs.push_back({"use_global_device_ids", Bool(i.attrs().GetBool(AttrId::kUseGlobalDeviceIds))});
+  attrs.push_back({"replica_groups", Matrix(flat, static_cast<int64_t>(groups.size()), static_cast<int64_t>(width))});
   return attrs;
 }
 
@@ -62,43 +61,36 @@ absl::StatusOr<Bundle> Exporter::ExportCollective(Frame& frame, const Instructio
     return absl::UnimplementedError(
         absl::StrCat("StableHLO has no form with ", operands.size(), " operands and ", types.size(), " results"));
   }
-  auto dimension = [&]() -> int64_t { return i.dimensions().empty() ? 0 : i.dimensions()[0]; };
   NamedAttrs attrs;
   absl::string_view name;
   bool reduces = false;
   switch (i.opcode()) {
     case Opcode::kAllGather:
     case Opcode::kAllGatherStart: {
-      ASSIGN_OR_RETURN(attrs, GroupAttributes(i, true));
-      attrs.push_back({"all_gather_dim", Int(dimension())});
+      ASSIGN_OR_RETURN(attrs, GroupAttributes(Opcode::kAllGather, i, i.attrs()));
       name = "stablehlo.all_gather";
       break;
     }
     case Opcode::kReduceScatter: {
-      ASSIGN_OR_RETURN(attrs, GroupAttributes(i, true));
-      attrs.push_back({"scatter_dimension", Int(dimension())});
+      ASSIGN_OR_RETURN(attrs, GroupAttributes(Opcode::kReduceScatter, i, i.attrs()));
       name = "stablehlo.reduce_scatter";
       reduces = true;
       break;
     }
     case Opcode::kAllReduce:
     case Opcode::kAllReduceStart: {
-      ASSIGN_OR_RETURN(attrs, GroupAttributes(i, true));
+      ASSIGN_OR_RETURN(attrs, GroupAttributes(Opcode::kAllReduce, i, i.attrs()));
       name = "stablehlo.all_reduce";
       reduces = true;
       break;
     }
     case Opcode::kCollectiveBroadcast: {
-      ASSIGN_OR_RETURN(attrs, GroupAttributes(i, false));
+      ASSIGN_OR_RETURN(attrs, GroupAttributes(Opcode::kCollectiveBroadcast, i, i.attrs()));
       name = "stablehlo.collective_broadcast";
       break;
     }
     default: {
-      const Pairs& pairs = i.attrs().Get<Pairs>(AttrId::kSourceTargetPairs);
-      Ints flat;
-      for (const auto& [source, target] : pairs) flat.insert(flat.end(), {source, target});
-      attrs = {{"source_target_pairs", Matrix(flat, static_cast<int64_t>(pairs.size()), 2)},
-               {"channel_id", Int(std::max<int64_t>(i.attrs().GetInt(AttrId::kChannelId), 0))}};
+      ASSIGN_OR_RETURN(attrs, stablehlo::FromHloAttributes(Opcode::kCollectivePermute, i.attrs(), arena_));
       name = "stablehlo.collective_permute";
     }
   }
@@ -137,20 +129,20 @@ absl::StatusOr<Bundle> Exporter::ExportCollective(Frame& frame, const Instructio
 }
 
 absl::StatusOr<Bundle> Exporter::ExportAllToAll(Frame& frame, const Instruction& i) {
-  ASSIGN_OR_RETURN(NamedAttrs attrs, GroupAttributes(i, false));
   ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
-  auto exchange = [&](const SourceValue* x, int64_t dimension, int64_t count) {
+  Attributes given = i.attrs();
+  if (i.dimensions().empty()) given.Set(AttrId::kDimensions, Ints{0});  // a tuple, exchanged as rows
+  ASSIGN_OR_RETURN(NamedAttrs attrs, GroupAttributes(Opcode::kAllToAll, i, given));
+  auto exchange = [&](const SourceValue* x, int64_t count) {
     NamedAttrs all = attrs;
-    all.push_back({"split_dimension", Int(dimension)});
-    all.push_back({"concat_dimension", Int(dimension)});
+    all.push_back({"concat_dimension", Int(given.GetInts(AttrId::kDimensions)[0])});
     all.push_back({"split_count", Int(count)});
     return EmitOne(frame, "stablehlo.all_to_all", {x}, std::move(all), x->type);
   };
   if (!i.shape().IsTuple()) {
     const int64_t count = static_cast<int64_t>(WrittenGroups(i, hlo_.config())[0].size());
     RETURN_IF_ERROR(AddAnnotations(i, &attrs));
-    ASSIGN_OR_RETURN(const SourceValue* y,
-                     exchange(operands[0], i.dimensions().empty() ? 0 : i.dimensions()[0], count));
+    ASSIGN_OR_RETURN(const SourceValue* y, exchange(operands[0], count));
     return Bundle::Of(y);
   }
   // Operand k is sent to member k of the group: the operands become rows of one array, whose rows are exchanged.
@@ -169,7 +161,7 @@ absl::StatusOr<Bundle> Exporter::ExportAllToAll(Frame& frame, const Instruction&
   ASSIGN_OR_RETURN(const SourceValue* all, EmitOne(frame, "stablehlo.concatenate", rows, {{"dimension", Int(0)}},
                                                    TensorOf(all_dims, part->inner)));
   RETURN_IF_ERROR(AddAnnotations(i, &attrs));
-  ASSIGN_OR_RETURN(all, exchange(all, 0, n));
+  ASSIGN_OR_RETURN(all, exchange(all, n));
   std::vector<Bundle> elements;
   for (int64_t k = 0; k < n; ++k) {
     Ints start(row_dims.size(), 0), limit = all_dims, stride(row_dims.size(), 1);
@@ -188,7 +180,7 @@ absl::StatusOr<Bundle> Exporter::ExportAllToAll(Frame& frame, const Instruction&
 
 // A custom call known to XLA and to our importer.
 absl::StatusOr<Bundle> Exporter::ExportRaggedAllToAll(Frame& frame, const Instruction& i) {
-  ASSIGN_OR_RETURN(NamedAttrs groups, GroupAttributes(i, false));
+  ASSIGN_OR_RETURN(NamedAttrs groups, GroupAttributes(Opcode::kRaggedAllToAll, i, i.attrs()));
   ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
   return EmitFor(frame, i, "stablehlo.custom_call", operands,
                  {{"call_target_name", String("ragged_all_to_all")},

@@ -79,8 +79,6 @@ absl::StatusOr<Bundle> Exporter::ExportPlain(Frame& frame, const Instruction& i)
       ASSIGN_OR_RETURN(const SourceValue* some, EmitOne(frame, "stablehlo.convert", operands, {}, type));
       return EmitFor(frame, i, "stablehlo.convert", {some}, {});
     }
-    case Opcode::kDot:
-      return ExportDot(frame, i);
     case Opcode::kRng:
       return ExportRng(frame, i);
     case Opcode::kDynamicReshape:
@@ -104,16 +102,8 @@ absl::StatusOr<Bundle> Exporter::ExportPlain(Frame& frame, const Instruction& i)
       name = "after_all";
       break;
     case Opcode::kCompare: {
-      const absl::string_view direction = EnumText(AttrKind::EnumComparisonDirection, static_cast<int>(i.direction()));
-      attrs = {{"comparison_direction", stablehlo::MakeEnum(arena_, arena_.CopyString(direction))},
-               {"compare_type", Enum(ComparisonTypeName(i))}};
-      break;
-    }
-    case Opcode::kSort: {
-      attrs = {{"dimension", Int(i.dimensions().empty() ? 0 : i.dimensions()[0])},
-               {"is_stable", Bool(a.GetBool(AttrId::kIsStable))}};
-      ASSIGN_OR_RETURN(SourceRegion region, Region(*i.called(0)));
-      regions.push_back(region);
+      ASSIGN_OR_RETURN(attrs, stablehlo::FromHloAttributes(i.opcode(), a, arena_));
+      attrs.push_back({"compare_type", Enum(ComparisonTypeName(i))});
       break;
     }
     case Opcode::kParameter:
@@ -200,27 +190,6 @@ absl::StatusOr<Bundle> Exporter::ExportBitcast(Frame& frame, const Instruction& 
   return Bundle::Of(x);
 }
 
-absl::StatusOr<Bundle> Exporter::ExportDot(Frame& frame, const Instruction& i) {
-  ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
-  ASSIGN_OR_RETURN(NamedAttrs attrs, stablehlo::FromHloAttributes(i.opcode(), i.attrs(), arena_));
-  const DotAlgorithm algorithm = i.attrs().Get<DotAlgorithm>(AttrId::kDotAlgorithm);
-  if (algorithm.accumulation_type != PrimitiveType::kInvalid) {
-    // An operand type left open is tf32, which is no type of arrays.
-    auto type = [&](PrimitiveType t) {
-      return stablehlo::MakeType(
-          arena_, t == PrimitiveType::kInvalid ? stablehlo::ScalarType(ElementKind::kTF32) : ElementType(t));
-    };
-    attrs.push_back({"lhs_precision_type", type(algorithm.lhs_type)});
-    attrs.push_back({"rhs_precision_type", type(algorithm.rhs_type)});
-    attrs.push_back({"accumulation_type", type(algorithm.accumulation_type)});
-    attrs.push_back({"lhs_component_count", Int(algorithm.lhs_components)});
-    attrs.push_back({"rhs_component_count", Int(algorithm.rhs_components)});
-    attrs.push_back({"num_primitive_operations", Int(algorithm.primitive_operations)});
-    attrs.push_back({"allow_imprecise_accumulation", Bool(algorithm.allow_imprecise_accumulation)});
-  }
-  return EmitFor(frame, i, "stablehlo.dot_general", operands, std::move(attrs));
-}
-
 absl::StatusOr<Bundle> Exporter::ExportRng(Frame& frame, const Instruction& i) {
   ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
   if (operands.size() != 2) return absl::InvalidArgumentError("needs two operands");
@@ -229,8 +198,8 @@ absl::StatusOr<Bundle> Exporter::ExportRng(Frame& frame, const Instruction& i) {
   for (size_t k = 0; k < dims.size(); ++k) shape.mutable_data<int64_t>()[k] = dims[k];
   ASSIGN_OR_RETURN(const SourceValue* sizes, Constant(frame, shape));
   operands.push_back(sizes);
-  const bool normal = i.attrs().GetEnum<RandomDistribution>(AttrId::kRandomDistribution) == RandomDistribution::kNormal;
-  return EmitFor(frame, i, "stablehlo.rng", operands, {{"rng_distribution", Enum(normal ? "NORMAL" : "UNIFORM")}});
+  ASSIGN_OR_RETURN(NamedAttrs attrs, stablehlo::FromHloAttributes(i.opcode(), i.attrs(), arena_));
+  return EmitFor(frame, i, "stablehlo.rng", operands, std::move(attrs));
 }
 
 // HLO takes a scalar for each size, StableHLO one vector.

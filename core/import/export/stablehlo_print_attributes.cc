@@ -124,7 +124,7 @@ constexpr const char* kAlgorithmFields[] = {
 
 std::string ConvolutionSide(const SourceOp& op, const char* first, char a, const char* second, char b,
                             const char* spatial) {
-  std::vector<int64_t> positions = *DenseIntegers(op.Find(spatial));
+  std::vector<int64_t> positions = *ReadDenseIntegers(op.Find(spatial));
   std::vector<std::string> out(positions.size() + 2, "?");
   auto put = [&](int64_t at, std::string text) {
     if (at >= 0 && at < static_cast<int64_t>(out.size())) out[at] = std::move(text);
@@ -280,7 +280,7 @@ void AppendMlirNumber(uint64_t bits, const SourceType* type, std::string* out) {
 }
 
 std::string IntegerList(const SourceAttr* list) {
-  absl::StatusOr<std::vector<int64_t>> values = DenseIntegers(list);
+  absl::StatusOr<std::vector<int64_t>> values = ReadDenseIntegers(list);
   return absl::StrCat("[", values.ok() ? absl::StrJoin(*values, ", ") : "", "]");
 }
 

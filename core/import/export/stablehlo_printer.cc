@@ -276,9 +276,9 @@ class Printer {
         RETURN_IF_ERROR(PrintRemainingAttributes(op, used));
       } else if (word == "SLICE") {
         used.insert(used.end(), {"start_indices", "limit_indices", "strides"});
-        ASSIGN_OR_RETURN(std::vector<int64_t> start, DenseIntegers(op.Find("start_indices")));
-        ASSIGN_OR_RETURN(std::vector<int64_t> limit, DenseIntegers(op.Find("limit_indices")));
-        ASSIGN_OR_RETURN(std::vector<int64_t> stride, DenseIntegers(op.Find("strides")));
+        ASSIGN_OR_RETURN(std::vector<int64_t> start, ReadDenseIntegers(op.Find("start_indices")));
+        ASSIGN_OR_RETURN(std::vector<int64_t> limit, ReadDenseIntegers(op.Find("limit_indices")));
+        ASSIGN_OR_RETURN(std::vector<int64_t> stride, ReadDenseIntegers(op.Find("strides")));
         out_ += " [";
         for (size_t i = 0; i < start.size(); ++i) {
           absl::StrAppend(&out_, i ? ", " : "", start[i], ":", limit[i]);
@@ -388,8 +388,8 @@ class Printer {
       if (absl::ConsumePrefix(&dims, "dimension_numbers = #stablehlo.conv<"))
         absl::StrAppend(&out_, dims.substr(0, dims.size() - 1));
     }
-    ASSIGN_OR_RETURN(std::vector<int64_t> pads, DenseIntegers(op.Find("padding")));
-    ASSIGN_OR_RETURN(std::vector<int64_t> reversal, DenseIntegers(op.Find("window_reversal")));
+    ASSIGN_OR_RETURN(std::vector<int64_t> pads, ReadDenseIntegers(op.Find("padding")));
+    ASSIGN_OR_RETURN(std::vector<int64_t> reversal, ReadDenseIntegers(op.Find("window_reversal")));
     std::string pad = "[";
     for (size_t i = 0; i + 1 < pads.size(); i += 2) {
       absl::StrAppend(&pad, i ? ", [" : "[", pads[i], ", ", pads[i + 1], "]");

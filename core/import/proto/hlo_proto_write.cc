@@ -41,7 +41,7 @@ void InstructionToProto(const Instruction& i, const ComputationIds& computations
   if (i.Is(Opcode::kWhile) && i.called().size() == 2)
     out->mutable_called_computation_ids()->SwapElements(0, 1);  // body first
   if (i.sharding() != nullptr) ShardingToProto(*i.sharding(), out->mutable_sharding());
-  FrontendAttributesToProto(FrontendAttributesWithComposite(i), out->mutable_frontend_attributes());
+  FrontendAttributesToProto(CollectFrontendAttributes(i), out->mutable_frontend_attributes());
   if (i.result_accuracy()) AccuracyToProto(*i.result_accuracy(), out->mutable_result_accuracy());
   if (i.Is(Opcode::kConvolution) || i.Is(Opcode::kCustomCall)) {  // readers want the count that absence means
     out->set_feature_group_count(1);
@@ -110,7 +110,7 @@ void ModuleToProto(const Module& module, proto::HloModuleProto* out) {
   out->set_name(module.name());
   ComputationIds computations;
   int64_t next_instruction = 0;
-  for (const Computation* c : CalleesFirst(module)) {
+  for (const Computation* c : SortCalleesFirst(module)) {
     const int64_t id = static_cast<int64_t>(computations.size());
     computations.emplace(c, id);
     proto::HloComputationProto* p = out->add_computations();

@@ -82,7 +82,7 @@ absl::StatusOr<ReplicaGroups> GroupsFromProto(const proto::HloInstructionProto& 
     MeshGroups mesh;
     ASSIGN_OR_RETURN(static_cast<Mesh&>(mesh), MeshFromProto(in.mesh_replica_groups().mesh()));
     ASSIGN_OR_RETURN(mesh.axes, AxesFromProto(in.mesh_replica_groups().axes(), mesh));
-    ASSIGN_OR_RETURN(g, ReplicaGroupsOfMesh(mesh.sizes, mesh.devices, mesh.axes));
+    ASSIGN_OR_RETURN(g, ComputeReplicaGroupsOfMesh(mesh.sizes, mesh.devices, mesh.axes));
     g.mesh = mesh.ToString();
     return g;
   }
@@ -182,12 +182,12 @@ ScatterDimensions ScatterFromProto(const proto::ScatterDimensionsProto& p) {
 }
 
 void WriteAttribute(Opcode opcode, AttrId id, const AttrValue& v, proto::HloInstructionProto* out) {
-  auto ints = [&]() -> const Ints& { return std::get<Ints>(v); };
-  auto number = [&] { return std::get<int64_t>(v); };
-  auto small = [&] { return static_cast<int32_t>(std::get<int64_t>(v)); };
-  auto flag = [&] { return std::get<bool>(v); };
-  auto text = [&]() -> const std::string& { return std::get<std::string>(v); };
-  auto value = [&] { return std::get<EnumValue>(v).value; };
+  auto ints = [&]() -> const Ints& { return ValueAs<Ints>(v); };
+  auto number = [&] { return ValueAs<int64_t>(v); };
+  auto small = [&] { return static_cast<int32_t>(ValueAs<int64_t>(v)); };
+  auto flag = [&] { return ValueAs<bool>(v); };
+  auto text = [&]() -> const std::string& { return ValueAs<std::string>(v); };
+  auto value = [&] { return ValueAs<EnumValue>(v).value; };
   switch (id) {
     case AttrId::kDimensions:
       return SetRepeated(ints(), out->mutable_dimensions());
@@ -203,7 +203,7 @@ void WriteAttribute(Opcode opcode, AttrId id, const AttrValue& v, proto::HloInst
     case AttrId::kComparisonType:
       return out->set_comparison_type(std::string(EnumText(KindOf(id), value())));
     case AttrId::kSlices:
-      for (const SliceDimension& d : std::get<SliceConfig>(v)) {
+      for (const SliceDimension& d : ValueAs<SliceConfig>(v)) {
         auto* p = out->add_slice_dimensions();
         p->set_start(d.start);
         p->set_limit(d.limit);
@@ -215,7 +215,7 @@ void WriteAttribute(Opcode opcode, AttrId id, const AttrValue& v, proto::HloInst
     case AttrId::kSliceSizes:
       return SetRepeated(ints(), out->mutable_gather_slice_sizes());
     case AttrId::kPadding:
-      for (const PaddingDimension& d : std::get<PaddingConfig>(v)) {
+      for (const PaddingDimension& d : ValueAs<PaddingConfig>(v)) {
         auto* p = out->mutable_padding_config()->add_dimensions();
         p->set_low(d.low);
         p->set_high(d.high);
@@ -223,35 +223,35 @@ void WriteAttribute(Opcode opcode, AttrId id, const AttrValue& v, proto::HloInst
       }
       return;
     case AttrId::kWindow:
-      return WindowToProto(std::get<Window>(v), out->mutable_window());
+      return WindowToProto(ValueAs<Window>(v), out->mutable_window());
     case AttrId::kConvolutionDims:
-      return ConvolutionToProto(std::get<ConvolutionDimensions>(v), out->mutable_convolution_dimensions());
+      return ConvolutionToProto(ValueAs<ConvolutionDimensions>(v), out->mutable_convolution_dimensions());
     case AttrId::kFeatureGroupCount:
       return out->set_feature_group_count(number());
     case AttrId::kBatchGroupCount:
       return out->set_batch_group_count(number());
     case AttrId::kOperandPrecision:
-      for (Precision p : std::get<Precisions>(v))
+      for (Precision p : ValueAs<Precisions>(v))
         out->mutable_precision_config()->add_operand_precision(static_cast<int>(p));
       return;
     case AttrId::kDotDims:
-      return DotToProto(std::get<DotDimensions>(v), out->mutable_dot_dimensions());
+      return DotToProto(ValueAs<DotDimensions>(v), out->mutable_dot_dimensions());
     case AttrId::kRaggedDotDims: {
-      const RaggedDotDimensions& d = std::get<RaggedDotDimensions>(v);
+      const RaggedDotDimensions& d = ValueAs<RaggedDotDimensions>(v);
       DotToProto(d.dot, out->mutable_ragged_dot_dimensions()->mutable_dot());
       SetRepeated(d.lhs_ragged, out->mutable_ragged_dot_dimensions()->mutable_lhs_ragged());
       SetRepeated(d.rhs_group, out->mutable_ragged_dot_dimensions()->mutable_rhs_group());
       return;
     }
     case AttrId::kDotAlgorithm: {
-      const std::string name = DotAlgorithmText(std::get<DotAlgorithm>(v));
+      const std::string name = DotAlgorithmText(ValueAs<DotAlgorithm>(v));
       const auto* it = std::find(std::begin(kAlgorithms), std::end(kAlgorithms), name);
       return out->mutable_precision_config()->set_algorithm(static_cast<int>(it - std::begin(kAlgorithms)));
     }
     case AttrId::kGatherDims:
-      return GatherToProto(std::get<GatherDimensions>(v), out->mutable_gather_dimensions());
+      return GatherToProto(ValueAs<GatherDimensions>(v), out->mutable_gather_dimensions());
     case AttrId::kScatterDims:
-      return ScatterToProto(std::get<ScatterDimensions>(v), out->mutable_scatter_dimensions());
+      return ScatterToProto(ValueAs<ScatterDimensions>(v), out->mutable_scatter_dimensions());
     case AttrId::kIndicesAreSorted:
       return out->set_indices_are_sorted(flag());
     case AttrId::kUniqueIndices:
@@ -275,7 +275,7 @@ void WriteAttribute(Opcode opcode, AttrId id, const AttrValue& v, proto::HloInst
     case AttrId::kTransposeA:
       return out->mutable_triangular_solve_options()->set_transpose_a(value());
     case AttrId::kEpsilon:
-      return out->set_epsilon(static_cast<float>(std::get<double>(v)));
+      return out->set_epsilon(static_cast<float>(ValueAs<double>(v)));
     case AttrId::kFeatureIndex:
       return out->set_feature_index(number());
     case AttrId::kExponentBits:
@@ -289,7 +289,7 @@ void WriteAttribute(Opcode opcode, AttrId id, const AttrValue& v, proto::HloInst
     case AttrId::kDelta:
       return out->set_delta(number());
     case AttrId::kReplicaGroups:
-      return GroupsToProto(std::get<ReplicaGroups>(v), out);
+      return GroupsToProto(ValueAs<ReplicaGroups>(v), out);
     case AttrId::kChannelId:
       return out->set_channel_id(number());
     case AttrId::kUseGlobalDeviceIds:
@@ -297,7 +297,7 @@ void WriteAttribute(Opcode opcode, AttrId id, const AttrValue& v, proto::HloInst
     case AttrId::kConstrainLayout:
       return out->set_constrain_layout(flag());
     case AttrId::kSourceTargetPairs:
-      for (const auto& [source, target] : std::get<Pairs>(v)) {
+      for (const auto& [source, target] : ValueAs<Pairs>(v)) {
         auto* p = out->add_source_target_pairs();
         p->set_source(source);
         p->set_target(target);
@@ -310,17 +310,17 @@ void WriteAttribute(Opcode opcode, AttrId id, const AttrValue& v, proto::HloInst
     case AttrId::kOutfeedConfig:
       return out->set_outfeed_config(text());
     case AttrId::kOutfeedShape:
-      for (const Shape& s : std::get<std::vector<Shape>>(v)) ShapeToProto(s, out->mutable_outfeed_shape());
+      for (const Shape& s : ValueAs<std::vector<Shape>>(v)) ShapeToProto(s, out->mutable_outfeed_shape());
       return;
     case AttrId::kCustomCallTarget:
       return out->set_custom_call_target(text());
     case AttrId::kOpaque:
       return out->set_backend_config(text());
     case AttrId::kFfiAttributes:
-      return out->set_backend_config(ToString(std::get<FfiDictionary>(v)));
+      return out->set_backend_config(ToString(ValueAs<FfiDictionary>(v)));
     case AttrId::kOperandLayouts:
       out->set_constrain_layout(true);
-      for (const Shape& s : std::get<std::vector<Shape>>(v)) ShapeToProto(s, out->add_operand_shapes_with_layout());
+      for (const Shape& s : ValueAs<std::vector<Shape>>(v)) ShapeToProto(s, out->add_operand_shapes_with_layout());
       return;
     case AttrId::kHasSideEffect:
       return out->set_custom_call_has_side_effect(flag());
@@ -329,7 +329,7 @@ void WriteAttribute(Opcode opcode, AttrId id, const AttrValue& v, proto::HloInst
     case AttrId::kSchedule:
       return out->set_custom_call_schedule(value());
     case AttrId::kOutputOperandAliases:
-      for (const OutputOperandAlias& a : std::get<OutputOperandAliases>(v)) {
+      for (const OutputOperandAlias& a : ValueAs<OutputOperandAliases>(v)) {
         auto* p = out->add_output_operand_aliasing();
         SetRepeated(a.output_index, p->mutable_output_index());
         p->set_operand(a.operand);
@@ -639,10 +639,10 @@ absl::StatusOr<Attributes> AttributesFromProto(Opcode opcode, const proto::HloIn
     if (!value) continue;
     if (id == AttrId::kDotAlgorithm && operands.size() == 2) {
       ResolveF8Types(operands[0]->shape().element_type(), operands[1]->shape().element_type(),
-                     &std::get<DotAlgorithm>(*value));
+                     std::get_if<DotAlgorithm>(&*value));
     }
     if (id == AttrId::kComparisonType && !forced && !operands.empty() &&
-        std::get<EnumValue>(*value).value == static_cast<int>(DefaultComparison(operands[0]->shape().element_type()))) {
+        ValueAs<EnumValue>(*value).value == static_cast<int>(DefaultComparison(operands[0]->shape().element_type()))) {
       continue;
     }
     attrs.Set(id, *std::move(value));

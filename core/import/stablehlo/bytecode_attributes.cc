@@ -81,7 +81,7 @@ const SourceAttr* NormalizeConstant(SourceArena& arena, const SourceType* type, 
                                     bool packed_bits, std::string* why) {
   int64_t n = 0;
   uint64_t step = type->kind == TypeKind::kTensor ? ConstantElementBytes(type->inner) : 0;
-  if (step == 0 || !StaticElementCount(type->dims, &n)) {
+  if (step == 0 || !CountStaticElements(type->dims, &n)) {
     *why = absl::StrCat("constant of type ", TypeToString(type), ", expected a static tensor");
     return nullptr;
   }

@@ -118,7 +118,7 @@ const SourceType* BytecodeEntries::ReadTensorType(ByteReader& in, TypeKind kind,
     t->encoding = encoding;
     return t;
   }
-  absl::StatusOr<std::vector<int64_t>> bounds = DenseIntegers(encoding);
+  absl::StatusOr<std::vector<int64_t>> bounds = ReadDenseIntegers(encoding);
   if (!bounds.ok() || bounds->size() != dims.size()) {
     in.Fail(absl::StrCat("tensor of rank ", dims.size(), " with bounds of another rank"));
     return nullptr;

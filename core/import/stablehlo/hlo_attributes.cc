@@ -49,6 +49,7 @@ constexpr AttributeForm kAttributeForms[] = {
     {Opcode::kSelectAndScatter, "", AttrId::kWindow, As::kStructure},
     {Opcode::kDot, "", AttrId::kDotDims, As::kStructure},
     {Opcode::kDot, "", AttrId::kOperandPrecision, As::kStructure},
+    {Opcode::kDot, "", AttrId::kDotAlgorithm, As::kStructure},
     {Opcode::kConvolution, "", AttrId::kWindow, As::kStructure},
     {Opcode::kConvolution, "", AttrId::kConvolutionDims, As::kStructure},
     {Opcode::kConvolution, "feature_group_count", AttrId::kFeatureGroupCount, As::kCount},
@@ -68,6 +69,24 @@ constexpr AttributeForm kAttributeForms[] = {
     {Opcode::kFft, "fft_type", AttrId::kFftType, As::kEnum},
     {Opcode::kFft, "fft_length", AttrId::kFftLength, As::kList},
     {Opcode::kRngBitGenerator, "rng_algorithm", AttrId::kRandomAlgorithm, As::kEnum},
+    {Opcode::kRng, "rng_distribution", AttrId::kRandomDistribution, As::kEnum},
+    {Opcode::kCompare, "comparison_direction", AttrId::kDirection, As::kEnum},
+    {Opcode::kSort, "dimension", AttrId::kDimensions, As::kOnlyElement},
+    {Opcode::kSort, "is_stable", AttrId::kIsStable, As::kFlag},
+    {Opcode::kAllGather, "all_gather_dim", AttrId::kDimensions, As::kOnlyElement},
+    {Opcode::kAllGather, "channel_id", AttrId::kChannelId, As::kPositive},
+    {Opcode::kAllGather, "use_global_device_ids", AttrId::kUseGlobalDeviceIds, As::kFlag},
+    {Opcode::kAllReduce, "channel_id", AttrId::kChannelId, As::kPositive},
+    {Opcode::kAllReduce, "use_global_device_ids", AttrId::kUseGlobalDeviceIds, As::kFlag},
+    {Opcode::kReduceScatter, "scatter_dimension", AttrId::kDimensions, As::kOnlyElement},
+    {Opcode::kReduceScatter, "channel_id", AttrId::kChannelId, As::kPositive},
+    {Opcode::kReduceScatter, "use_global_device_ids", AttrId::kUseGlobalDeviceIds, As::kFlag},
+    {Opcode::kAllToAll, "split_dimension", AttrId::kDimensions, As::kOnlyElement},
+    {Opcode::kAllToAll, "channel_id", AttrId::kChannelId, As::kPositive},
+    {Opcode::kRaggedAllToAll, "channel_id", AttrId::kChannelId, As::kPositive},
+    {Opcode::kCollectiveBroadcast, "channel_id", AttrId::kChannelId, As::kPositive},
+    {Opcode::kCollectivePermute, "", AttrId::kSourceTargetPairs, As::kStructure},
+    {Opcode::kCollectivePermute, "channel_id", AttrId::kChannelId, As::kPositive},
 };
 
 // HLO's text of a random algorithm is "rng_three_fry", StableHLO's "THREE_FRY"; other enumerations have one text.
@@ -110,10 +129,12 @@ absl::StatusOr<std::optional<AttrValue>> ToHloAttribute(const AttributeForm& for
     case As::kI32:
     case As::kI64:
     case As::kCount:
+    case As::kPositive:
     case As::kOnlyElement: {
       ASSIGN_OR_RETURN(const int64_t value, FindInteger(find, form.name));
       if (form.as == As::kOnlyElement) return AttrValue(Ints{value});
       if (form.as == As::kCount && value == 1) return std::optional<AttrValue>();
+      if (form.as == As::kPositive && value <= 0) return std::optional<AttrValue>();
       return AttrValue(value);
     }
     case As::kF32:
@@ -138,30 +159,32 @@ absl::StatusOr<const SourceAttr*> FromHloAttribute(const AttributeForm& form, co
   switch (form.as) {
     case As::kBool:
     case As::kFlag:
-      return MakeBool(arena, attributes.GetBool(form.id));
+      return MakeBool(arena, attributes.GetAs<bool>(form.id));
     case As::kI32:
-      return MakeInteger(arena, attributes.GetInt(form.id), ElementKind::kI32);
+      return MakeInteger(arena, attributes.GetAs<int64_t>(form.id), ElementKind::kI32);
     case As::kI64:
-      return MakeInteger(arena, attributes.GetInt(form.id));
+      return MakeInteger(arena, attributes.GetAs<int64_t>(form.id));
     case As::kCount:
-      return MakeInteger(arena, attributes.GetInt(form.id, 1));
+      return MakeInteger(arena, attributes.Has(form.id) ? attributes.GetAs<int64_t>(form.id) : 1);
+    case As::kPositive:
+      return MakeInteger(arena, std::max<int64_t>(attributes.GetAs<int64_t>(form.id), 0));
     case As::kOnlyElement: {
-      const Ints& values = attributes.GetInts(form.id);
+      const Ints& values = attributes.GetAs<Ints>(form.id);
       if (values.size() != 1) return absl::InvalidArgumentError("needs one dimension");
       return MakeInteger(arena, values[0]);
     }
     case As::kF32: {
-      const float value = static_cast<float>(attributes.GetDouble(form.id));
+      const float value = static_cast<float>(attributes.GetAs<double>(form.id));
       return MakeFloat(arena, std::bit_cast<uint32_t>(value), ElementKind::kF32);
     }
     case As::kEnum: {
-      int value = attributes.Has(form.id) ? attributes.Get<EnumValue>(form.id).value : 0;
+      int value = attributes.GetAs<EnumValue>(form.id).value;
       // An absent attribute is the first enumerator, whose number may be 1.
       if (EnumText(KindOf(form.id), value).empty()) value = 1;
       return MakeEnum(arena, arena.CopyString(EnumTextOf(KindOf(form.id), value)));
     }
     case As::kList:
-      return MakeI64List(arena, attributes.GetInts(form.id));
+      return MakeI64List(arena, attributes.GetAs<Ints>(form.id));
     case As::kStructure:
       break;
   }

@@ -1,7 +1,8 @@
 // The attributes that both HLO and StableHLO have: their names in StableHLO and the conversion of their values.
-// Importer and exporter share these tables, so an operation's attributes are described once. Attributes whose meaning
-// depends on more than the attributes of their op (constants, algorithms of products, groups of collectives) are
-// converted elsewhere.
+// Importer and exporter share these tables, so an operation's attributes are described once. These are converted
+// elsewhere, because more than the attributes of the op decides about them: the elements of a constant are a literal
+// and no attribute in HLO, the default of compare_type depends on the operands, and replica groups can name a mesh of
+// the module and, without groups, mean all devices of its configuration.
 #ifndef BACKPLANE_CORE_IMPORT_STABLEHLO_HLO_ATTRIBUTES_H_
 #define BACKPLANE_CORE_IMPORT_STABLEHLO_HLO_ATTRIBUTES_H_
 
@@ -20,7 +21,8 @@ enum class AttributeEncoding {
   kFlag,  // a bool; HLO has the attribute only if it is true
   kI32,
   kI64,
-  kCount,  // an integer; HLO has the attribute only if it is not 1
+  kCount,     // an integer; HLO has the attribute only if it is not 1
+  kPositive,  // an integer; HLO has the attribute only if it is positive
   kF32,
   kEnum,
   kList,         // a dense tensor of i64

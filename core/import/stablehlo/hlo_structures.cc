@@ -83,6 +83,8 @@ const WindowNames* FindWindowNames(Opcode opcode) {
   return nullptr;
 }
 
+constexpr char kPairs[] = "source_target_pairs";
+
 absl::Status MakeKindError(absl::string_view name, absl::string_view expected) {
   return absl::InvalidArgumentError(absl::StrCat("attribute ", name, ": expected ", expected));
 }
@@ -230,6 +232,103 @@ absl::Status AppendPrecisions(const Precisions& precisions, SourceArena& arena, 
   return absl::OkStatus();
 }
 
+// A dot algorithm is one attribute in HLO and one for each of these fields in StableHLO, which has all of them or none.
+constexpr std::pair<const char*, PrimitiveType DotAlgorithm::*> kAlgorithmTypes[] = {
+    {"lhs_precision_type", &DotAlgorithm::lhs_type},
+    {"rhs_precision_type", &DotAlgorithm::rhs_type},
+    {"accumulation_type", &DotAlgorithm::accumulation_type},
+};
+constexpr std::pair<const char*, int64_t DotAlgorithm::*> kAlgorithmNumbers[] = {
+    {"lhs_component_count", &DotAlgorithm::lhs_components},
+    {"rhs_component_count", &DotAlgorithm::rhs_components},
+    {"num_primitive_operations", &DotAlgorithm::primitive_operations},
+};
+constexpr char kImpreciseAccumulation[] = "allow_imprecise_accumulation";
+
+// The algorithms that HLO has a name for; tf32 counts as f32 here. No other one may replace them.
+bool IsKnown(const DotAlgorithm& a) {
+  using T = PrimitiveType;
+  const auto is_f8 = [](T t) { return IsFloat(t) && BitWidth(t) == 8 && t != T::kF8E8M0FNU; };
+  if (a.lhs_components > 3 || a.rhs_components > 3) return false;
+  if (is_f8(a.lhs_type) && is_f8(a.rhs_type)) return a.accumulation_type == T::kF32 && a.primitive_operations == 1;
+  if (a.lhs_type != a.rhs_type) return false;
+  const int64_t n = a.primitive_operations;
+  switch (a.lhs_type) {
+    case T::kF16:
+      return n == 1 && (a.accumulation_type == T::kF16 || a.accumulation_type == T::kF32);
+    case T::kBF16:
+      return a.accumulation_type == T::kBF16 ? n == 1
+                                             : a.accumulation_type == T::kF32 && (n == 1 || n == 3 || n == 6 || n == 9);
+    case T::kF32:
+      return a.accumulation_type == T::kF32 && (n == 1 || n == 3);
+    case T::kF64:
+      return a.accumulation_type == T::kF64 && n == 1;
+    default:
+      return false;
+  }
+}
+
+absl::StatusOr<std::optional<AttrValue>> ReadAlgorithm(FindAttribute find) {
+  const SourceAttr* lhs = find(kAlgorithmTypes[0].first);
+  if (lhs == nullptr || lhs->kind != AttrKind::kType || lhs->type->kind == TypeKind::kNone) {
+    return std::optional<AttrValue>();
+  }
+  DotAlgorithm a;
+  for (const auto& [name, field] : kAlgorithmTypes) {
+    const SourceAttr* t = find(name);
+    if (t == nullptr || t->kind != AttrKind::kType) return MakeKindError(name, "a type");
+    // tf32 names a precision, not the type of an array: nothing in the core holds it, so it is computed in f32.
+    const bool is_tf32 = t->type->kind == TypeKind::kScalar && t->type->element == ElementKind::kTF32;
+    a.*field = is_tf32                              ? PrimitiveType::kF32
+               : t->type->kind == TypeKind::kScalar ? PrimitiveTypeOf(t->type->element)
+                                                    : PrimitiveType::kInvalid;
+    if (a.*field == PrimitiveType::kInvalid) {
+      return absl::UnimplementedError(absl::StrCat("no dot algorithm of ", TypeToString(t->type)));
+    }
+  }
+  for (const auto& [name, field] : kAlgorithmNumbers) {
+    ASSIGN_OR_RETURN(a.*field, FindInteger(find, name));
+  }
+  const SourceAttr* imprecise = find(kImpreciseAccumulation);
+  if (imprecise == nullptr || imprecise->kind != AttrKind::kBool)
+    return MakeKindError(kImpreciseAccumulation, "a bool");
+  a.allow_imprecise_accumulation = imprecise->integer != 0;
+  // Counts that are no counts are for the rules of dot to name.
+  if (a.lhs_components > 0 && a.rhs_components > 0 && a.primitive_operations > 0 && !IsKnown(a)) {
+    return absl::UnimplementedError(absl::StrCat("no dot algorithm of ", Name(a.lhs_type), " and ", Name(a.rhs_type),
+                                                 " into ", Name(a.accumulation_type), " with ", a.primitive_operations,
+                                                 " operations"));
+  }
+  return AttrValue(a);
+}
+
+void AppendAlgorithm(const DotAlgorithm& a, SourceArena& arena, std::vector<SourceNamedAttr>* out) {
+  if (a.accumulation_type == PrimitiveType::kInvalid) return;
+  for (const auto& [name, field] : kAlgorithmTypes) {
+    // An operand type left open is tf32, which is no type of arrays.
+    const bool is_tf32 = a.*field == PrimitiveType::kInvalid;
+    out->push_back({name, MakeType(arena, is_tf32 ? ScalarType(ElementKind::kTF32) : FindScalarType(a.*field))});
+  }
+  for (const auto& [name, field] : kAlgorithmNumbers) out->push_back({name, MakeInteger(arena, a.*field)});
+  out->push_back({kImpreciseAccumulation, MakeBool(arena, a.allow_imprecise_accumulation)});
+}
+
+absl::StatusOr<std::optional<AttrValue>> ReadPairs(FindAttribute find) {
+  ASSIGN_OR_RETURN(const Ints flat, FindList(find, kPairs));
+  if (flat.size() % 2 != 0) return absl::InvalidArgumentError("source_target_pairs has an odd number of entries");
+  Pairs pairs;
+  for (size_t i = 0; i < flat.size(); i += 2) pairs.emplace_back(flat[i], flat[i + 1]);
+  return AttrValue(std::move(pairs));
+}
+
+void AppendPairs(const Pairs& pairs, SourceArena& arena, std::vector<SourceNamedAttr>* out) {
+  Ints flat;
+  for (const auto& [source, target] : pairs) flat.insert(flat.end(), {source, target});
+  const SourceType* type =
+      MakeTensorType(arena, {static_cast<int64_t>(pairs.size()), 2}, ScalarType(ElementKind::kI64));
+  out->push_back({kPairs, MakeDense(arena, type, MakeI64List(arena, flat)->text, false)});
+}
+
 }  // namespace
 
 absl::StatusOr<int64_t> FindInteger(FindAttribute find, absl::string_view name) {
@@ -239,7 +338,7 @@ absl::StatusOr<int64_t> FindInteger(FindAttribute find, absl::string_view name) 
 }
 
 absl::StatusOr<Ints> FindList(FindAttribute find, absl::string_view name) {
-  absl::StatusOr<Ints> values = DenseIntegers(find(name));
+  absl::StatusOr<Ints> values = ReadDenseIntegers(find(name));
   if (!values.ok()) return MakeKindError(name, values.status().message());
   return values;
 }
@@ -275,6 +374,10 @@ absl::StatusOr<std::optional<AttrValue>> ToHloStructure(Opcode opcode, AttrId id
       return ReadColumns(kPaddingFields, find);
     case AttrId::kOperandPrecision:
       return ReadPrecisions(find);
+    case AttrId::kDotAlgorithm:
+      return ReadAlgorithm(find);
+    case AttrId::kSourceTargetPairs:
+      return ReadPairs(find);
     case AttrId::kWindow:
       if (const WindowNames* names = FindWindowNames(opcode)) return ReadWindow(*names, find);
       break;
@@ -291,28 +394,34 @@ absl::Status AppendStructure(Opcode opcode, AttrId id, const Attributes& attribu
   };
   switch (id) {
     case AttrId::kDotDims:
-      AppendFields(kDotFields, attributes.Get<DotDimensions>(id), arena, out);
+      AppendFields(kDotFields, attributes.GetAs<DotDimensions>(id), arena, out);
       return absl::OkStatus();
     case AttrId::kGatherDims:
-      AppendFields(kGatherFields, attributes.Get<GatherDimensions>(id), arena, out);
+      AppendFields(kGatherFields, attributes.GetAs<GatherDimensions>(id), arena, out);
       return absl::OkStatus();
     case AttrId::kScatterDims:
-      AppendFields(kScatterFields, attributes.Get<ScatterDimensions>(id), arena, out);
+      AppendFields(kScatterFields, attributes.GetAs<ScatterDimensions>(id), arena, out);
       return absl::OkStatus();
     case AttrId::kConvolutionDims:
-      AppendFields(kConvolutionFields, attributes.Get<ConvolutionDimensions>(id), arena, out);
+      AppendFields(kConvolutionFields, attributes.GetAs<ConvolutionDimensions>(id), arena, out);
       return absl::OkStatus();
     case AttrId::kSlices:
-      append_columns(kSliceFields, attributes.Get<SliceConfig>(id));
+      append_columns(kSliceFields, attributes.GetAs<SliceConfig>(id));
       return absl::OkStatus();
     case AttrId::kPadding:
-      append_columns(kPaddingFields, attributes.Get<PaddingConfig>(id));
+      append_columns(kPaddingFields, attributes.GetAs<PaddingConfig>(id));
       return absl::OkStatus();
     case AttrId::kOperandPrecision:
-      return AppendPrecisions(attributes.Get<Precisions>(id), arena, out);
+      return AppendPrecisions(attributes.GetAs<Precisions>(id), arena, out);
+    case AttrId::kDotAlgorithm:
+      AppendAlgorithm(attributes.GetAs<DotAlgorithm>(id), arena, out);
+      return absl::OkStatus();
+    case AttrId::kSourceTargetPairs:
+      AppendPairs(attributes.GetAs<Pairs>(id), arena, out);
+      return absl::OkStatus();
     case AttrId::kWindow:
       if (const WindowNames* names = FindWindowNames(opcode)) {
-        return AppendWindow(*names, attributes.Get<Window>(id), arena, out);
+        return AppendWindow(*names, attributes.GetAs<Window>(id), arena, out);
       }
       break;
     default:

@@ -25,9 +25,9 @@ struct FieldName {
 // empty list for other attributes.
 std::vector<FieldName> DimensionFields(AttrId id);
 
-// Converts the structure `id` of an operation: dimension numbers, slices, padding, windows, precisions. Returns nullopt
-// for a value that HLO leaves out. The window of a convolution has sizes 0, because StableHLO takes them from the
-// kernel.
+// Converts the structure `id` of an operation: dimension numbers, slices, padding, windows, precisions, dot algorithms,
+// pairs of devices. Returns nullopt for a value that HLO leaves out. The window of a convolution has sizes 0, because
+// StableHLO takes them from the kernel.
 absl::StatusOr<std::optional<AttrValue>> ToHloStructure(Opcode opcode, AttrId id, FindAttribute find);
 
 // Appends the attributes of a structure, or of its default if `attributes` does not have it.

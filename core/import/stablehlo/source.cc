@@ -119,7 +119,7 @@ bool SameType(const SourceType* a, const SourceType* b) {
   return true;
 }
 
-bool StaticElementCount(absl::Span<const int64_t> dims, int64_t* count) {
+bool CountStaticElements(absl::Span<const int64_t> dims, int64_t* count) {
   int64_t n = 1;
   bool zero = false;
   for (int64_t d : dims) {

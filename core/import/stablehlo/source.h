@@ -180,7 +180,7 @@ bool SameType(const SourceType* a, const SourceType* b);
 std::string TypeToString(const SourceType* type);
 // Sets *count to the number of elements of a static shape. Returns false if a dimension is dynamic or the product
 // overflows.
-bool StaticElementCount(absl::Span<const int64_t> dims, int64_t* count);
+bool CountStaticElements(absl::Span<const int64_t> dims, int64_t* count);
 // Returns the bytes of one element of a constant of this element type (scalar, complex or quantized); 0 for any other
 // type.
 int ConstantElementBytes(const SourceType* element);

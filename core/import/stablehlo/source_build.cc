@@ -52,70 +52,51 @@ const SourceType* TokenType() {
   return &token;
 }
 
+// The element types that both HLO and StableHLO have.
+constexpr std::pair<ElementKind, PrimitiveType> kElementTypes[] = {
+    {ElementKind::kBool, PrimitiveType::kPred},
+    {ElementKind::kI2, PrimitiveType::kS2},
+    {ElementKind::kI4, PrimitiveType::kS4},
+    {ElementKind::kI8, PrimitiveType::kS8},
+    {ElementKind::kI16, PrimitiveType::kS16},
+    {ElementKind::kI32, PrimitiveType::kS32},
+    {ElementKind::kI64, PrimitiveType::kS64},
+    {ElementKind::kU2, PrimitiveType::kU2},
+    {ElementKind::kU4, PrimitiveType::kU4},
+    {ElementKind::kU8, PrimitiveType::kU8},
+    {ElementKind::kU16, PrimitiveType::kU16},
+    {ElementKind::kU32, PrimitiveType::kU32},
+    {ElementKind::kU64, PrimitiveType::kU64},
+    {ElementKind::kBF16, PrimitiveType::kBF16},
+    {ElementKind::kF16, PrimitiveType::kF16},
+    {ElementKind::kF32, PrimitiveType::kF32},
+    {ElementKind::kF64, PrimitiveType::kF64},
+    {ElementKind::kF8E4M3FN, PrimitiveType::kF8E4M3FN},
+    {ElementKind::kF8E5M2, PrimitiveType::kF8E5M2},
+    {ElementKind::kF8E4M3FNUZ, PrimitiveType::kF8E4M3FNUZ},
+    {ElementKind::kF8E5M2FNUZ, PrimitiveType::kF8E5M2FNUZ},
+    {ElementKind::kF8E4M3B11FNUZ, PrimitiveType::kF8E4M3B11FNUZ},
+    {ElementKind::kF8E4M3, PrimitiveType::kF8E4M3},
+    {ElementKind::kF8E3M4, PrimitiveType::kF8E3M4},
+    {ElementKind::kF4E2M1FN, PrimitiveType::kF4E2M1FN},
+    {ElementKind::kF6E2M3FN, PrimitiveType::kF6E2M3FN},
+    {ElementKind::kF6E3M2FN, PrimitiveType::kF6E3M2FN},
+    {ElementKind::kF8E8M0FNU, PrimitiveType::kF8E8M0FNU},
+};
+
 PrimitiveType PrimitiveTypeOf(ElementKind kind) {
-  switch (kind) {
-    case ElementKind::kBool:
-      return PrimitiveType::kPred;
-    case ElementKind::kI2:
-      return PrimitiveType::kS2;
-    case ElementKind::kI4:
-      return PrimitiveType::kS4;
-    case ElementKind::kI8:
-      return PrimitiveType::kS8;
-    case ElementKind::kI16:
-      return PrimitiveType::kS16;
-    case ElementKind::kI32:
-      return PrimitiveType::kS32;
-    case ElementKind::kI64:
-      return PrimitiveType::kS64;
-    case ElementKind::kU2:
-      return PrimitiveType::kU2;
-    case ElementKind::kU4:
-      return PrimitiveType::kU4;
-    case ElementKind::kU8:
-      return PrimitiveType::kU8;
-    case ElementKind::kU16:
-      return PrimitiveType::kU16;
-    case ElementKind::kU32:
-      return PrimitiveType::kU32;
-    case ElementKind::kU64:
-      return PrimitiveType::kU64;
-    case ElementKind::kIndex:
-      return PrimitiveType::kS64;
-    case ElementKind::kBF16:
-      return PrimitiveType::kBF16;
-    case ElementKind::kF16:
-      return PrimitiveType::kF16;
-    case ElementKind::kF32:
-      return PrimitiveType::kF32;
-    case ElementKind::kF64:
-      return PrimitiveType::kF64;
-    case ElementKind::kF8E4M3FN:
-      return PrimitiveType::kF8E4M3FN;
-    case ElementKind::kF8E5M2:
-      return PrimitiveType::kF8E5M2;
-    case ElementKind::kF8E4M3FNUZ:
-      return PrimitiveType::kF8E4M3FNUZ;
-    case ElementKind::kF8E5M2FNUZ:
-      return PrimitiveType::kF8E5M2FNUZ;
-    case ElementKind::kF8E4M3B11FNUZ:
-      return PrimitiveType::kF8E4M3B11FNUZ;
-    case ElementKind::kF8E4M3:
-      return PrimitiveType::kF8E4M3;
-    case ElementKind::kF8E3M4:
-      return PrimitiveType::kF8E3M4;
-    case ElementKind::kF4E2M1FN:
-      return PrimitiveType::kF4E2M1FN;
-    case ElementKind::kF6E2M3FN:
-      return PrimitiveType::kF6E2M3FN;
-    case ElementKind::kF6E3M2FN:
-      return PrimitiveType::kF6E3M2FN;
-    case ElementKind::kF8E8M0FNU:
-      return PrimitiveType::kF8E8M0FNU;
-    case ElementKind::kTF32:
-      break;
+  if (kind == ElementKind::kIndex) return PrimitiveType::kS64;
+  for (const auto& [element, type] : kElementTypes) {
+    if (element == kind) return type;
   }
   return PrimitiveType::kInvalid;
+}
+
+const SourceType* FindScalarType(PrimitiveType type) {
+  for (const auto& [element, own] : kElementTypes) {
+    if (own == type) return ScalarType(element);
+  }
+  return nullptr;
 }
 
 const SourceType* MakeTensorType(SourceArena& arena, absl::Span<const int64_t> dims, const SourceType* element) {
@@ -224,13 +205,13 @@ const SourceAttr* MakeDict(SourceArena& arena, std::vector<SourceNamedAttr> entr
   return a;
 }
 
-absl::StatusOr<std::vector<int64_t>> DenseIntegers(const SourceAttr* attr, int64_t limit) {
+absl::StatusOr<std::vector<int64_t>> ReadDenseIntegers(const SourceAttr* attr, int64_t limit) {
   if (attr == nullptr || attr->kind != AttrKind::kDense || attr->type->inner->kind != TypeKind::kScalar ||
       IsFloatElement(attr->type->inner->element)) {
     return absl::InvalidArgumentError("expected a tensor of integers");
   }
   int64_t n = 0;
-  if (!StaticElementCount(attr->type->dims, &n) || n > limit) {
+  if (!CountStaticElements(attr->type->dims, &n) || n > limit) {
     return absl::InvalidArgumentError(absl::StrCat("integer list ", TypeToString(attr->type), " is too large"));
   }
   ElementKind kind = attr->type->inner->element;

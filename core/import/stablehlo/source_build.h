@@ -23,6 +23,8 @@ const SourceType* TokenType();
 
 // Returns the type of arrays with such elements; kInvalid for tf32, which only names a precision.
 PrimitiveType PrimitiveTypeOf(ElementKind kind);
+// Returns the scalar type of an element type that is not complex; null if StableHLO has no such type.
+const SourceType* FindScalarType(PrimitiveType type);
 
 const SourceType* MakeTensorType(SourceArena& arena, absl::Span<const int64_t> dims, const SourceType* element);
 
@@ -52,7 +54,7 @@ const SourceAttr* MakeDict(SourceArena& arena, std::vector<SourceNamedAttr> entr
 
 // Returns the integers of a kDense attribute with an integer element type, with splats expanded. Returns an error for
 // more than `limit` elements.
-absl::StatusOr<std::vector<int64_t>> DenseIntegers(const SourceAttr* attr, int64_t limit = int64_t{1} << 24);
+absl::StatusOr<std::vector<int64_t>> ReadDenseIntegers(const SourceAttr* attr, int64_t limit = int64_t{1} << 24);
 
 // The enumerations of StableHLO. EnumName returns the name of a value in VHLO's numbering, or an empty view if there is
 // none.

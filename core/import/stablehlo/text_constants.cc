@@ -232,7 +232,7 @@ const SourceAttr* TextParser::ParseDense() {
 
 const SourceAttr* TextParser::DenseFromLiteral(const SourceType* type, absl::string_view literal, size_t position) {
   int64_t n = 0;
-  if (!StaticElementCount(type->dims, &n)) {
+  if (!CountStaticElements(type->dims, &n)) {
     FailAt(position, absl::StrCat("constant of type ", TypeToString(type), ", expected a static tensor"));
     return nullptr;
   }

@@ -168,7 +168,7 @@ const SourceType* TextParser::ParseTensor(TypeKind kind) {
     const SourceAttr* encoding = ParseAttribute();
     if (!ok()) return nullptr;
     if (encoding->kind == AttrKind::kDense) {
-      absl::StatusOr<std::vector<int64_t>> bounds = DenseIntegers(encoding);
+      absl::StatusOr<std::vector<int64_t>> bounds = ReadDenseIntegers(encoding);
       if (!bounds.ok() || bounds->size() != dims.size()) {
         Fail(absl::StrCat("tensor of rank ", dims.size(), " with bounds of another rank"));
         return nullptr;

@@ -61,14 +61,12 @@ absl::Status Importer::ImportChloBroadcast(Scope& scope, const SourceOp& op, abs
     ASSIGN_OR_RETURN(operands[i], scope.builder.BroadcastInDim(operands[i], dims, maps[i]));
   }
   if (inner == "compare") {
-    ASSIGN_OR_RETURN(absl::string_view direction, GetText(op, "comparison_direction"));
-    std::optional<int> d = EnumFromText(AttrKind::EnumComparisonDirection, direction);
-    if (!d) return absl::InvalidArgumentError(absl::StrCat("unknown direction ", direction));
+    ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(Opcode::kCompare, op));
+    const ComparisonDirection direction = attrs.GetEnum<ComparisonDirection>(AttrId::kDirection);
     std::optional<ComparisonType> type;
     const SourceAttr* t = op.Find("compare_type");
     if (t && t->text == "TOTALORDER") type = ComparisonType::kTotalOrder;
-    ASSIGN_OR_RETURN(Value y,
-                     scope.builder.Compare(operands[0], operands[1], static_cast<ComparisonDirection>(*d), type));
+    ASSIGN_OR_RETURN(Value y, scope.builder.Compare(operands[0], operands[1], direction, type));
     return Bind(scope, op, y);
   }
   if (inner == "next_after" || inner == "polygamma" || inner == "zeta") {
@@ -103,7 +101,7 @@ absl::Status Importer::ImportRaggedDot(Scope& scope, const SourceOp& op) {
   for (size_t k = 0; k < 6; ++k) {
     const SourceAttr* list = listed ? given->elements[k] : given->Find(fields[k].first);
     if (list == nullptr) continue;  // left out: empty
-    ASSIGN_OR_RETURN(*fields[k].second, stablehlo::DenseIntegers(list));
+    ASSIGN_OR_RETURN(*fields[k].second, stablehlo::ReadDenseIntegers(list));
   }
   Attributes attrs;
   attrs.Set(AttrId::kRaggedDotDims, std::move(dims));

@@ -31,7 +31,7 @@ absl::StatusOr<ReplicaGroups> Importer::MeshReplicaGroups(const SourceAttr* by_a
     sizes.push_back(size);
   }
   if (device_ids != nullptr) {
-    ASSIGN_OR_RETURN(devices, stablehlo::DenseIntegers(device_ids));
+    ASSIGN_OR_RETURN(devices, stablehlo::ReadDenseIntegers(device_ids));
   }
   std::vector<MeshAxis> used;
   for (const SourceAttr* reference : names->elements) {
@@ -52,31 +52,27 @@ absl::StatusOr<ReplicaGroups> Importer::MeshReplicaGroups(const SourceAttr* by_a
     }
     used.push_back(part);
   }
-  return ReplicaGroupsOfMesh(sizes, devices, used);
+  return ComputeReplicaGroupsOfMesh(sizes, devices, used);
 }
 
-// Replica groups, channel and whose ids the groups hold.
-absl::StatusOr<Attributes> Importer::CollectiveAttributes(const SourceOp& op) {
-  Attributes attrs;
-  if (const SourceAttr* given = op.Find("replica_groups")) {
-    bool by_axes = given->kind == stablehlo::AttrKind::kDict;
-    ASSIGN_OR_RETURN(ReplicaGroups groups, by_axes ? MeshReplicaGroups(given) : ConvertReplicaGroups(given));
-    attrs.Set(AttrId::kReplicaGroups, std::move(groups));
-  }
-  if (op.Find("channel_id") != nullptr) {
-    ASSIGN_OR_RETURN(int64_t channel, GetInt(op, "channel_id"));
-    if (channel > 0) attrs.Set(AttrId::kChannelId, channel);
-  }
-  if (op.Find("use_global_device_ids") != nullptr) {
-    ASSIGN_OR_RETURN(bool global, GetBool(op, "use_global_device_ids"));
-    if (global) attrs.Set(AttrId::kUseGlobalDeviceIds, true);
-  }
+absl::Status Importer::SetReplicaGroups(const SourceOp& op, Attributes* attrs) {
+  const SourceAttr* given = op.Find("replica_groups");
+  if (given == nullptr) return absl::OkStatus();
+  const bool by_axes = given->kind == stablehlo::AttrKind::kDict;
+  ASSIGN_OR_RETURN(ReplicaGroups groups, by_axes ? MeshReplicaGroups(given) : ConvertReplicaGroups(given));
+  attrs->Set(AttrId::kReplicaGroups, std::move(groups));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Attributes> Importer::CollectiveAttributes(Opcode opcode, const SourceOp& op) {
+  ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(opcode, op));
+  RETURN_IF_ERROR(SetReplicaGroups(op, &attrs));
   return attrs;
 }
 
 absl::Status Importer::ImportAllReduce(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  ASSIGN_OR_RETURN(Attributes attrs, CollectiveAttributes(op));
+  ASSIGN_OR_RETURN(Attributes attrs, CollectiveAttributes(Opcode::kAllReduce, op));
   ASSIGN_OR_RETURN(Computation * body, ImportClosedRegion(op.regions[0], "all_reduce"));
   for (Value& v : operands) RETURN_IF_ERROR(PromoteTo(scope.builder, *body, absl::MakeSpan(&v, 1)));
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kAllReduce, std::move(operands), std::move(attrs), {body}));
@@ -85,18 +81,18 @@ absl::Status Importer::ImportAllReduce(Scope& scope, const SourceOp& op) {
 
 absl::Status Importer::ImportCrossReplicaSum(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
-  ASSIGN_OR_RETURN(Attributes attrs, CollectiveAttributes(op));
-  ASSIGN_OR_RETURN(Computation * add, ScalarBinaryComputation(module_.get(), Opcode::kAdd, x->shape().element_type()));
+  Attributes attrs;
+  RETURN_IF_ERROR(SetReplicaGroups(op, &attrs));
+  ASSIGN_OR_RETURN(Computation * add,
+                   MakeScalarBinaryComputation(module_.get(), Opcode::kAdd, x->shape().element_type()));
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kAllReduce, {x}, std::move(attrs), {add}));
   return Bind(scope, op, y);
 }
 
 absl::Status Importer::ImportAllGather(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  ASSIGN_OR_RETURN(Attributes attrs, CollectiveAttributes(op));
-  ASSIGN_OR_RETURN(int64_t dim, GetInt(op, "all_gather_dim"));
+  ASSIGN_OR_RETURN(Attributes attrs, CollectiveAttributes(Opcode::kAllGather, op));
   ASSIGN_OR_RETURN(Shape result, ResultShape(op));
-  attrs.Set(AttrId::kDimensions, Ints{dim});
   ASSIGN_OR_RETURN(Value y,
                    scope.builder.Op(Opcode::kAllGather, std::move(operands), std::move(attrs), {}, std::move(result)));
   return Bind(scope, op, y);
@@ -104,12 +100,10 @@ absl::Status Importer::ImportAllGather(Scope& scope, const SourceOp& op) {
 
 absl::Status Importer::ImportReduceScatter(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  ASSIGN_OR_RETURN(Attributes attrs, CollectiveAttributes(op));
-  ASSIGN_OR_RETURN(int64_t dim, GetInt(op, "scatter_dimension"));
+  ASSIGN_OR_RETURN(Attributes attrs, CollectiveAttributes(Opcode::kReduceScatter, op));
   ASSIGN_OR_RETURN(Shape result, ResultShape(op));
   ASSIGN_OR_RETURN(Computation * body, ImportClosedRegion(op.regions[0], "reduce_scatter"));
   for (Value& v : operands) RETURN_IF_ERROR(PromoteTo(scope.builder, *body, absl::MakeSpan(&v, 1)));
-  attrs.Set(AttrId::kDimensions, Ints{dim});
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kReduceScatter, std::move(operands), std::move(attrs), {body},
                                              std::move(result)));
   return Bind(scope, op, y);
@@ -118,7 +112,8 @@ absl::Status Importer::ImportReduceScatter(Scope& scope, const SourceOp& op) {
 // HLO's array form exchanges blocks of one dimension in place. To concatenate the blocks along another dimension, the
 // block number becomes a separate dimension, which is exchanged, transposed there and merged.
 absl::Status Importer::ImportAllToAll(Scope& scope, const SourceOp& op) {
-  ASSIGN_OR_RETURN(int64_t split, GetInt(op, "split_dimension"));
+  ASSIGN_OR_RETURN(const Attributes given, CollectiveAttributes(Opcode::kAllToAll, op));
+  const int64_t split = given.GetInts(AttrId::kDimensions)[0];
   ASSIGN_OR_RETURN(int64_t concat, GetInt(op, "concat_dimension"));
   ASSIGN_OR_RETURN(int64_t count, GetInt(op, "split_count"));
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
@@ -131,14 +126,13 @@ absl::Status Importer::ImportAllToAll(Scope& scope, const SourceOp& op) {
       return absl::InvalidArgumentError(absl::StrCat("cannot split dimension ", split, " of ", shape.ToString(),
                                                      " into ", count, " and join along ", concat));
     }
-    ASSIGN_OR_RETURN(Attributes attrs, CollectiveAttributes(op));
-    for (const Ints& group : attrs.Get<ReplicaGroups>(AttrId::kReplicaGroups).Expand()) {
+    for (const Ints& group : given.Get<ReplicaGroups>(AttrId::kReplicaGroups).Expand()) {
       if (static_cast<int64_t>(group.size()) != count) {
         return absl::InvalidArgumentError(
             absl::StrCat("splits into ", count, ", a replica group has ", group.size(), " members"));
       }
     }
-    attrs.Set(AttrId::kDimensions, Ints{split});
+    Attributes attrs = given;
     if (split == concat) {
       ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kAllToAll, {x}, std::move(attrs), {}, shape));
       results.push_back(y);
@@ -166,12 +160,7 @@ absl::Status Importer::ImportAllToAll(Scope& scope, const SourceOp& op) {
 
 absl::Status Importer::ImportCollectivePermute(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  ASSIGN_OR_RETURN(Attributes attrs, CollectiveAttributes(op));
-  ASSIGN_OR_RETURN(Ints flat, GetInts(op, "source_target_pairs"));
-  if (flat.size() % 2 != 0) return absl::InvalidArgumentError("source_target_pairs has an odd number of entries");
-  Pairs pairs;
-  for (size_t i = 0; i < flat.size(); i += 2) pairs.emplace_back(flat[i], flat[i + 1]);
-  attrs.Set(AttrId::kSourceTargetPairs, std::move(pairs));
+  ASSIGN_OR_RETURN(Attributes attrs, CollectiveAttributes(Opcode::kCollectivePermute, op));
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kCollectivePermute, std::move(operands), std::move(attrs)));
   return Bind(scope, op, y);
 }

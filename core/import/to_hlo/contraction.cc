@@ -8,66 +8,6 @@
 
 namespace backplane::to_hlo {
 
-namespace {
-
-// The algorithms that HLO has a name for; tf32 counts as f32 here. No other one may replace them.
-bool IsKnown(const DotAlgorithm& a) {
-  using T = PrimitiveType;
-  const auto is_f8 = [](T t) { return IsFloat(t) && BitWidth(t) == 8 && t != T::kF8E8M0FNU; };
-  if (a.lhs_components > 3 || a.rhs_components > 3) return false;
-  if (is_f8(a.lhs_type) && is_f8(a.rhs_type)) return a.accumulation_type == T::kF32 && a.primitive_operations == 1;
-  if (a.lhs_type != a.rhs_type) return false;
-  const int64_t n = a.primitive_operations;
-  switch (a.lhs_type) {
-    case T::kF16:
-      return n == 1 && (a.accumulation_type == T::kF16 || a.accumulation_type == T::kF32);
-    case T::kBF16:
-      return a.accumulation_type == T::kBF16 ? n == 1
-                                             : a.accumulation_type == T::kF32 && (n == 1 || n == 3 || n == 6 || n == 9);
-    case T::kF32:
-      return a.accumulation_type == T::kF32 && (n == 1 || n == 3);
-    case T::kF64:
-      return a.accumulation_type == T::kF64 && n == 1;
-    default:
-      return false;
-  }
-}
-
-absl::StatusOr<std::optional<DotAlgorithm>> GetAlgorithm(const SourceOp& op) {
-  const SourceAttr* lhs = op.Find("lhs_precision_type");
-  if (lhs == nullptr || lhs->kind != stablehlo::AttrKind::kType || lhs->type->kind == stablehlo::TypeKind::kNone) {
-    return std::optional<DotAlgorithm>();
-  }
-  DotAlgorithm a;
-  // tf32 names a precision, not the type of an array: nothing in the core holds it, so it is computed in f32.
-  auto type = [&](absl::string_view name) -> absl::StatusOr<PrimitiveType> {
-    const SourceAttr* t = op.Find(name);
-    if (!t || t->kind != stablehlo::AttrKind::kType) {
-      return absl::InvalidArgumentError(absl::StrCat("attribute ", name, ": expected a type"));
-    }
-    if (t->type->kind == stablehlo::TypeKind::kScalar && t->type->element == stablehlo::ElementKind::kTF32) {
-      return PrimitiveType::kF32;
-    }
-    return ConvertElementType(t->type);
-  };
-  ASSIGN_OR_RETURN(a.lhs_type, type("lhs_precision_type"));
-  ASSIGN_OR_RETURN(a.rhs_type, type("rhs_precision_type"));
-  ASSIGN_OR_RETURN(a.accumulation_type, type("accumulation_type"));
-  ASSIGN_OR_RETURN(a.lhs_components, GetInt(op, "lhs_component_count"));
-  ASSIGN_OR_RETURN(a.rhs_components, GetInt(op, "rhs_component_count"));
-  ASSIGN_OR_RETURN(a.primitive_operations, GetInt(op, "num_primitive_operations"));
-  ASSIGN_OR_RETURN(a.allow_imprecise_accumulation, GetBool(op, "allow_imprecise_accumulation"));
-  // Counts that are no counts are for the rules of dot to name.
-  if (a.lhs_components > 0 && a.rhs_components > 0 && a.primitive_operations > 0 && !IsKnown(a)) {
-    return absl::UnimplementedError(absl::StrCat("no dot algorithm of ", Name(a.lhs_type), " and ", Name(a.rhs_type),
-                                                 " into ", Name(a.accumulation_type), " with ", a.primitive_operations,
-                                                 " operations"));
-  }
-  return std::optional<DotAlgorithm>(a);
-}
-
-}  // namespace
-
 absl::Status Importer::ImportDot(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(Value lhs, Get(scope, op.operands[0]));
   ASSIGN_OR_RETURN(Value rhs, Get(scope, op.operands[1]));
@@ -87,8 +27,6 @@ absl::Status Importer::ImportDot(Scope& scope, const SourceOp& op) {
             {"rhs_contracting_dimensions", stablehlo::MakeI64List(arena_, {0})}};
   }
   ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(Opcode::kDot, op, dims));
-  ASSIGN_OR_RETURN(std::optional<DotAlgorithm> algorithm, GetAlgorithm(op));
-  if (algorithm) attrs.Set(AttrId::kDotAlgorithm, *algorithm);
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kDot, {lhs, rhs}, std::move(attrs), {}, std::move(result)));
   return Bind(scope, op, y);
 }
@@ -163,7 +101,7 @@ absl::Status Importer::ImportEinsum(Scope& scope, const SourceOp& op) {
     if (!summed.empty()) {
       PrimitiveType t = x[i]->shape().element_type();
       ASSIGN_OR_RETURN(Value zero, scope.builder.Scalar(t, 0));
-      ASSIGN_OR_RETURN(Computation * add, ScalarBinaryComputation(module_.get(), Opcode::kAdd, t));
+      ASSIGN_OR_RETURN(Computation * add, MakeScalarBinaryComputation(module_.get(), Opcode::kAdd, t));
       ASSIGN_OR_RETURN(x[i], scope.builder.Reduce({x[i]}, {zero}, add, summed));
       letters = kept;
     }

@@ -24,7 +24,7 @@ absl::StatusOr<std::vector<Ints>> GetLayouts(const SourceOp& op, absl::string_vi
         absl::StrCat("attribute ", name, " has ", a->elements.size(), " entries, expected ", count));
   }
   for (const SourceAttr* e : a->elements) {
-    absl::StatusOr<Ints> layout = stablehlo::DenseIntegers(e);
+    absl::StatusOr<Ints> layout = stablehlo::ReadDenseIntegers(e);
     if (!layout.ok())
       return absl::InvalidArgumentError(absl::StrCat("attribute ", name, ": ", layout.status().message()));
     out.push_back(*std::move(layout));
@@ -58,8 +58,8 @@ absl::StatusOr<OutputOperandAliases> GetAliases(const SourceOp& op) {
     }
     OutputOperandAlias alias;
     alias.operand = operand->integer;
-    ASSIGN_OR_RETURN(alias.output_index, stablehlo::DenseIntegers(e->Find("output_tuple_indices")));
-    ASSIGN_OR_RETURN(alias.operand_index, stablehlo::DenseIntegers(e->Find("operand_tuple_indices")));
+    ASSIGN_OR_RETURN(alias.output_index, stablehlo::ReadDenseIntegers(e->Find("output_tuple_indices")));
+    ASSIGN_OR_RETURN(alias.operand_index, stablehlo::ReadDenseIntegers(e->Find("operand_tuple_indices")));
     out.push_back(std::move(alias));
   }
   return out;
@@ -295,7 +295,7 @@ absl::Status Importer::ImportRaggedAllToAll(Scope& scope, const SourceOp& op) {
   if (operands.size() != 6 || dense == nullptr || dense->kind != AttrKind::kDense || dense->type->dims.size() != 2) {
     return absl::InvalidArgumentError("expected six operands and replica_groups of rank 2");
   }
-  ASSIGN_OR_RETURN(Ints flat, stablehlo::DenseIntegers(dense));
+  ASSIGN_OR_RETURN(Ints flat, stablehlo::ReadDenseIntegers(dense));
   ReplicaGroups groups;
   for (int64_t g = 0; g < dense->type->dims[0]; ++g) {
     int64_t size = dense->type->dims[1];

@@ -7,11 +7,9 @@
 namespace backplane::to_hlo {
 
 absl::Status Importer::ImportCompare(Scope& scope, const SourceOp& op) {
-  ASSIGN_OR_RETURN(absl::string_view direction, GetText(op, "comparison_direction"));
+  ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(Opcode::kCompare, op));
   ASSIGN_OR_RETURN(absl::string_view type, GetText(op, "compare_type"));
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  std::optional<int> d = EnumFromText(backplane::AttrKind::EnumComparisonDirection, direction);
-  if (!d) return absl::InvalidArgumentError(absl::StrCat("unknown direction ", direction));
   std::optional<ComparisonType> t;
   if (type != "NOTYPE") {
     std::optional<int> number = EnumFromText(backplane::AttrKind::EnumComparisonType, type);
@@ -30,8 +28,8 @@ absl::Status Importer::ImportCompare(Scope& scope, const SourceOp& op) {
     // Total order is the only type that changes anything; the others repeat the element type.
     if (*t != ComparisonType::kTotalOrder) t = std::nullopt;
   }
-  ASSIGN_OR_RETURN(Value result,
-                   scope.builder.Compare(operands[0], operands[1], static_cast<ComparisonDirection>(*d), t));
+  const ComparisonDirection direction = attrs.GetEnum<ComparisonDirection>(AttrId::kDirection);
+  ASSIGN_OR_RETURN(Value result, scope.builder.Compare(operands[0], operands[1], direction, t));
   return Bind(scope, op, result);
 }
 
@@ -57,7 +55,7 @@ absl::StatusOr<Value> BitcastBits(Module* module, Builder& b, Value x, const Sha
     ASSIGN_OR_RETURN(x, b.Convert(x, number));
     ASSIGN_OR_RETURN(x, b.Binary(Opcode::kShiftLeft, x, bit));
     ASSIGN_OR_RETURN(Value zero, b.Scalar(number, 0));
-    ASSIGN_OR_RETURN(Computation * either, ScalarBinaryComputation(module, Opcode::kOr, number));
+    ASSIGN_OR_RETURN(Computation * either, MakeScalarBinaryComputation(module, Opcode::kOr, number));
     ASSIGN_OR_RETURN(x, b.Reduce({x}, {zero}, either, {packed.rank()}));
     return number == to.element_type() ? absl::StatusOr<Value>(x) : b.Op(Opcode::kBitcastConvert, {x}, {}, {}, to);
   }
@@ -105,9 +103,9 @@ absl::Status Importer::ImportConstant(Scope& scope, const SourceOp& op) {
 }
 
 absl::Status Importer::ImportIota(Scope& scope, const SourceOp& op) {
-  ASSIGN_OR_RETURN(int64_t dimension, GetInt(op, "iota_dimension"));
+  ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(Opcode::kIota, op));
   ASSIGN_OR_RETURN(Shape shape, ConvertType(op.results[0].type));
-  ASSIGN_OR_RETURN(Value result, scope.builder.Iota(shape, dimension));
+  ASSIGN_OR_RETURN(Value result, scope.builder.Iota(shape, attrs.GetInt(AttrId::kIotaDimension)));
   return Bind(scope, op, result);
 }
 
@@ -120,11 +118,8 @@ absl::Status Importer::ImportId(Scope& scope, const SourceOp& op) {
 absl::Status Importer::ImportRng(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(Value a, Get(scope, op.operands[0]));
   ASSIGN_OR_RETURN(Value b, Get(scope, op.operands[1]));
-  ASSIGN_OR_RETURN(absl::string_view distribution, GetText(op, "rng_distribution"));
+  ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(Opcode::kRng, op));
   ASSIGN_OR_RETURN(Shape shape, ConvertType(op.results[0].type));
-  Attributes attrs;
-  attrs.SetEnum(AttrId::kRandomDistribution,
-                distribution == "UNIFORM" ? RandomDistribution::kUniform : RandomDistribution::kNormal);
   ASSIGN_OR_RETURN(Value result, scope.builder.Op(Opcode::kRng, {a, b}, std::move(attrs), {}, std::move(shape)));
   return Bind(scope, op, result);
 }

@@ -329,7 +329,7 @@ absl::Status Importer::ImportResultAttributes(const SourceOp& function, const Sh
       ASSIGN_OR_RETURN(layouts[i], WithLayoutMode(layouts[i], mode->text));
       const SourceAttr* asked = mode->text == "auto" ? FindLayoutConstraint(function, i) : nullptr;
       if (asked != nullptr && layouts[i].IsArray()) {
-        ASSIGN_OR_RETURN(Ints order, stablehlo::DenseIntegers(asked));
+        ASSIGN_OR_RETURN(Ints order, stablehlo::ReadDenseIntegers(asked));
         ASSIGN_OR_RETURN(layouts[i], WithLayoutMode(layouts[i], absl::StrCat("{", absl::StrJoin(order, ","), "}")));
       } else if (mode->text == "auto") {
         UseTransposedLayout(ResultValue(*module_->entry(), i, n), &layouts[i]);

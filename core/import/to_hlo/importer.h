@@ -160,7 +160,9 @@ class Importer {
   absl::Status ImportReduceScatter(Scope&, const SourceOp&);
   absl::Status ImportCrossReplicaSum(Scope&, const SourceOp&);
   absl::StatusOr<ReplicaGroups> MeshReplicaGroups(const SourceAttr* by_axes);
-  absl::StatusOr<Attributes> CollectiveAttributes(const SourceOp& op);
+  // Sets the replica groups of an op, if it has any.
+  absl::Status SetReplicaGroups(const SourceOp& op, Attributes* attrs);
+  absl::StatusOr<Attributes> CollectiveAttributes(Opcode opcode, const SourceOp& op);  // AttributesOf and the groups
 
   // rooted_collectives.cc: collective_broadcast and collective_reduce
   absl::Status ImportRootedCollective(Scope&, const SourceOp&);

@@ -23,7 +23,8 @@ absl::Status Importer::ImportBroadcast(Scope& scope, const SourceOp& op) {
     dims.resize(static_cast<size_t>(x->shape().rank()));
     std::iota(dims.begin(), dims.end(), static_cast<int64_t>(sizes.size()));
   } else {
-    ASSIGN_OR_RETURN(dims, GetInts(op, "broadcast_dimensions"));
+    ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(Opcode::kBroadcast, op));
+    dims = attrs.GetInts(AttrId::kDimensions);
   }
   if (to.HasDynamicDimensions() || x->shape().HasDynamicDimensions()) {
     Attributes attrs;

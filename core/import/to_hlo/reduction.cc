@@ -53,15 +53,12 @@ absl::Status Importer::ImportWindowed(Scope& scope, const SourceOp& op) {
 absl::Status Importer::ImportSort(Scope& scope, const SourceOp& op) {
   if (op.operands.empty()) return absl::InvalidArgumentError("no operands");
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  ASSIGN_OR_RETURN(int64_t dimension, GetInt(op, "dimension"));
-  ASSIGN_OR_RETURN(bool stable, GetBool(op, "is_stable"));
-  int64_t rank = operands[0]->shape().rank();
+  ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(Opcode::kSort, op));
+  const int64_t dimension = attrs.GetInts(AttrId::kDimensions)[0];
+  const int64_t rank = operands[0]->shape().rank();
   if (rank == 0) return BindResults(scope, op, operands);  // one element is in order
-  if (dimension < 0) dimension += rank;
+  if (dimension < 0) attrs.Set(AttrId::kDimensions, Ints{dimension + rank});
   ASSIGN_OR_RETURN(Computation * comparator, ImportClosedRegion(op.regions[0], "compare"));
-  Attributes attrs;
-  attrs.Set(AttrId::kDimensions, Ints{dimension});
-  if (stable) attrs.Set(AttrId::kIsStable, true);
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kSort, std::move(operands), std::move(attrs), {comparator}));
   return Bind(scope, op, y);
 }

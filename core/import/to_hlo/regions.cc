@@ -37,7 +37,7 @@ absl::StatusOr<Computation*> Importer::ImportClosedRegion(const SourceRegion& re
       if (op != text) continue;
       ASSIGN_OR_RETURN(Shape a, ConvertType(block->arguments[0].type));
       ASSIGN_OR_RETURN(Shape b, ConvertType(block->arguments[1].type));
-      if (a.IsScalar() && a == b) return ScalarBinaryComputation(module_.get(), opcode, a.element_type());
+      if (a.IsScalar() && a == b) return MakeScalarBinaryComputation(module_.get(), opcode, a.element_type());
     }
   }
   ++depth_;

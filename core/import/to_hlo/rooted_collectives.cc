@@ -26,7 +26,7 @@ absl::Status Importer::ImportRootedCollective(Scope& scope, const SourceOp& op) 
   Builder& b = scope.builder;
   ASSIGN_OR_RETURN(bool dynamic_root, GetBool(op, "has_dynamic_root"));
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  ASSIGN_OR_RETURN(Attributes given, CollectiveAttributes(op));
+  ASSIGN_OR_RETURN(Attributes given, CollectiveAttributes(Opcode::kCollectiveBroadcast, op));
   if (!reduces && !dynamic_root) {
     ASSIGN_OR_RETURN(Value y, b.Op(Opcode::kCollectiveBroadcast, std::move(operands), std::move(given)));
     return Bind(scope, op, y);

@@ -27,7 +27,7 @@ absl::StatusOr<int64_t> GetInt(const SourceOp& op, absl::string_view name) {
 }
 
 absl::StatusOr<Ints> GetInts(const SourceOp& op, absl::string_view name) {
-  absl::StatusOr<Ints> values = stablehlo::DenseIntegers(op.Find(name));
+  absl::StatusOr<Ints> values = stablehlo::ReadDenseIntegers(op.Find(name));
   if (!values.ok()) return Missing(name, values.status().message());
   return values;
 }
@@ -216,7 +216,7 @@ absl::StatusOr<FfiDictionary> ConvertFfiDictionary(const SourceAttr* dictionary)
 
 absl::StatusOr<ReplicaGroups> ConvertReplicaGroups(const SourceAttr* a) {
   ReplicaGroups out;
-  absl::StatusOr<Ints> ids = stablehlo::DenseIntegers(a);
+  absl::StatusOr<Ints> ids = stablehlo::ReadDenseIntegers(a);
   if (!ids.ok() || a->type->dims.size() != 2) return Missing("replica_groups", "a tensor of rank 2");
   const Ints& flat = *ids;
   int64_t groups = a->type->dims[0], size = a->type->dims[1];

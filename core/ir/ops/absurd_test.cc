@@ -200,7 +200,7 @@ TEST(Absurd, BuilderCallsEnd) {
     const hlo::Padding padding = absurd.Pick(2) == 0 ? hlo::Padding::kSame : hlo::Padding::kValid;
     ReplicaGroups groups;
     groups.groups = {l, m};
-    Computation* add = ScalarBinaryComputation(&module, Opcode::kAdd, PrimitiveType::kF32).value();
+    Computation* add = MakeScalarBinaryComputation(&module, Opcode::kAdd, PrimitiveType::kF32).value();
     hlo::Result results[] = {
         hlo::Add(b, x, y, l),
         hlo::Lt(b, x, y, m),

@@ -152,7 +152,7 @@ Result CrossReplicaSum(Builder& b, Value operand, const ReplicaGroups& replica_g
     return Fail(Opcode::kAllReduce, "all_reduce_operand", "operand 0 must be an array or a tuple of such, found ",
                 s.ToString());
   }
-  ASSIGN_OR_RETURN(Computation * add, ScalarBinaryComputation(b.module(), Opcode::kAdd, first.element_type()));
+  ASSIGN_OR_RETURN(Computation * add, MakeScalarBinaryComputation(b.module(), Opcode::kAdd, first.element_type()));
   return AllReduce(b, operand, add, replica_groups);
 }
 

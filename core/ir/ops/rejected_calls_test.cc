@@ -19,7 +19,7 @@ Value P(Builder& b, std::vector<int64_t> dims, PrimitiveType type = kF32) { retu
 Value Token(Builder& b) { return AfterAll(b, {}).value(); }
 
 Computation* AddFn(Builder& b, PrimitiveType type = kF32) {
-  return ScalarBinaryComputation(b.module(), Opcode::kAdd, type).value();
+  return MakeScalarBinaryComputation(b.module(), Opcode::kAdd, type).value();
 }
 
 ResultAccuracy Accuracy(ResultAccuracy::Mode mode, double atol, double rtol, int64_t ulps) {
@@ -98,7 +98,7 @@ std::vector<RejectedCall> RejectedCalls() {
       CALL("called",
            {
              static Module* elsewhere = new Module("elsewhere");
-             return Call(b, ScalarBinaryComputation(elsewhere, Opcode::kAdd, kF32).value(), {P(b, {2}), P(b, {2})});
+             return Call(b, MakeScalarBinaryComputation(elsewhere, Opcode::kAdd, kF32).value(), {P(b, {2}), P(b, {2})});
            }),
       CALL("parameter_i1", { return Parameter(b, -1, Shape::Scalar(kF32)); }),
       CALL("parameter_i1",

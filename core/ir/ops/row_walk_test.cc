@@ -27,7 +27,7 @@ Computation* Fn(Builder& b, const std::vector<const char*>& parameters,
   return f.Build(body(f, p).value()).value();
 }
 Computation* AddFn(Builder& b, PrimitiveType type) {
-  return ScalarBinaryComputation(b.module(), Opcode::kAdd, type).value();
+  return MakeScalarBinaryComputation(b.module(), Opcode::kAdd, type).value();
 }
 
 namespace {

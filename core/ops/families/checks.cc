@@ -126,7 +126,7 @@ void CopyDynamic(const Shape& from, Shape& to) {
   }
 }
 
-int64_t WindowedSize(int64_t size, const WindowDimension& w) {
+int64_t ComputeWindowedSize(int64_t size, const WindowDimension& w) {
   using Wide = __int128;
   constexpr Wide kMax = Wide{1} << 62;
   Wide dilated = size == 0 ? 0 : static_cast<Wide>(size - 1) * w.base_dilation + 1;
@@ -137,7 +137,7 @@ int64_t WindowedSize(int64_t size, const WindowDimension& w) {
   return static_cast<int64_t>((padded - window) / w.stride + 1);
 }
 
-double ShapeBytes(const Shape& shape) {
+double CountShapeBytes(const Shape& shape) {
   double bytes = 0;
   ForEachLeaf(shape, [&](const Shape& leaf, const std::vector<int64_t>&) {
     if (leaf.IsArray()) bytes += static_cast<double>(leaf.byte_size());
@@ -156,8 +156,8 @@ double ElementCount(const Shape& shape) {
 Cost ElementCost(const OpContext& op, const Shape& result, double flops_per_element) {
   Cost cost;
   cost.flops = flops_per_element * ElementCount(result);
-  cost.bytes_accessed = ShapeBytes(result);
-  for (const Shape* s : op.operands) cost.bytes_accessed += ShapeBytes(*s);
+  cost.bytes_accessed = CountShapeBytes(result);
+  for (const Shape* s : op.operands) cost.bytes_accessed += CountShapeBytes(*s);
   return cost;
 }
 
@@ -259,7 +259,7 @@ int64_t KnownGroupSize(const OpContext& op) {
   return channel && !op.attrs->GetBool(AttrId::kUseGlobalDeviceIds) ? 0 : GroupSize(op);
 }
 
-absl::StatusOr<std::vector<Shape>> ResultOfEach(const OpContext& op, const Shape& declared) {
+absl::StatusOr<std::vector<Shape>> InferResultOfEach(const OpContext& op, const Shape& declared) {
   if (op.operands.empty()) return Fail(op, Label(op, "arity"), "needs an operand");
   std::vector<Shape> results = declared.IsTuple() ? declared.tuple_shapes() : std::vector<Shape>{declared};
   if (results.size() != op.operands.size()) {
@@ -283,7 +283,7 @@ bool IsScaledAlongDim(const Shape& small, const Shape& large, int64_t d, int64_t
 
 absl::Status CheckGathered(const OpContext& op, const Shape& result, absl::string_view dimension,
                            absl::string_view size) {
-  ASSIGN_OR_RETURN(std::vector<Shape> results, ResultOfEach(op, result));
+  ASSIGN_OR_RETURN(std::vector<Shape> results, InferResultOfEach(op, result));
   const int64_t group = KnownGroupSize(op);
   const Ints& dims = op.attrs->GetInts(AttrId::kDimensions);
   for (size_t i = 0; i < results.size(); ++i) {

@@ -54,10 +54,10 @@ void CopyDynamic(const Shape& from, Shape& to);
 
 // Returns the size of one dimension after dilation, padding and windowing; -1 on overflow or for a negative padded
 // size.
-int64_t WindowedSize(int64_t size, const WindowDimension& w);
+int64_t ComputeWindowedSize(int64_t size, const WindowDimension& w);
 
 // Returns the bytes of all array leaves.
-double ShapeBytes(const Shape& shape);
+double CountShapeBytes(const Shape& shape);
 // Returns a cost that accesses the bytes of all operands and of the result and executes flops_per_element operations
 // per result element.
 Cost ElementCost(const OpContext& op, const Shape& result, double flops_per_element);
@@ -80,7 +80,7 @@ absl::Status CheckReducer(const OpContext& op, absl::string_view label);
 
 // Returns the declared result, an array or a tuple, as a list with one array per operand. Each array must have the rank
 // and the element type of its operand.
-absl::StatusOr<std::vector<Shape>> ResultOfEach(const OpContext& op, const Shape& declared);
+absl::StatusOr<std::vector<Shape>> InferResultOfEach(const OpContext& op, const Shape& declared);
 // Whether `large` is `small` with dimension d multiplied by `factor`, or by any number if `factor` is 0.
 bool IsScaledAlongDim(const Shape& small, const Shape& large, int64_t d, int64_t factor);
 // Checks that `result` fits an all-gather of the operands, or the start half of one. The labels are those for an

@@ -14,7 +14,7 @@ absl::StatusOr<int64_t> OneDimension(const OpContext& op, const Shape& x, absl::
 
 absl::StatusOr<Shape> InferReduceScatter(const OpContext& op) {
   ASSIGN_OR_RETURN(Shape declared, GetDeclaredShape(op));
-  ASSIGN_OR_RETURN(std::vector<Shape> results, ResultOfEach(op, declared));
+  ASSIGN_OR_RETURN(std::vector<Shape> results, InferResultOfEach(op, declared));
   const int64_t group = KnownGroupSize(op);
   for (size_t i = 0; i < results.size(); ++i) {
     const Shape &x = op.operand(static_cast<int>(i)), &y = results[i];

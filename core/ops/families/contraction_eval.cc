@@ -37,8 +37,8 @@ absl::StatusOr<Literal> DotGeneral(const OpContext& op, const Literal& lhs, cons
     n *= rhs.shape().dimensions(i);
   }
   const PrimitiveType acc =
-      AccumulationType(lhs.shape().element_type(), rhs.shape().element_type(), shape.element_type());
-  ASSIGN_OR_RETURN(Literal sums, NewLiteral(op, shape.WithElementType(acc)));
+      SelectAccumulationType(lhs.shape().element_type(), rhs.shape().element_type(), shape.element_type());
+  ASSIGN_OR_RETURN(Literal sums, AllocateLiteral(op, shape.WithElementType(acc)));
   if (sums.num_elements() > 0 && k > 0) {
     const std::vector<std::byte> a = PackAs(lhs, left, acc), b = PackAs(rhs, right, acc);
     std::byte* c = sums.mutable_bytes();
@@ -86,8 +86,8 @@ absl::StatusOr<Literal> Part(const Literal& x, absl::Span<const int64_t> start, 
 absl::StatusOr<Literal> RaggedDot(const OpContext& op, Args args) {
   const Literal &lhs = *args[0], &rhs = *args[1], &sizes = *args[2];
   const RaggedDotDimensions& d = op.attrs->Get<RaggedDotDimensions>(AttrId::kRaggedDotDims);
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
-  ASSIGN_OR_RETURN(Literal out, NewLiteral(op, shape));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
+  ASSIGN_OR_RETURN(Literal out, AllocateLiteral(op, shape));
   const int64_t ragged = d.lhs_ragged[0], groups = sizes.shape().dimensions(sizes.shape().rank() - 1);
   auto find = [](const Ints& v, int64_t x) {
     return static_cast<int64_t>(std::find(v.begin(), v.end(), x) - v.begin());
@@ -195,7 +195,7 @@ absl::StatusOr<Literal> Scaled(const Literal& x, const Literal& scale) {
 
 absl::StatusOr<Literal> EvaluateContraction(const OpContext& op, Args args, EvalEnv& env) {
   if (op.opcode == Opcode::kRaggedDot) return RaggedDot(op, args);
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
   const DotDimensions& dims = op.attrs->Get<DotDimensions>(AttrId::kDotDims);
   if (op.opcode == Opcode::kScaledDot) {
     ASSIGN_OR_RETURN(Literal lhs, Scaled(*args[0], *args[2]));

@@ -31,8 +31,8 @@ absl::StatusOr<Literal> Conditional(const OpContext& op, Args args, EvalEnv& env
 }
 
 absl::StatusOr<Literal> Map(const OpContext& op, Args args, EvalEnv& env) {
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
-  ASSIGN_OR_RETURN(Literal out, NewLiteral(op, shape));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
+  ASSIGN_OR_RETURN(Literal out, AllocateLiteral(op, shape));
   const int64_t n = out.num_elements(), width = ByteWidth(shape.element_type());
   std::byte* to = out.mutable_bytes();
   if (const ScalarProgram* program = env.CalledScalarProgram(0)) {
@@ -62,7 +62,7 @@ absl::StatusOr<Literal> Map(const OpContext& op, Args args, EvalEnv& env) {
 
 // A value of the declared start's shape whose leading elements are given and whose contexts are zero.
 absl::StatusOr<Literal> StartResult(const OpContext& op, std::vector<Literal> leading) {
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
   for (int64_t i = static_cast<int64_t>(leading.size()); i < shape.tuple_size(); ++i) {
     leading.push_back(shape.tuple_shapes(i).IsToken() ? Literal::Token() : Literal(shape.tuple_shapes(i)));
   }

@@ -85,7 +85,7 @@ absl::StatusOr<Shape> InferConvolution(const OpContext& op) {
       return Fail(op, "convolution_c25", "window size ", x.size, " of dim ", i, " differs from rhs ", rhs.ToString(),
                   " dim ", d.kernel_spatial[i]);
     }
-    const int64_t size = WindowedSize(lhs.dimensions(d.input_spatial[i]), x);
+    const int64_t size = ComputeWindowedSize(lhs.dimensions(d.input_spatial[i]), x);
     if (size < 0) {
       return Fail(op, "convolution_c25", "spatial dim ", i, " would get a size that is negative or too large");
     }

@@ -87,7 +87,7 @@ void Convolve(const Problem& p, const std::byte* input_bytes, const std::byte* k
 absl::StatusOr<Literal> EvaluateConvolution(const OpContext& op, Args args, EvalEnv& env) {
   const Literal &lhs = *args[0], &rhs = *args[1];
   const ConvolutionDimensions& d = op.attrs->Get<ConvolutionDimensions>(AttrId::kConvolutionDims);
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
   Problem p;
   p.window = &op.attrs->Get<Window>(AttrId::kWindow);
   p.feature_groups = op.attrs->GetInt(AttrId::kFeatureGroupCount, 1);
@@ -114,8 +114,8 @@ absl::StatusOr<Literal> EvaluateConvolution(const OpContext& op, Args args, Eval
   target.strides.push_back(out_strides[d.output_feature]);
 
   const PrimitiveType acc =
-      AccumulationType(lhs.shape().element_type(), rhs.shape().element_type(), shape.element_type());
-  ASSIGN_OR_RETURN(Literal sums, NewLiteral(op, Shape(acc, packed)));
+      SelectAccumulationType(lhs.shape().element_type(), rhs.shape().element_type(), shape.element_type());
+  ASSIGN_OR_RETURN(Literal sums, AllocateLiteral(op, Shape(acc, packed)));
   if (sums.num_elements() > 0 && lhs.num_elements() > 0 && rhs.num_elements() > 0) {
     const std::vector<std::byte> input = PackAs(lhs, in_order, acc), kernel = PackAs(rhs, kernel_order, acc);
     std::byte* out = sums.mutable_bytes();
@@ -137,7 +137,7 @@ absl::StatusOr<Literal> EvaluateConvolution(const OpContext& op, Args args, Eval
     }
   }
   ASSIGN_OR_RETURN(sums, sums.Convert(shape.element_type()));
-  ASSIGN_OR_RETURN(Literal out, NewLiteral(op, shape));
+  ASSIGN_OR_RETURN(Literal out, AllocateLiteral(op, shape));
   StridedCopy(ByteWidth(shape.element_type()), packed, sums.bytes(), {0, RowMajorStrides(packed)}, out.mutable_bytes(),
               target);
   return out;

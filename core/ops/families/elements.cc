@@ -76,13 +76,13 @@ void CopyTyped(absl::Span<const int64_t> dims, const std::byte* from_bytes, cons
 
 }  // namespace
 
-absl::StatusOr<Shape> ResultShape(const OpContext& op) {
+absl::StatusOr<Shape> InferResultShape(const OpContext& op) {
   if (op.declared != nullptr) return *op.declared;
   return Info(op.opcode).infer(op);
 }
 
-absl::StatusOr<Literal> NewLiteral(const OpContext& op, const Shape& shape) {
-  const double bytes = ShapeBytes(shape);
+absl::StatusOr<Literal> AllocateLiteral(const OpContext& op, const Shape& shape) {
+  const double bytes = CountShapeBytes(shape);
   if (bytes > MachineMemory()) {
     return absl::ResourceExhaustedError(absl::StrCat(op.name.empty() ? OpName(op.opcode) : op.name, ": ",
                                                      shape.ToString(), " needs ", bytes,
@@ -91,8 +91,7 @@ absl::StatusOr<Literal> NewLiteral(const OpContext& op, const Shape& shape) {
   return Literal(shape);
 }
 
-std::optional<ElementwiseKernel> BinaryKernel(Opcode opcode, PrimitiveType type) {
-  static const Attributes* none = new Attributes();
+bool HasBinaryKernel(Opcode opcode) {
   switch (opcode) {
     case Opcode::kAdd:
     case Opcode::kMultiply:
@@ -106,10 +105,16 @@ std::optional<ElementwiseKernel> BinaryKernel(Opcode opcode, PrimitiveType type)
     case Opcode::kPower:
     case Opcode::kRemainder:
     case Opcode::kAtan2:
-      return ElementwiseKernel::Make(opcode, *none, {type, type}, type);
+      return true;
     default:
-      return std::nullopt;
+      return false;
   }
+}
+
+std::optional<ElementwiseKernel> SelectBinaryKernel(Opcode opcode, PrimitiveType type) {
+  static const Attributes* none = new Attributes();
+  if (!HasBinaryKernel(opcode)) return std::nullopt;
+  return ElementwiseKernel::Make(opcode, *none, {type, type}, type);
 }
 
 void StridedCopy(int width, absl::Span<const int64_t> dims, const std::byte* from, const StridedSide& source,

@@ -16,12 +16,14 @@ namespace backplane {
 using Args = absl::Span<const Literal* const>;
 
 // Returns the declared result shape, or the inferred one if none is declared.
-absl::StatusOr<Shape> ResultShape(const OpContext& op);
+absl::StatusOr<Shape> InferResultShape(const OpContext& op);
 // Returns a literal of zeros. Returns ResourceExhausted if the shape needs more than the physical memory of the
 // machine.
-absl::StatusOr<Literal> NewLiteral(const OpContext& op, const Shape& shape);
-// Returns the kernel of a binary operation whose operands and result have one type, or nullopt if there is none.
-std::optional<ElementwiseKernel> BinaryKernel(Opcode opcode, PrimitiveType type);
+absl::StatusOr<Literal> AllocateLiteral(const OpContext& op, const Shape& shape);
+// Whether the operation combines two elements of a type to one of the same type, so that a reduction can apply it.
+bool HasBinaryKernel(Opcode opcode);
+// Returns the kernel of such an operation for operands and results of one type, or nullopt if there is none.
+std::optional<ElementwiseKernel> SelectBinaryKernel(Opcode opcode, PrimitiveType type);
 
 // Copies dims[0] x dims[1] x ... elements of `width` bytes. Strides and offsets are in elements and may be negative or
 // 0.

@@ -22,7 +22,7 @@ void CopyDynamicSizes(Args args, Literal& result) {
 }
 
 absl::StatusOr<Literal> RunKernel(const OpContext& op, Args args, EvalEnv& env) {
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
   absl::InlinedVector<PrimitiveType, 3> types;
   for (const Literal* a : args) types.push_back(a->shape().element_type());
   std::optional<ElementwiseKernel> kernel = ElementwiseKernel::Make(op.opcode, *op.attrs, types, shape.element_type());
@@ -50,7 +50,7 @@ absl::StatusOr<Literal> RunKernel(const OpContext& op, Args args, EvalEnv& env) 
     if (taken[i].unique()) out = std::move(taken[i]);
   }
   if (!out.valid()) {
-    ASSIGN_OR_RETURN(out, NewLiteral(op, shape));
+    ASSIGN_OR_RETURN(out, AllocateLiteral(op, shape));
   }
   std::byte* target = out.mutable_bytes();
   if (!scalars) {
@@ -77,10 +77,10 @@ absl::StatusOr<Literal> RunKernel(const OpContext& op, Args args, EvalEnv& env) 
 }
 
 absl::StatusOr<Literal> BitcastConvert(const OpContext& op, Args args) {
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
   const Literal& x = *args[0];
   const PrimitiveType from = x.shape().element_type(), to = shape.element_type();
-  ASSIGN_OR_RETURN(Literal out, NewLiteral(op, shape));
+  ASSIGN_OR_RETURN(Literal out, AllocateLiteral(op, shape));
   std::byte* target = out.mutable_bytes();
   if (!IsSubByte(from) && !IsSubByte(to)) {
     std::memcpy(target, x.bytes(), static_cast<size_t>(out.byte_size()));
@@ -151,7 +151,7 @@ absl::StatusOr<Literal> EvaluateBinary(const OpContext& op, Args args, EvalEnv& 
 absl::StatusOr<Literal> EvaluateConvert(const OpContext& op, Args args, EvalEnv& env) {
   if (op.opcode == Opcode::kBitcastConvert) return BitcastConvert(op, args);
   if (op.opcode == Opcode::kBitcast) {
-    ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
+    ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
     const bool plain = (!shape.has_layout() || shape.layout().IsRowMajor()) &&
                        (!op.operand(0).has_layout() || op.operand(0).layout().IsRowMajor());
     if (!plain) return BitcastLayouts(op, *args[0], shape);

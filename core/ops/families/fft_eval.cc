@@ -84,7 +84,7 @@ template <typename S>
 void AlongAxis(Numbers<S>& data, absl::Span<const int64_t> dims, int64_t axis, bool inverse, S scale) {
   const int64_t n = dims[axis];
   if (n == 0 || data.empty()) return;
-  const bool direct = fft::LargestPrime(n) <= kLargestDirectPrime;
+  const bool direct = fft::FindLargestPrime(n) <= kLargestDirectPrime;
   const fft::ComplexLine<S, S> plan(direct ? n : 1);
   std::optional<Bluestein> detour;
   if (!direct) detour.emplace(n);
@@ -121,7 +121,7 @@ void AlongAxis(Numbers<S>& data, absl::Span<const int64_t> dims, int64_t axis, b
 template <typename S>
 void RealRows(const S* in, int64_t rows, int64_t n, fft::Number<S>* out) {
   const int64_t bins = n / 2 + 1;
-  if (fft::LargestPrime(n) > kLargestDirectPrime) {
+  if (fft::FindLargestPrime(n) > kLargestDirectPrime) {
     Bluestein detour(n);
     std::vector<Z> line(static_cast<size_t>(n));
     for (int64_t r = 0; r < rows; ++r) {
@@ -152,7 +152,7 @@ void RealRows(const S* in, int64_t rows, int64_t n, fft::Number<S>* out) {
 template <typename S>
 void RowsToReal(const fft::Number<S>* in, int64_t rows, int64_t n, S scale, S* out) {
   const int64_t bins = n / 2 + 1;
-  if (fft::LargestPrime(n) > kLargestDirectPrime) {
+  if (fft::FindLargestPrime(n) > kLargestDirectPrime) {
     Bluestein detour(n);
     std::vector<Z> line(static_cast<size_t>(n));
     for (int64_t r = 0; r < rows; ++r) {
@@ -218,11 +218,11 @@ void Transform(FftType type, absl::Span<const int64_t> lengths, const Literal& x
 }  // namespace
 
 absl::StatusOr<Literal> EvaluateFft(const OpContext& op, Args args, EvalEnv& env) {
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
   const Literal& x = *args[0];
   const FftType type = op.attrs->GetEnum<FftType>(AttrId::kFftType);
   const Ints& lengths = op.attrs->GetInts(AttrId::kFftLength);
-  ASSIGN_OR_RETURN(Literal out, NewLiteral(op, shape));
+  ASSIGN_OR_RETURN(Literal out, AllocateLiteral(op, shape));
   if (out.num_elements() == 0 || lengths.empty()) return lengths.empty() ? x : out;
   if (ComplexPart(shape.element_type()) == PrimitiveType::kF64) {
     Transform<double>(type, lengths, x, out);

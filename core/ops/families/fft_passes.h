@@ -68,7 +68,7 @@ class Roots {
 };
 
 // Returns the largest prime factor; n >= 1.
-inline int64_t LargestPrime(int64_t n) {
+inline int64_t FindLargestPrime(int64_t n) {
   int64_t largest = 1;
   for (int64_t p = 2; p * p <= n; ++p) {
     for (; n % p == 0; n /= p) largest = p;

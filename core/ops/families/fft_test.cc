@@ -32,7 +32,7 @@ TYPED_TEST_SUITE(FftLine, Scalars);
 std::vector<int64_t> Lengths() {
   std::vector<int64_t> out;
   for (int64_t n = 1; n <= 130; ++n) {
-    if (LargestPrime(n) <= 31) out.push_back(n);
+    if (FindLargestPrime(n) <= 31) out.push_back(n);
   }
   for (int64_t n : {256, 343, 7 * 32, 1024}) out.push_back(n);
   return out;
@@ -110,9 +110,9 @@ TEST(Fft, FactorsMultiplyToTheLength) {
       EXPECT_EQ(product, n);
     }
   }
-  EXPECT_EQ(LargestPrime(1), 1);
-  EXPECT_EQ(LargestPrime(64), 2);
-  EXPECT_EQ(LargestPrime(2 * 3 * 101), 101);
+  EXPECT_EQ(FindLargestPrime(1), 1);
+  EXPECT_EQ(FindLargestPrime(64), 2);
+  EXPECT_EQ(FindLargestPrime(2 * 3 * 101), 101);
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ BACKPLANE_GEMM(std::complex<float>)
 BACKPLANE_GEMM(std::complex<double>)
 #undef BACKPLANE_GEMM
 
-PrimitiveType AccumulationType(PrimitiveType a, PrimitiveType b, PrimitiveType result) {
+PrimitiveType SelectAccumulationType(PrimitiveType a, PrimitiveType b, PrimitiveType result) {
   bool is_complex = false, is_float = false, is_double = false;
   for (PrimitiveType t : {a, b, result}) {
     is_complex = is_complex || IsComplex(t);

@@ -37,7 +37,7 @@ void Gemm(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, 
 
 // Returns the type in which products of `a` and `b` are summed for a result of type `result`: f32, f64, s64, c64 or
 // c128.
-PrimitiveType AccumulationType(PrimitiveType a, PrimitiveType b, PrimitiveType result);
+PrimitiveType SelectAccumulationType(PrimitiveType a, PrimitiveType b, PrimitiveType result);
 
 }  // namespace backplane
 

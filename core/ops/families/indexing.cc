@@ -305,21 +305,21 @@ Cost CostIndexing(const OpContext& op, const Shape& result) {
   Cost cost;
   switch (op.opcode) {
     case Opcode::kDynamicUpdateSlice:
-      cost.bytes_accessed = 2 * ShapeBytes(op.operand(1));
+      cost.bytes_accessed = 2 * CountShapeBytes(op.operand(1));
       break;
     case Opcode::kScatter: {
       const size_t n = op.operands.size() / 2;
-      cost.bytes_accessed = ShapeBytes(op.operand(static_cast<int>(n)));
+      cost.bytes_accessed = CountShapeBytes(op.operand(static_cast<int>(n)));
       for (size_t i = 0; i < n; ++i) {
-        cost.bytes_accessed += 3 * ShapeBytes(op.operand(static_cast<int>(n + 1 + i)));
+        cost.bytes_accessed += 3 * CountShapeBytes(op.operand(static_cast<int>(n + 1 + i)));
         cost.flops += ElementCount(op.operand(static_cast<int>(n + 1 + i)));
       }
       break;
     }
     default:  // only the elements taken are read
-      cost.bytes_accessed = 2 * ShapeBytes(result);
+      cost.bytes_accessed = 2 * CountShapeBytes(result);
       for (size_t i = 1; i < op.operands.size(); ++i)
-        cost.bytes_accessed += ShapeBytes(op.operand(static_cast<int>(i)));
+        cost.bytes_accessed += CountShapeBytes(op.operand(static_cast<int>(i)));
   }
   return cost;
 }

@@ -37,8 +37,8 @@ int64_t Offset(absl::Span<const int64_t> index, absl::Span<const int64_t> stride
 
 absl::StatusOr<Literal> DynamicSlice(const OpContext& op, Args args) {
   const Literal& x = *args[0];
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
-  ASSIGN_OR_RETURN(Literal out, NewLiteral(op, shape));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
+  ASSIGN_OR_RETURN(Literal out, AllocateLiteral(op, shape));
   const DimVector strides = RowMajorStrides(x.shape().dimensions());
   const std::vector<int64_t> starts = Starts(args, 1, x.shape(), shape.dimensions());
   StridedCopy(ByteWidth(shape.element_type()), shape.dimensions(), x.bytes(), {Offset(starts, strides), strides},
@@ -86,8 +86,8 @@ absl::StatusOr<Literal> Gather(const OpContext& op, Args args) {
   const Literal &x = *args[0], &indices = *args[1];
   const GatherDimensions& g = op.attrs->Get<GatherDimensions>(AttrId::kGatherDims);
   const Ints& sizes = op.attrs->GetInts(AttrId::kSliceSizes);
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
-  ASSIGN_OR_RETURN(Literal out, NewLiteral(op, shape));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
+  ASSIGN_OR_RETURN(Literal out, AllocateLiteral(op, shape));
   if (out.num_elements() == 0) return out;
   const std::vector<int64_t> starts = ReadIndices(indices);
   const DimVector strides = RowMajorStrides(x.shape().dimensions()), out_strides = RowMajorStrides(shape.dimensions());
@@ -236,7 +236,7 @@ absl::StatusOr<Literal> Scatter(const OpContext& op, Args args, EvalEnv& env) {
   const size_t n = args.size() / 2;
   const ScatterDimensions& s = op.attrs->Get<ScatterDimensions>(AttrId::kScatterDims);
   const Literal indices = *args[n];
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
   const bool tuple = shape.IsTuple();
   std::vector<Literal> results, updates;
   for (size_t i = 0; i < n; ++i) {
@@ -278,7 +278,7 @@ absl::StatusOr<Literal> Scatter(const OpContext& op, Args args, EvalEnv& env) {
   std::unique_ptr<Combiner> combine;
   std::optional<Opcode> simple = env.CalledBinaryOp(0);
   std::optional<ElementwiseKernel> kernel;
-  if (simple && n == 1) kernel = BinaryKernel(*simple, results[0].shape().element_type());
+  if (simple && n == 1) kernel = SelectBinaryKernel(*simple, results[0].shape().element_type());
   const ScalarProgram* program = kernel ? nullptr : env.CalledScalarProgram(0);
   if (kernel)
     combine = std::make_unique<KernelCombiner>(*kernel, data);

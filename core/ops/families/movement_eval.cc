@@ -9,8 +9,8 @@ namespace {
 int Width(const Literal& x) { return ByteWidth(x.shape().element_type()); }
 
 absl::StatusOr<Literal> Iota(const OpContext& op) {
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
-  ASSIGN_OR_RETURN(Literal out, NewLiteral(op, shape));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
+  ASSIGN_OR_RETURN(Literal out, AllocateLiteral(op, shape));
   const int64_t d = op.attrs->GetInt(AttrId::kIotaDimension), size = shape.dimensions(d);
   int64_t inner = 1, outer = 1;
   for (int64_t i = 0; i < d; ++i) outer *= shape.dimensions(i);
@@ -27,8 +27,8 @@ absl::StatusOr<Literal> Iota(const OpContext& op) {
 }
 
 absl::StatusOr<Literal> Broadcast(const OpContext& op, const Literal& x) {
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
-  ASSIGN_OR_RETURN(Literal out, NewLiteral(op, shape));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
+  ASSIGN_OR_RETURN(Literal out, AllocateLiteral(op, shape));
   const Ints& dims = op.attrs->GetInts(AttrId::kDimensions);
   const DimVector from = RowMajorStrides(x.shape().dimensions());
   StridedSide source{0, DimVector(shape.rank(), 0)};
@@ -42,9 +42,9 @@ absl::StatusOr<Literal> Broadcast(const OpContext& op, const Literal& x) {
 }
 
 absl::StatusOr<Literal> Concatenate(const OpContext& op, Args args) {
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
   if (args.size() == 1) return *args[0];
-  ASSIGN_OR_RETURN(Literal out, NewLiteral(op, shape));
+  ASSIGN_OR_RETURN(Literal out, AllocateLiteral(op, shape));
   const int64_t d = op.attrs->GetInts(AttrId::kDimensions)[0];
   const DimVector strides = RowMajorStrides(shape.dimensions());
   std::byte* target = out.mutable_bytes();
@@ -58,8 +58,8 @@ absl::StatusOr<Literal> Concatenate(const OpContext& op, Args args) {
 }
 
 absl::StatusOr<Literal> Pad(const OpContext& op, const Literal& x, const Literal& value) {
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
-  ASSIGN_OR_RETURN(Literal out, NewLiteral(op, shape));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
+  ASSIGN_OR_RETURN(Literal out, AllocateLiteral(op, shape));
   const PaddingConfig& padding = op.attrs->Get<PaddingConfig>(AttrId::kPadding);
   std::byte* target = out.mutable_bytes();
   FillElements(Width(x), value.bytes(), target, out.num_elements());
@@ -84,8 +84,8 @@ absl::StatusOr<Literal> Pad(const OpContext& op, const Literal& x, const Literal
 }
 
 absl::StatusOr<Literal> Slice(const OpContext& op, const Literal& x) {
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
-  ASSIGN_OR_RETURN(Literal out, NewLiteral(op, shape));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
+  ASSIGN_OR_RETURN(Literal out, AllocateLiteral(op, shape));
   const SliceConfig& slices = op.attrs->Get<SliceConfig>(AttrId::kSlices);
   StridedSide source{0, RowMajorStrides(x.shape().dimensions())};
   for (int64_t i = 0; i < shape.rank(); ++i) {
@@ -98,7 +98,7 @@ absl::StatusOr<Literal> Slice(const OpContext& op, const Literal& x) {
 }
 
 absl::StatusOr<Literal> Reverse(const OpContext& op, const Literal& x) {
-  ASSIGN_OR_RETURN(Literal out, NewLiteral(op, x.shape()));
+  ASSIGN_OR_RETURN(Literal out, AllocateLiteral(op, x.shape()));
   StridedSide source{0, RowMajorStrides(x.shape().dimensions())};
   const StridedSide target = source;
   for (int64_t d : op.attrs->GetInts(AttrId::kDimensions)) {
@@ -110,9 +110,9 @@ absl::StatusOr<Literal> Reverse(const OpContext& op, const Literal& x) {
 }
 
 absl::StatusOr<Literal> Transpose(const OpContext& op, const Literal& x) {
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
   const Ints& permutation = op.attrs->GetInts(AttrId::kDimensions);
-  ASSIGN_OR_RETURN(Literal out, NewLiteral(op, shape));
+  ASSIGN_OR_RETURN(Literal out, AllocateLiteral(op, shape));
   const DimVector from = RowMajorStrides(x.shape().dimensions());
   StridedSide source;
   for (int64_t d : permutation) source.strides.push_back(from[d]);
@@ -154,7 +154,7 @@ absl::StatusOr<Literal> EvaluateMovement(const OpContext& op, Args args, EvalEnv
     case Opcode::kPad:
       return Pad(op, *args[0], *args[1]);
     case Opcode::kReshape: {
-      ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
+      ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
       return env.TakeOperand(0, *args[0]).Reshape(shape.dimensions());
     }
     case Opcode::kReverse:
@@ -171,14 +171,14 @@ absl::StatusOr<Literal> EvaluateDynamic(const OpContext& op, Args args, EvalEnv&
   if (op.opcode == Opcode::kGetDimensionSize) {
     return Literal::ScalarInt(PrimitiveType::kS32, x.dynamic_size(op.attrs->GetInts(AttrId::kDimensions)[0]));
   }
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
   if (op.opcode == Opcode::kSetDimensionSize) {
     const int64_t d = op.attrs->GetInts(AttrId::kDimensions)[0], size = args[1]->GetAsInt(0);
     if (size < 0 || size > shape.dimensions(d)) {
       return Fail(op, "set_dimension_size_value", "size ", size, " lies outside dim ", d, " of ", shape.ToString());
     }
     shape.set_dynamic(d, true);
-    ASSIGN_OR_RETURN(Literal out, NewLiteral(op, shape));
+    ASSIGN_OR_RETURN(Literal out, AllocateLiteral(op, shape));
     std::memcpy(out.mutable_bytes(), x.bytes(), static_cast<size_t>(out.byte_size()));
     for (int64_t i = 0; i < shape.rank(); ++i) out.set_dynamic_size(i, i == d ? size : x.dynamic_size(i));
     return out;
@@ -195,7 +195,7 @@ absl::StatusOr<Literal> EvaluateDynamic(const OpContext& op, Args args, EvalEnv&
     want *= size;
   }
   if (want != count) return Fail(op, "dynamic_reshape_c2", "the operand has ", count, " elements, the result ", want);
-  ASSIGN_OR_RETURN(Literal out, NewLiteral(op, shape));
+  ASSIGN_OR_RETURN(Literal out, AllocateLiteral(op, shape));
   const Literal dense = CompactUsedElements(x);
   StridedCopy(Width(x), sizes, dense.bytes(), {0, RowMajorStrides(sizes)}, out.mutable_bytes(),
               {0, RowMajorStrides(shape.dimensions())});

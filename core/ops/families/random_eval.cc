@@ -107,14 +107,14 @@ std::vector<uint64_t> Philox(State& state, int64_t n, bool wide) {
 }
 
 absl::StatusOr<Literal> BitGenerator(const OpContext& op, const Literal& initial) {
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
   const Shape& data_shape = shape.tuple_shapes(1);
   const bool threefry = op.attrs->GetEnum<RandomAlgorithm>(AttrId::kRandomAlgorithm) == RandomAlgorithm::kThreeFry;
   const size_t words = static_cast<size_t>(initial.byte_size()) / 8;
   uint64_t raw[3] = {0, 0, 0};
   std::memcpy(raw, initial.bytes(), words * 8);
   State state{raw[0], raw[1], words > 2 ? raw[2] : raw[0]};
-  ASSIGN_OR_RETURN(Literal data, NewLiteral(op, data_shape));
+  ASSIGN_OR_RETURN(Literal data, AllocateLiteral(op, data_shape));
   const PrimitiveType t = data_shape.element_type();
   const bool wide = BitWidth(t) == 64;
   const int64_t n = data.num_elements();
@@ -147,8 +147,8 @@ absl::StatusOr<Literal> BitGenerator(const OpContext& op, const Literal& initial
 double Unit(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
 
 absl::StatusOr<Literal> Rng(const OpContext& op, Args args, EvalEnv& env) {
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
-  ASSIGN_OR_RETURN(Literal out, NewLiteral(op, shape));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
+  ASSIGN_OR_RETURN(Literal out, AllocateLiteral(op, shape));
   ASSIGN_OR_RETURN(Literal seed, env.RunExternal(op, {}));  // u64[2], different on each call
   State state{seed.data<uint64_t>()[0], seed.data<uint64_t>()[1], 0};
   const PrimitiveType t = shape.element_type();

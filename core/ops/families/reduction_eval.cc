@@ -150,7 +150,7 @@ absl::Status ReduceWithCalls(const ReducePlan& p, EvalEnv& env, const std::vecto
 
 absl::StatusOr<Literal> Reduce(const OpContext& op, Args args, EvalEnv& env) {
   const size_t n = args.size() / 2;
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
   const bool tuple = shape.IsTuple();
   const Ints& dims = op.attrs->GetInts(AttrId::kDimensions);
   const ReducePlan plan = MakePlan(*args[0], dims);
@@ -172,14 +172,14 @@ absl::StatusOr<Literal> Reduce(const OpContext& op, Args args, EvalEnv& env) {
       ASSIGN_OR_RETURN(init, init.Convert(t));
     }
     inputs.push_back(std::move(x));
-    ASSIGN_OR_RETURN(Literal result, NewLiteral(op, s.WithElementType(t)));
+    ASSIGN_OR_RETURN(Literal result, AllocateLiteral(op, s.WithElementType(t)));
     FillElements(ByteWidth(t), init.bytes(), result.mutable_bytes(), result.num_elements());
     results.push_back(std::move(result));
   }
   if (plan.outputs > 0 && plan.inputs > 0) {
     std::optional<ElementwiseKernel> kernel;
     const PrimitiveType t = inputs[0].shape().element_type();
-    if (simple) kernel = BinaryKernel(*simple, t);
+    if (simple) kernel = SelectBinaryKernel(*simple, t);
     if (kernel) {
       ReduceWithKernel(plan, *kernel, FindRunReducer(*simple, t), ByteWidth(t), inputs[0].bytes(),
                        results[0].mutable_bytes());
@@ -205,7 +205,7 @@ absl::StatusOr<Literal> Reduce(const OpContext& op, Args args, EvalEnv& env) {
 }
 
 absl::StatusOr<Literal> Scan(const OpContext& op, Args args, EvalEnv& env) {
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
   const std::vector<Shape> shapes = shape.IsTuple() ? shape.tuple_shapes() : std::vector<Shape>{shape};
   const int64_t k = op.attrs->GetInt(AttrId::kNumCarries), d = op.attrs->GetInts(AttrId::kDimensions)[0];
   const size_t m = args.size() - static_cast<size_t>(k), n = shapes.size() - static_cast<size_t>(k);
@@ -218,7 +218,7 @@ absl::StatusOr<Literal> Scan(const OpContext& op, Args args, EvalEnv& env) {
   std::vector<Literal> carries, outputs;
   for (size_t i = m; i < args.size(); ++i) carries.push_back(*args[i]);
   for (size_t i = 0; i < n; ++i) {
-    ASSIGN_OR_RETURN(Literal out, NewLiteral(op, shapes[i]));
+    ASSIGN_OR_RETURN(Literal out, AllocateLiteral(op, shapes[i]));
     outputs.push_back(std::move(out));
   }
   // One slice at `step` of the scan dimension, to or from a dense array.
@@ -288,7 +288,7 @@ absl::Status MergeSort(std::vector<int64_t>& order, Less&& less) {
 }
 
 absl::StatusOr<Literal> Sort(const OpContext& op, Args args, EvalEnv& env) {
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
   const Shape& x = args[0]->shape();
   const Ints& dims = op.attrs->GetInts(AttrId::kDimensions);
   const int64_t d = dims.empty() ? x.rank() - 1 : dims[0];
@@ -367,11 +367,11 @@ std::vector<int64_t> SortKeys(const Literal& x) {
 }
 
 absl::StatusOr<Literal> TopK(const OpContext& op, const Literal& x) {
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
   const int64_t size = x.shape().dimensions(x.shape().rank() - 1), k = op.attrs->GetInt(AttrId::kK);
   const bool largest = !op.attrs->Has(AttrId::kLargest) || op.attrs->GetBool(AttrId::kLargest);
-  ASSIGN_OR_RETURN(Literal values, NewLiteral(op, shape.tuple_shapes(0)));
-  ASSIGN_OR_RETURN(Literal indices, NewLiteral(op, shape.tuple_shapes(1)));
+  ASSIGN_OR_RETURN(Literal values, AllocateLiteral(op, shape.tuple_shapes(0)));
+  ASSIGN_OR_RETURN(Literal indices, AllocateLiteral(op, shape.tuple_shapes(1)));
   std::byte* to = values.mutable_bytes();
   absl::Span<int32_t> at = indices.mutable_data<int32_t>();
   const std::vector<int64_t> keys = SortKeys(x);

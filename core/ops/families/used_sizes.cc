@@ -89,7 +89,7 @@ bool NeedsUsedSizes(const OpContext& op, Args operands) {
 }
 
 absl::StatusOr<Literal> EvaluateOverUsedSizes(const OpContext& op, Args operands, EvalEnv& env) {
-  ASSIGN_OR_RETURN(const Shape bound, ResultShape(op));
+  ASSIGN_OR_RETURN(const Shape bound, InferResultShape(op));
   std::vector<DimVector> sizes;
   for (const Literal* x : operands) {
     sizes.emplace_back();

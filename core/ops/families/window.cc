@@ -22,7 +22,7 @@ absl::StatusOr<DimVector> WindowedDims(const OpContext& op, const Shape& x, absl
     if (d.window_dilation <= 0) {
       return Fail(op, dilation, "window dilation ", d.window_dilation, " of dim ", i, " is not positive");
     }
-    const int64_t out = WindowedSize(x.dimensions(i), d);
+    const int64_t out = ComputeWindowedSize(x.dimensions(i), d);
     if (out < 0)
       return Fail(op, overflow, "dim ", i, " of ", x.ToString(), " would get a size that is negative or too large");
     dims.push_back(out);

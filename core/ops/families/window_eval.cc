@@ -124,7 +124,7 @@ class CallRow : public RowCombiner {
 
 absl::StatusOr<Literal> ReduceWindow(const OpContext& op, Args args, EvalEnv& env) {
   const size_t n = args.size() / 2;
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
   const bool tuple = shape.IsTuple();
   const Window& window = op.attrs->Get<Window>(AttrId::kWindow);
   const std::optional<Opcode> simple = n == 1 ? env.CalledBinaryOp(0) : std::nullopt;
@@ -140,13 +140,13 @@ absl::StatusOr<Literal> ReduceWindow(const OpContext& op, Args args, EvalEnv& en
     ASSIGN_OR_RETURN(Literal x, args[i]->Convert(t));
     ASSIGN_OR_RETURN(Literal init, args[n + i]->Convert(t));
     inputs.push_back(std::move(x));
-    ASSIGN_OR_RETURN(Literal result, NewLiteral(op, s.WithElementType(t)));
+    ASSIGN_OR_RETURN(Literal result, AllocateLiteral(op, s.WithElementType(t)));
     FillElements(ByteWidth(t), init.bytes(), result.mutable_bytes(), result.num_elements());
     results.push_back(std::move(result));
   }
   std::unique_ptr<RowCombiner> combine;
   std::optional<ElementwiseKernel> kernel;
-  if (simple) kernel = BinaryKernel(*simple, inputs[0].shape().element_type());
+  if (simple) kernel = SelectBinaryKernel(*simple, inputs[0].shape().element_type());
   const ScalarProgram* program = kernel ? nullptr : env.CalledScalarProgram(0);
   if (kernel)
     combine = std::make_unique<KernelRow>(*kernel, inputs[0], results[0]);
@@ -226,13 +226,13 @@ class Pair {
 };
 
 absl::StatusOr<Literal> SelectAndScatter(const OpContext& op, Args args, EvalEnv& env) {
-  ASSIGN_OR_RETURN(Shape shape, ResultShape(op));
+  ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
   const Window& window = op.attrs->Get<Window>(AttrId::kWindow);
   const Literal& x = *args[0];
   const PrimitiveType type = x.shape().element_type();
   ASSIGN_OR_RETURN(Literal source, args[1]->Convert(shape.element_type()));
   ASSIGN_OR_RETURN(Literal init, args[2]->Convert(shape.element_type()));
-  ASSIGN_OR_RETURN(Literal out, NewLiteral(op, shape));
+  ASSIGN_OR_RETURN(Literal out, AllocateLiteral(op, shape));
   const int width = ByteWidth(type), out_width = ByteWidth(shape.element_type());
   std::byte* to = out.mutable_bytes();
   FillElements(out_width, init.bytes(), to, out.num_elements());

@@ -51,7 +51,7 @@ Instruction* DivideOne(Instruction* i, Rewriter&) {
 Instruction* DividePowerOfTwo(Instruction* i, Rewriter& to) {
   const PrimitiveType type = i->shape().element_type();
   if (type != PrimitiveType::kF32 && type != PrimitiveType::kF64 && type != PrimitiveType::kBF16) return nullptr;
-  const Literal* l = UniformConstant(i->operand(1));
+  const Literal* l = FindUniformConstant(i->operand(1));
   if (l == nullptr) return nullptr;
   const double v = l->GetAsDouble(0);
   int exponent = 0;

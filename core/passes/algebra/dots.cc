@@ -48,7 +48,7 @@ Instruction* BroadcastOperand(Instruction* x, const Ints& batch, const Ints& con
     const int64_t batches = static_cast<int64_t>(batch.size());
     dimensions.push_back(d < batches ? d : first_free + d - batches);
   }
-  return to.Broadcast(to.Reshape(x, WithoutDimensions(x->shape(), contracting)), result, std::move(dimensions));
+  return to.Broadcast(to.Reshape(x, RemoveDimensions(x->shape(), contracting)), result, std::move(dimensions));
 }
 
 // A dot with one product per element. The sum starts at zero, so a product of -0 becomes +0.

@@ -21,7 +21,7 @@ std::optional<Ints> FindOnlyStart(const Instruction* indices, const Ints& map, c
     const size_t d = static_cast<size_t>(map[k]);
     const int64_t room = shape.dimensions(map[k]) - sizes[d];
     if (room < 0) return std::nullopt;
-    starts[d] = ClampedStart(indices->literal(), static_cast<int64_t>(k), room);
+    starts[d] = ReadClampedStart(indices->literal(), static_cast<int64_t>(k), room);
     *fits &= starts[d] == indices->literal().GetAsInt(static_cast<int64_t>(k));
   }
   return starts;

@@ -39,7 +39,7 @@ bool MayReassociate(Opcode reducer, PrimitiveType t) {
 // Whether the initial value is neutral for the operation.
 bool IsNeutral(Opcode reducer, const Instruction* initial) {
   const PrimitiveType t = initial->shape().element_type();
-  const Literal* l = UniformConstant(initial);
+  const Literal* l = FindUniformConstant(initial);
   if (l == nullptr || IsComplex(t)) return false;
   if (IsFloat(t)) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -69,7 +69,7 @@ bool IsNeutral(Opcode reducer, const Instruction* initial) {
 Instruction* ReduceAlong(const Instruction* i, Instruction* x, Instruction* initial, Ints dimensions, Rewriter& to) {
   std::sort(dimensions.begin(), dimensions.end());
   Attributes attrs = i->attrs();
-  const Shape shape = WithoutDimensions(x->shape(), dimensions);
+  const Shape shape = RemoveDimensions(x->shape(), dimensions);
   attrs.Set(AttrId::kDimensions, std::move(dimensions));
   return to.Make(Opcode::kReduce, shape, {x, initial}, std::move(attrs), {i->called(0)});
 }
@@ -117,7 +117,7 @@ Instruction* ReduceOfBroadcast(Instruction* i, Rewriter& to) {
     if (!absl::c_linear_search(made, d)) rest.push_back(without_made(d));
   }
   for (int64_t d : x->dimensions()) dimensions.push_back(without_made(d));
-  Instruction* smaller = to.Broadcast(x->operand(0), WithoutDimensions(x->shape(), made), std::move(dimensions));
+  Instruction* smaller = to.Broadcast(x->operand(0), RemoveDimensions(x->shape(), made), std::move(dimensions));
   if (!counts) {
     if (!rest.empty()) return ReduceAlong(i, smaller, i->operand(1), std::move(rest), to);
     return to.Make(*reducer, i->shape(), {to.Fill(i->operand(1), i->shape()), smaller});

@@ -217,7 +217,7 @@ Instruction* DynamicSliceAtConstants(Instruction* i, Rewriter& to) {
     if (room > 0) {
       const Literal* l;
       if (!Matches(i->operand(d + 1), ScalarConstant(&l))) return nullptr;
-      start = ClampedStart(*l, 0, room);
+      start = ReadClampedStart(*l, 0, room);
     }
     slices.push_back({start, start + size, 1});
   }

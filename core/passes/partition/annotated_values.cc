@@ -26,7 +26,8 @@ absl::StatusOr<bool> Partitioner::ShardParameter(Instruction* parameter, const S
   }
   Shards shards{parameter, tiling};
   if (is_partial) {
-    ASSIGN_OR_RETURN(Computation * sum, ScalarBinaryComputation(context_.module, Opcode::kAdd, shape.element_type()));
+    ASSIGN_OR_RETURN(Computation * sum,
+                     MakeScalarBinaryComputation(context_.module, Opcode::kAdd, shape.element_type()));
     shards.value = AddAllReduce(parameter, parameter, sum, stated->GroupPartitionsAlong({stated->rank() - 1}));
   }
   shards = RemovePadding(std::move(shards), shape, parameter);

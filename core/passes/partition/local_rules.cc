@@ -19,7 +19,7 @@ namespace {
 // the operation must accept it repeatedly.
 bool CanReducePartially(Opcode op, const Instruction* init) {
   while (IsShardingAnnotation(init)) init = init->operand(0);
-  const Literal* value = UniformConstant(init);
+  const Literal* value = FindUniformConstant(init);
   switch (op) {
     case Opcode::kMaximum:
     case Opcode::kMinimum:
@@ -211,7 +211,7 @@ Partitioner::MaybeShards Partitioner::PartitionDot(Instruction* i) {
     const PrimitiveType type = i->shape().element_type();
     ASSIGN_OR_RETURN(
         Computation * sum,
-        ScalarBinaryComputation(c_->parent(), type == PrimitiveType::kPred ? Opcode::kOr : Opcode::kAdd, type));
+        MakeScalarBinaryComputation(c_->parent(), type == PrimitiveType::kPred ? Opcode::kOr : Opcode::kAdd, type));
     x = AddAllReduce(i, x, sum, product.GroupPartitionsAlong(contracting));
   }
   return Shards{x, std::move(tiling)};

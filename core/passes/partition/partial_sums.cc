@@ -16,7 +16,7 @@ namespace {
 constexpr int kMaxDepth = 100;  // bounds the recursion over chains of operations
 
 bool IsZero(const Instruction* x) {
-  const Literal* value = UniformConstant(x);
+  const Literal* value = FindUniformConstant(x);
   return value != nullptr && value->num_elements() > 0 && value->IsAll(0);
 }
 
@@ -37,7 +37,7 @@ const Partitioner::Shards* Partitioner::FindPartial(const Instruction* full) con
 absl::StatusOr<Instruction*> Partitioner::ReducePartial(const Shards& partial, const Instruction* like) {
   const int64_t partial_dim = partial.tiling.rank() - 1;
   ASSIGN_OR_RETURN(Computation * sum,
-                   ScalarBinaryComputation(context_.module, Opcode::kAdd, partial.value->shape().element_type()));
+                   MakeScalarBinaryComputation(context_.module, Opcode::kAdd, partial.value->shape().element_type()));
   Instruction* x = AddAllReduce(like, partial.value, sum, partial.tiling.GroupPartitionsAlong({partial_dim}));
   return AllGather({x, DropPartialDim(partial.tiling)}, like);
 }

@@ -178,7 +178,7 @@ void AdjustConfig(Module* module) {
 }
 
 void LogCollectives(const Module& module, std::vector<std::string>* log) {
-  for (const Computation* c : ControlFlowComputations(&module)) {
+  for (const Computation* c : CollectControlFlowComputations(&module)) {
     for (const auto& owned : c->instructions()) {
       const Instruction* i = owned.get();
       if (!absl::StartsWith(i->name(), kCollectiveNamePrefix) || !i->info().Has(kCollective)) continue;

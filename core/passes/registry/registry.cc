@@ -32,7 +32,7 @@ struct Entry {
 };
 
 constexpr Entry kEntries[] = {
-    {+[]() -> std::unique_ptr<Pass> { return CommonPipeline(); }, "the passes that every plugin runs"},
+    {+[]() -> std::unique_ptr<Pass> { return MakeCommonPipeline(); }, "the passes that every plugin runs"},
     {&Make<CombineAllReduces>, "combines independent all-reduces into one with several operands"},
     {&Make<DropLayouts>, "drops layouts; bitcasts between layouts become transposes"},
     {&Make<EliminateCommonSubexpressions>, "merges equal pure instructions of a computation"},

@@ -27,7 +27,7 @@ absl::StatusOr<std::unique_ptr<LoadedKernels>> LoadedKernels::Load(const HipApi&
     Function f;
     f.handle = function;
     if (api.platform == Platform::kNvidia)
-      f.dynamic_shared_bytes = static_cast<unsigned>(DynamicSharedBytes(image, name));
+      f.dynamic_shared_bytes = static_cast<unsigned>(ReadDynamicSharedBytes(image, name));
     if (f.dynamic_shared_bytes > 0) {
       const std::pair<hipFuncAttribute, int> attributes[] = {
           {hipFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(f.dynamic_shared_bytes)},

@@ -21,13 +21,13 @@ namespace backplane::hip {
 // The kernels of a program on one device. Destroyed when nothing runs them any more.
 class LoadedKernels {
  public:
-  // `names`: Queue::Launch numbers the kernels in this order.
+  // Queue::Launch numbers the kernels in the order of `names`.
   static absl::StatusOr<std::unique_ptr<LoadedKernels>> Load(const HipApi& api, int device, const std::string& image,
                                                              const std::vector<std::string>& names);
   ~LoadedKernels();
   struct Function {
     hipFunction_t handle = nullptr;
-    unsigned dynamic_shared_bytes = 0;  // that a launch must give
+    unsigned dynamic_shared_bytes = 0;  // the shared memory that a launch must ask for
   };
   const Function& function(int number) const { return functions_[static_cast<size_t>(number)]; }
 
@@ -42,10 +42,10 @@ class LoadedKernels {
 // A stream as a program uses it.
 class StreamQueue : public Queue {
  public:
-  // On a stream of others, who wait for its work.
+  // Uses a stream that belongs to others, who wait for its work.
   StreamQueue(const HipApi& api, int device, hipStream_t stream) : StreamQueue(api, device, stream, nullptr) {}
-  // On a stream that is lent for a launch or a copy. The destructor waits for its work, so that the next user of the
-  // stream and of the memory finds it done.
+  // Opens a queue on a stream that the pool lends for a launch or a copy. The destructor waits for the stream's work,
+  // so that the next user of the stream and of the memory finds it done.
   static absl::StatusOr<std::unique_ptr<StreamQueue>> Open(const HipApi& api, int device, StreamPool* pool);
   ~StreamQueue() override;
 
@@ -65,7 +65,7 @@ class StreamQueue : public Queue {
       : api_(api), device_(device), pool_(pool), stream_(stream) {}
   const HipApi& api_;
   const int device_;
-  StreamPool* const pool_;  // null: not lent
+  StreamPool* const pool_;  // null: the stream belongs to others
   const hipStream_t stream_;
   const LoadedKernels* kernels_ = nullptr;
   bool idle_ = true;
@@ -75,7 +75,7 @@ class StreamQueue : public Queue {
 class Devices : public DeviceMemory, public std::enable_shared_from_this<Devices> {
  public:
   struct Limits {
-    int64_t memory_bytes = 0;  // of each device's memory; 0: what the device has
+    int64_t memory_bytes = 0;  // that are used of each device's memory; 0: all that the device has
     size_t slab_bytes = 0;     // see MemoryPool::Options
   };
   static absl::StatusOr<std::shared_ptr<Devices>> Open(HipApi api, const Limits& limits);
@@ -95,16 +95,16 @@ class Devices : public DeviceMemory, public std::enable_shared_from_this<Devices
   DeviceStream& from_host(int device) { return *at(device).from_host; }
   DeviceStream& to_host(int device) { return *at(device).to_host; }
   DeviceStream& between(int device) { return *at(device).between; }
-  // Ends the threads of the streams. All work must have ended. Not on a thread of a stream.
+  // Ends the threads of the streams. All work must have ended. Must not be called on a thread of a stream.
   void CloseStreams();
 
-  // Memory for one program on the compute stream. Programs that are in flight share it, because the stream runs one
-  // after another: whoever asks for no more than there is gets the same block. It is released when the last of them has
-  // ended.
+  // Returns temporary memory for one program on the compute stream. Programs in flight share a block, because the
+  // stream runs one after another: a caller that asks for no more than the block has gets the same block. It is
+  // released when the last of them has ended.
   absl::StatusOr<std::shared_ptr<Storage>> TakeScratch(int device, size_t bytes);
 
-  // DeviceMemory. If memory has run out, Allocate waits for work in flight and tries again until none is left, because
-  // that work holds memory. It does not wait in a callback of an event.
+  // The functions of DeviceMemory. If memory has run out, Allocate waits for work in flight, which holds memory, and
+  // tries again until no work is left. It does not wait in a callback of an event.
   absl::StatusOr<void*> Allocate(int32_t device, size_t bytes) override;
   void Free(int32_t device, void* address, size_t bytes) override { at(device).memory->Free(address, bytes); }
   absl::Status CopyIn(int32_t device, const void* host, void* address, size_t bytes) override;

@@ -39,7 +39,7 @@ class HandlePool {
     for (Handle handle : free_) (void)destroy_(api_, handle);
   }
 
-  // The device must be the current one.
+  // Returns a free handle, or makes one. The device must be the current one.
   absl::StatusOr<Handle> Take() {
     {
       MutexLock lock(mu_);
@@ -48,9 +48,6 @@ class HandlePool {
         free_.pop_back();
         return handle;
       }
-    }
-    {
-      MutexLock lock(mu_);
       if (made_ == free_.capacity()) free_.reserve(std::max<size_t>(16, 2 * made_));
       ++made_;
     }
@@ -73,7 +70,7 @@ class HandlePool {
   const Make make_;
   const Destroy destroy_;
   Mutex mu_;
-  std::vector<Handle> free_ ABSL_GUARDED_BY(mu_);  // has room for all
+  std::vector<Handle> free_ ABSL_GUARDED_BY(mu_);  // has room for all handles that exist
   size_t made_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
@@ -84,8 +81,8 @@ hipError_t DestroyStream(const HipApi& api, hipStream_t stream);
 hipError_t MakeEvent(const HipApi& api, hipEvent_t* event);
 hipError_t DestroyEvent(const HipApi& api, hipEvent_t event);
 
-// Waits until everything on the stream has ended. The error may be the report of work that failed. Where the call is
-// refused, it is made a second time; if that is refused as well, the device is lost, and nothing runs on it.
+// Waits until everything on the stream has ended. The error may be the report of work that failed. If the runtime
+// refuses the call, it is made a second time; if that is refused as well, the device is lost, and nothing runs on it.
 absl::Status DrainStream(const HipApi& api, hipStream_t stream);
 
 struct StreamWork {
@@ -101,18 +98,18 @@ struct StreamWork {
 // Thread-safe.
 class DeviceStream {
  public:
-  // `name`: for the profile. `events` must outlive the object.
+  // The profile shows the stream under `name`. `events` must outlive the object.
   DeviceStream(const HipApi& api, int device, const char* name, EventPool* events);
-  // All work must have ended, and its events must be set. Not on the stream's own thread.
+  // All work must have ended, and its events must be set. Must not be called on the stream's own thread.
   ~DeviceStream();
   DeviceStream(const DeviceStream&) = delete;
   DeviceStream& operator=(const DeviceStream&) = delete;
 
-  // Errors are those of the event. If an input is neither ready nor has a signal of a stream, the work is enqueued once
-  // it is ready, by the thread that makes it so.
+  // Enqueues the work. Errors become errors of the event. If an input is neither ready nor has a signal of a stream,
+  // the thread that makes the input ready enqueues the work.
   Event Submit(StreamWork work);
 
-  // Whether the event is ready, or a stream can wait for it: then it will be ready without the host.
+  // Whether the event is ready or a stream can wait for it, so that it needs no more of the host.
   static bool CanWaitFor(const Event& event);
 
   // Waits until all work that has been enqueued so far has ended. Returns false if there was none, or at the time
@@ -124,7 +121,7 @@ class DeviceStream {
   struct Item {
     Promise done;  // first, so that a dropped item releases the rest before it tells anyone
     StreamWork work;
-    absl::Status started;  // what enqueuing it gave
+    absl::Status started;  // the result of enqueuing it
     std::shared_ptr<StreamSignal> signal;
     int64_t enqueued_ns = 0;
   };

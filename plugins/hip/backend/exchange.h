@@ -11,10 +11,11 @@
 
 namespace backplane::hip {
 
-// For one launch on one device, and one thread. The stream must have been waited for when it is destroyed.
+// Serves one launch on one device and is used by one thread. When it is destroyed, all work of the stream must have
+// ended.
 //
-// If a member fails, the others may still read its memory. So each member lends the others what holds its memory, and
-// they hold it as long as they exist.
+// If a member fails, the others may still read its memory. So each member gives the others a reference to what holds
+// its memory, and they keep it as long as they exist.
 class DeviceExchange : public Exchange {
  public:
   DeviceExchange(Devices& devices, int device, hipStream_t stream, LaunchMember& member,
@@ -26,7 +27,7 @@ class DeviceExchange : public Exchange {
                                                 size_t position, std::vector<void*> operands) override;
 
  private:
-  // What a member contributes to a rendezvous, and what it gets: the contributions of all.
+  // A member brings its contribution to a rendezvous and gets the contributions of all members.
   struct Contribution {
     std::shared_ptr<const void> recorded, memory;
     hipEvent_t event = nullptr;

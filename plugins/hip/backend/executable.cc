@@ -44,7 +44,7 @@ absl::StatusOr<std::shared_ptr<Executable>> HipExecutable::Create(std::unique_pt
 }
 
 CompiledMemoryStats HipExecutable::memory_stats() const {
-  CompiledMemoryStats m = EntryMemoryStats(signature_);
+  CompiledMemoryStats m = ComputeEntryMemoryStats(signature_);
   m.generated_code = code_size();
   m.temp = program_->temporary_bytes();
   m.total = m.argument + m.output - m.alias + m.temp + m.generated_code;

@@ -16,7 +16,7 @@ namespace backplane::hip {
 
 class HipExecutable : public Executable {
  public:
-  // `registry`: finds the handlers of the program's custom calls, now.
+  // Looks up the handlers of the program's custom calls in `registry`, which is not kept.
   static absl::StatusOr<std::shared_ptr<Executable>> Create(std::unique_ptr<GpuProgram> program, std::string target,
                                                             CompileOptions options, NamedValues cost,
                                                             std::string fingerprint, CustomCallRegistry& registry,
@@ -54,10 +54,10 @@ class HipExecutable : public Executable {
 // Compiles a module for a GPU by its name (FindGpuTarget).
 absl::StatusOr<std::shared_ptr<Executable>> CompileForGpu(std::unique_ptr<Module> module, const std::string& target,
                                                           const CompileOptions& options, CustomCallRegistry& registry);
-// FailedPrecondition where another build or another target made the bytes.
+// Returns FailedPrecondition if another build made the bytes, or if they are for another target.
 absl::StatusOr<std::shared_ptr<Executable>> DeserializeForGpu(absl::string_view bytes, const std::string& target,
                                                               CustomCallRegistry& registry);
-// The executable must be a HipExecutable.
+// Loads an executable, which must be a HipExecutable.
 absl::StatusOr<std::unique_ptr<LoadedExecutable>> LoadOnGpu(std::shared_ptr<Runtime> runtime,
                                                             std::shared_ptr<const Executable> executable);
 

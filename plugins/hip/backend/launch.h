@@ -14,8 +14,8 @@ namespace backplane::hip {
 
 // Used by one thread at a time. It is emptied before its events are set.
 struct Launch {
-  // The order counts where a launch is dropped without End: memory goes first, then the runtime, and the event is told
-  // last.
+  // The order of the members matters if a launch is destroyed without End: memory is released first, then the runtime,
+  // and the promise is broken last.
   Promise done;  // for launches on a thread of the workers
   std::shared_ptr<Runtime> runtime;
   std::shared_ptr<Residences> residences;
@@ -29,12 +29,12 @@ struct Launch {
   std::atomic<bool> taken{false};  // set by the thread that runs it or gives it up
   bool Take() { return !taken.exchange(true); }
 
-  // Whether the compute stream can run the program without the host: no instruction, decision or array needs it.
+  // Whether the compute stream can run the program without the host: no instruction, branch or array needs the host.
   bool IsForDevice() const;
   // Makes what Enqueue needs. An error means that nothing has been started.
   absl::Status Prepare();
-  // Allocates what RunWithHost needs. In the call that executes the program, because a launch that waits for memory
-  // while it runs may wait for those that it holds up.
+  // Allocates what RunWithHost needs. It is called in the host's call that executes the program, because a launch that
+  // waits for memory while it runs may wait for launches that wait for it.
   absl::Status PrepareForHost();
   // Enqueues the kernels and copies of the program.
   absl::Status Enqueue(hipStream_t stream);
@@ -44,11 +44,11 @@ struct Launch {
   void End(const absl::Status& status);
 
  private:
-  // The array in memory of the device: itself, or a copy of the same size in `staged_`.
+  // Returns the address of the array in memory of the device: its own, or that of a copy of the same size in `staged_`.
   absl::StatusOr<void*> AddressOnDevice(const DeviceArray& array, bool copy_in);
   absl::Status FindAddresses();
   absl::Status Start(Queue& queue, const EvaluatorHooks& hooks, Exchange* exchange);
-  // What other devices may read while the program runs.
+  // Returns a reference that holds the memory which other devices may read while the program runs.
   std::shared_ptr<const void> HoldMemory() const;
   absl::Status RunOnOwnStream();
 
@@ -56,7 +56,8 @@ struct Launch {
   std::shared_ptr<Storage> temporary_;
   std::vector<std::shared_ptr<Storage>> staged_;
   std::vector<void*> arguments_, results_;
-  std::vector<std::pair<void*, size_t>> kept_;  // arguments that become outputs though the caller keeps them; outputs
+  // Outputs that an argument becomes though the caller keeps the argument: address and bytes.
+  std::vector<std::pair<void*, size_t>> kept_;
 };
 
 }  // namespace backplane::hip

@@ -12,7 +12,7 @@
 // checks accesses for each of its allocations, so it then finds accesses beyond a block and after its release.
 //
 // Thread-safe. The source is called without the lock that Allocate and Free need. Free allocates no memory of the host,
-// because destructors call it: what it needs is made by the Allocate before it.
+// because destructors call it: Allocate has made the entries that Free needs.
 #ifndef BACKPLANE_PLUGINS_HIP_BACKEND_MEMORY_POOL_H_
 #define BACKPLANE_PLUGINS_HIP_BACKEND_MEMORY_POOL_H_
 
@@ -57,12 +57,12 @@ class MemoryPool {
   // ResourceExhausted, with the bytes that are asked for, in use, taken and allowed, and the error of the source. Other
   // errors of the source are returned at once.
   absl::StatusOr<void*> Allocate(size_t bytes);
-  // `bytes`: as asked for.
+  // Frees a block. `bytes` is the size that was passed to Allocate.
   void Free(void* address, size_t bytes);
 
   // Whether the range is within a slab.
   bool Contains(const void* address, size_t bytes) const;
-  // Returns the bytes that were released.
+  // Releases the slabs that have no block in use. Returns their bytes.
   size_t ReleaseEmptySlabs();
   int64_t limit_bytes() const { return options_.limit_bytes; }
 
@@ -100,21 +100,21 @@ class MemoryPool {
   absl::StatusOr<void*> AllocateSlabFor(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(grow_mu_);
   // Takes a slab from the source. `bytes` of it are used at once.
   absl::StatusOr<void*> AddSlab(size_t slab_bytes, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(grow_mu_);
-  // The error for the caller.
+  // Returns the ResourceExhausted error that Allocate describes.
   absl::Status MakeExhaustedError(size_t bytes, const absl::Status& why) const;
 
-  // Null: no room.
+  // Return null if no slab has room.
   void* Take(size_t rounded) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void* TakeCell(int size_class) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   uintptr_t TakeBestFit(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);  // 0: no room
-  // Whether the address was that of a cell.
+  // Frees the cell at the address. Returns whether there was one.
   bool FreeCell(uintptr_t address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FreeBlock(uintptr_t address, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Slabs::iterator SlabOf(uintptr_t address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // These two allocate nothing: they move entries from spares_ and to it.
+  // These two allocate nothing: they take entries from spares_ and return them.
   void AddFree(uintptr_t address, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void RemoveFree(FreeBlocks::iterator block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Makes the entry of a further block or slab.
+  // Makes the entry that a further block or slab may need.
   void ReserveEntry() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Count(size_t rounded) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 

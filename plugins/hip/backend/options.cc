@@ -18,7 +18,7 @@ namespace {
 constexpr char kPlatformOption[] = "platform", kLibraryOption[] = "library", kTargetOption[] = "target",
                kCountOption[] = "device_count", kProductsOption[] = "f32_products", kCopiesOption[] = "operand_copies",
                kSlabOption[] = "memory_slab_bytes";
-constexpr int64_t kMaxDevices = 1024;
+constexpr int64_t kMaxGpus = 1024;
 constexpr int64_t kMaxSlabBytes = int64_t{1} << 40;
 constexpr size_t kUsualSlabBytes = size_t{32} << 20;
 // Environment variables for hosts that pass no options.
@@ -27,9 +27,18 @@ constexpr std::pair<const char*, const char*> kVariables[] = {{kPlatformOption, 
                                                               {kProductsOption, "BACKPLANE_HIP_F32_PRODUCTS"},
                                                               {kCopiesOption, "BACKPLANE_HIP_OPERAND_COPIES"}};
 
-absl::StatusOr<std::string> TextOf(const std::string& name, const NamedValue& value) {
+absl::StatusOr<std::string> ReadText(const std::string& name, const NamedValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   return absl::InvalidArgumentError(absl::StrCat("create option ", name, ": expected a text"));
+}
+
+// Whether the text of an option is `second`; it must be this or `first`.
+absl::StatusOr<bool> ReadChoice(const std::string& name, const NamedValue& value, absl::string_view first,
+                                absl::string_view second) {
+  ASSIGN_OR_RETURN(const std::string text, ReadText(name, value));
+  if (text == first || text == second) return text == second;
+  return absl::InvalidArgumentError(
+      absl::StrCat("create option ", name, ": \"", text, "\"; expected ", first, " or ", second));
 }
 
 }  // namespace
@@ -43,28 +52,20 @@ absl::StatusOr<Options> ParseOptions(const NamedValues& given) {
   }
   for (const auto& [name, value] : values) {
     if (name == kPlatformOption) {
-      ASSIGN_OR_RETURN(const std::string platform, TextOf(name, value));
+      ASSIGN_OR_RETURN(const std::string platform, ReadText(name, value));
       ASSIGN_OR_RETURN(options.runtime.platform, ParsePlatform(platform));
     } else if (name == kLibraryOption) {
-      ASSIGN_OR_RETURN(options.runtime.library, TextOf(name, value));
+      ASSIGN_OR_RETURN(options.runtime.library, ReadText(name, value));
     } else if (name == kTargetOption) {
-      ASSIGN_OR_RETURN(options.target, TextOf(name, value));
+      ASSIGN_OR_RETURN(options.target, ReadText(name, value));
     } else if (name == kProductsOption) {
-      ASSIGN_OR_RETURN(const std::string products, TextOf(name, value));
-      if (products != "exact" && products != "tf32")
-        return absl::InvalidArgumentError(
-            absl::StrCat("create option ", name, ": \"", products, "\"; expected exact or tf32"));
-      options.tf32_products = products == "tf32";
+      ASSIGN_OR_RETURN(options.tf32_products, ReadChoice(name, value, "exact", "tf32"));
     } else if (name == kCopiesOption) {
-      ASSIGN_OR_RETURN(const std::string copies, TextOf(name, value));
-      if (copies != "registers" && copies != "async")
-        return absl::InvalidArgumentError(
-            absl::StrCat("create option ", name, ": \"", copies, "\"; expected registers or async"));
-      options.async_copies = copies == "async";
+      ASSIGN_OR_RETURN(options.async_copies, ReadChoice(name, value, "registers", "async"));
     } else if (name == kCountOption) {
       const int64_t* count = std::get_if<int64_t>(&value);
-      if (count == nullptr || *count < 1 || *count > kMaxDevices)
-        return absl::InvalidArgumentError(absl::StrCat("create option ", name, ": expected 1 to ", kMaxDevices));
+      if (count == nullptr || *count < 1 || *count > kMaxGpus)
+        return absl::InvalidArgumentError(absl::StrCat("create option ", name, ": expected 1 to ", kMaxGpus));
       options.device_count = static_cast<int>(*count);
     } else if (name == kMemoryLimitOption) {
       const int64_t* bytes = std::get_if<int64_t>(&value);
@@ -84,18 +85,18 @@ absl::StatusOr<Options> ParseOptions(const NamedValues& given) {
                                      ", ")));
     }
   }
-  ASSIGN_OR_RETURN(options.collective_time_limit, CollectiveTimeLimit(values));
+  ASSIGN_OR_RETURN(options.collective_time_limit, ReadCollectiveTimeLimitOption(values));
   return options;
 }
 
-std::string TargetName(const std::string& machine, const Options& options) {
+std::string MakeTargetName(const std::string& machine, const Options& options) {
   absl::string_view name = machine;
   const bool async = absl::ConsumeSuffix(&name, kAsyncSuffix) || options.async_copies;
   const bool tf32 = absl::ConsumeSuffix(&name, kTf32Suffix) || options.tf32_products;
   return absl::StrCat(name, tf32 ? kTf32Suffix : "", async ? kAsyncSuffix : "");
 }
 
-size_t SlabBytes(const Options& options, bool emulated) {
+size_t ChooseSlabBytes(const Options& options, bool emulated) {
   if (options.memory_slab_bytes.has_value()) return static_cast<size_t>(*options.memory_slab_bytes);
   return emulated ? 0 : kUsualSlabBytes;
 }

@@ -16,7 +16,7 @@
 //   memory_slab_bytes     how much memory is taken from the runtime at a time for small arrays (MemoryPool); 0: each
 //                 array is an allocation of its own. Default: 0 for the emulated runtime, which checks the accesses to
 //                 each of its allocations, else 32 MiB
-//   device_count  of a topology without hardware: for how many devices, 1 to 1024, is compiled; default 1
+//   device_count  for a topology without hardware: the number of devices, 1 to 1024; default 1
 #ifndef BACKPLANE_PLUGINS_HIP_BACKEND_OPTIONS_H_
 #define BACKPLANE_PLUGINS_HIP_BACKEND_OPTIONS_H_
 
@@ -31,31 +31,31 @@ namespace backplane::hip {
 
 struct Options {
   RuntimeOptions runtime;
-  std::string target;  // empty: the device's
+  std::string target;  // empty: the target of the device
   bool tf32_products = false;
   bool async_copies = false;
   int64_t memory_limit_bytes = 0;
-  std::optional<int64_t> memory_slab_bytes;  // nothing: the default
+  std::optional<int64_t> memory_slab_bytes;  // nullopt: the default
   std::chrono::milliseconds collective_time_limit{};
   int device_count = 1;
 };
 
-// The name under which FindGpuTarget finds the machine with what the options say of its kernels.
-std::string TargetName(const std::string& machine, const Options& options);
+// Returns the name under which FindGpuTarget finds the machine, with suffixes for the options that change its kernels.
+std::string MakeTargetName(const std::string& machine, const Options& options);
 
-// The slabs of a client whose runtime is emulated or not.
-size_t SlabBytes(const Options& options, bool emulated);
+// Returns the size of a client's slabs. `emulated` tells whether its runtime is the emulated one.
+size_t ChooseSlabBytes(const Options& options, bool emulated);
 
-// InvalidArgument names an option that is unknown or has a wrong value, and the options that there are.
+// Returns InvalidArgument for an option that is unknown or has a wrong value. The message names the known options.
 absl::StatusOr<Options> ParseOptions(const NamedValues& options);
 
-// The attribute of a topology that names the GPU for which is compiled.
+// The attribute of a topology that names the GPU for which programs are compiled.
 inline constexpr char kTargetAttribute[] = "target";
 
 struct DeviceNames {
   std::string name, architecture;
 };
-// Device d has the memories 2d "device", its default, and 2d + 1 "pinned_host".
+// Makes a topology whose device d has the memories 2d "device", its default, and 2d + 1 "pinned_host".
 Topology MakeTopology(const std::string& target, const std::vector<DeviceNames>& devices);
 
 }  // namespace backplane::hip

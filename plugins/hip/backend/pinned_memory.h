@@ -19,17 +19,17 @@ class PinnedMemory : public std::enable_shared_from_this<PinnedMemory> {
  public:
   // Larger transfers go through staging memory in pieces of this size.
   static constexpr size_t kPieceBytes = 4 << 20;
-  // Of staging memory in use at a time, for all devices.
+  // The most staging memory that is in use at a time, for all devices.
   static constexpr size_t kMaxStaging = 64 << 20;
 
-  // `slab_bytes`: of the memory of arrays, see MemoryPool.
+  // The memory of arrays comes from slabs of `slab_bytes` (MemoryPool).
   PinnedMemory(HipApi api, size_t slab_bytes);
 
-  // Memory of an array.
+  // Allocates memory for an array.
   absl::StatusOr<std::shared_ptr<Storage>> Allocate(size_t bytes);
 
-  // Staging memory of at most kPieceBytes. TryStage returns null if kMaxStaging bytes are in use; Stage waits for some
-  // to be released, and must not be called on a thread that releases staging memory.
+  // Allocate staging memory of at most kPieceBytes. TryStage returns null if kMaxStaging bytes are in use; Stage waits
+  // for some to be released, and must not be called on a thread that releases staging memory.
   absl::StatusOr<std::shared_ptr<Storage>> TryStage(size_t bytes);
   absl::StatusOr<std::shared_ptr<Storage>> Stage(size_t bytes);
 

@@ -1,4 +1,4 @@
-// What a program keeps on a device as long as it is loaded: its kernels and constants.
+// The kernels and constants of a program, which stay on a device as long as the program is loaded.
 #ifndef BACKPLANE_PLUGINS_HIP_BACKEND_RESIDENCE_H_
 #define BACKPLANE_PLUGINS_HIP_BACKEND_RESIDENCE_H_
 

@@ -31,7 +31,7 @@ class RunningLaunches {
     std::shared_ptr<RunningLaunches> all_;
   };
 
-  // While it exists, this thread runs one of the launches: it must not wait for itself.
+  // While it exists, this thread runs one of the launches, so an allocation on it must not wait for that launch.
   class OnThisThread {
    public:
     explicit OnThisThread(const RunningLaunches& all) : before_(std::exchange(here_, &all)) {}

@@ -15,7 +15,8 @@ struct ArrayRows {
     for (int64_t d = dimension + 1; d < shape.rank(); ++d) stride *= shape.dimensions(d);
   }
 
-  // The number of the element at a position of a row. Both have one integer type, which holds all elements' numbers.
+  // Returns the number of the element at a position of a row. `row` and `position` have one integer type, which holds
+  // the numbers of all elements.
   llvm::Value* AddressOf(llvm::IRBuilder<>& b, llvm::Value* row, llvm::Value* position) const {
     auto number = [&](int64_t n) { return llvm::ConstantInt::get(row->getType(), static_cast<uint64_t>(n)); };
     if (stride == 1) return b.CreateAdd(b.CreateMul(row, number(length)), position);

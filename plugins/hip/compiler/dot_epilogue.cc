@@ -24,7 +24,7 @@ bool IsPlain(const Instruction& i) {
 int64_t FindProduct(const Instruction& fusion) {
   if (!fusion.Is(Opcode::kFusion) || FindDot(fusion)) return -1;
   const Computation& body = *fusion.called(0);
-  if (fusion.operand_count() + static_cast<int64_t>(ResultsOf(body).size()) >= kMaxArrays ||
+  if (fusion.operand_count() + static_cast<int64_t>(ListKernelResults(body).size()) >= kMaxArrays ||
       !std::all_of(body.instructions().begin(), body.instructions().end(), [](const auto& i) { return IsPlain(*i); }))
     return -1;
   for (int64_t k = 0; k < fusion.operand_count(); ++k) {

@@ -12,6 +12,7 @@
 #include "plugins/hip/compiler/dot_problem.h"
 #include "plugins/hip/compiler/dot_tiles.h"
 #include "plugins/hip/compiler/kernel_frame.h"
+#include "plugins/hip/lowering/loop_metadata.h"
 #include "sdk/codegen/body/carried_values.h"
 
 namespace backplane::hip {
@@ -28,7 +29,7 @@ constexpr int64_t kThreads = kThreadsAcross * kThreadsAcross;
 constexpr int64_t kSquare = 4, kSquareSpan = kSquare * kThreadsAcross;
 // Elements between the rows of a tile in shared memory, so that threads that store a column use several banks.
 constexpr int64_t kPadding = 4;
-constexpr int64_t kUnrolled = 4;  // values of k, so that the reads of one overlap the products of another
+constexpr int64_t kUnrolledTerms = 4;  // values of k, so that the reads of one overlap the products of another
 
 class DotEmitter {
  public:
@@ -44,20 +45,10 @@ class DotEmitter {
         output_(frame, tiles_, p_, site) {}
 
   void Emit() {
-    lhs_ = {f_.AddShared(sum_, kTileK * (rows_ + kPadding)),
-            {output_.lhs(), p_.lhs_type},
-            rows_,
-            p_.m,
-            p_.lhs_m_stride,
-            p_.lhs_k_stride,
-            &DotProblem::BatchDim::lhs_stride};
-    rhs_ = {f_.AddShared(sum_, kTileK * (columns_ + kPadding)),
-            {output_.rhs(), p_.rhs_type},
-            columns_,
-            p_.n,
-            p_.rhs_n_stride,
-            p_.rhs_k_stride,
-            &DotProblem::BatchDim::rhs_stride};
+    using BatchDim = DotProblem::BatchDim;
+    lhs_ = {{output_.lhs(), p_.lhs_type}, rows_, p_.m, p_.lhs_m_stride, p_.lhs_k_stride, &BatchDim::lhs_stride};
+    rhs_ = {{output_.rhs(), p_.rhs_type}, columns_, p_.n, p_.rhs_n_stride, p_.rhs_k_stride, &BatchDim::rhs_stride};
+    for (Operand* o : {&lhs_, &rhs_}) o->tile = f_.AddShared(sum_, kTileK * (o->lines + kPadding));
     zero_ = e_.Constant(Literal::Scalar(sum_, 0), 0);
     row_of_thread_ = b_.CreateLShr(f_.thread(), b_.getInt32(4));
     column_of_thread_ = b_.CreateAnd(f_.thread(), b_.getInt32(kThreadsAcross - 1));
@@ -67,10 +58,10 @@ class DotEmitter {
  private:
   // An operand: "lines" are rows of the left and columns of the right one.
   struct Operand {
-    Value* tile = nullptr;  // in shared memory: kTileK rows of `lines` elements and kPadding
     ArrayRef array;
     int64_t lines = 0, matrix_lines = 0, line_stride = 0, k_stride = 0;
     int64_t DotProblem::BatchDim::*batch_stride = nullptr;
+    Value* tile = nullptr;  // in shared memory: kTileK rows of `lines` elements and kPadding
 
     int64_t loads() const { return lines * kTileK / kThreads; }  // of each thread
   };
@@ -109,7 +100,11 @@ class DotEmitter {
       carried.resize(sum_parts);
       sums = codegen::FromParts(like, carried);
     }
-    ForEachSum([&](int64_t i, int64_t j, size_t at) { StoreSum(row, column, i, j, sums[at]); });
+    size_t at = 0;
+    for (int64_t i = 0; i < rows_ / kThreadsAcross; ++i) {
+      for (int64_t j = 0; j < columns_ / kThreadsAcross; ++j)
+        StoreSum(row, column, LineOfThread(i), LineOfThread(j), sums[at++]);
+    }
   }
 
   static void Append(LoopScopes::Values& to, const Vals& values) {
@@ -119,13 +114,6 @@ class DotEmitter {
 
   // Rows or columns of the tile that a thread computes, counted from its first one.
   static int64_t LineOfThread(int64_t i) { return i / kSquare * kSquareSpan + i % kSquare; }
-
-  void ForEachSum(const std::function<void(int64_t i, int64_t j, size_t at)>& body) {
-    size_t at = 0;
-    for (int64_t i = 0; i < rows_ / kThreadsAcross; ++i) {
-      for (int64_t j = 0; j < columns_ / kThreadsAcross; ++j) body(LineOfThread(i), LineOfThread(j), at++);
-    }
-  }
 
   Value* Extend(Value* v, Value* like) { return b_.CreateZExtOrTrunc(v, like->getType()); }
   Value* Number(Value* like, int64_t n) { return llvm::ConstantInt::get(like->getType(), static_cast<uint64_t>(n)); }
@@ -206,7 +194,7 @@ class DotEmitter {
       now = codegen::PartsOf(sums);
       latch = b_.GetInsertBlock();
     });
-    if (rows_ * columns_ > kSquareSpan * kSquareSpan) UnrollLoop(*latch->getTerminator(), kUnrolled);
+    if (rows_ * columns_ > kSquareSpan * kSquareSpan) UnrollLoop(*latch->getTerminator(), kUnrolledTerms);
   }
 
   Val MultiplyAdd(const Val& x, const Val& y, const Val& sum) {

@@ -16,7 +16,7 @@ DotOutput::DotOutput(KernelFrame& frame, const DotTiles& tiles, const DotProblem
   size_t next = 0;
   for (const Instruction* p : site_.body->parameters())
     f_.body.SetArray(p, 0, {f_.array(next++), p->shape().element_type()});
-  for (KernelResult& r : ResultsOf(*site_.body)) {
+  for (KernelResult& r : ListKernelResults(*site_.body)) {
     const PrimitiveType type = r.shape.element_type();
     results_.push_back({std::move(r), {f_.array(next++), type}});
   }

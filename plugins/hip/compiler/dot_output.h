@@ -17,12 +17,12 @@ class DotOutput {
  public:
   DotOutput(KernelFrame& frame, const DotTiles& tiles, const DotProblem& problem, const DotSite& site);
 
-  // Of the operands, in the order of the dot.
+  // Return the arrays of the operands of the dot.
   llvm::Value* lhs() const { return f_.array(static_cast<size_t>(site_.lhs)); }
   llvm::Value* rhs() const { return f_.array(static_cast<size_t>(site_.rhs)); }
 
-  // Stores the sums of `row` from `column` on, in the type problem.sum_type(): one if `lanes` is 0, else those of as
-  // many neighbouring columns, all of which exist.
+  // Stores sums of `row` in the type problem.sum_type(). If `lanes` is 0, stores one sum, that of `column`; otherwise
+  // those of `lanes` neighbouring columns from `column` on, all of which exist.
   void Store(llvm::Value* row, llvm::Value* column, int lanes, const Val& sums);
 
  private:
@@ -35,9 +35,9 @@ class DotOutput {
   const DotTiles& tiles_;
   const DotProblem& p_;
   const DotSite& site_;
-  codegen::VarId row_ = 0, column_ = 0;         // without a body
-  std::vector<codegen::VarId> rows_, columns_;  // with one: the dimensions that they are made of
-  codegen::Index index_;                        // with one: of the element
+  codegen::VarId row_ = 0, column_ = 0;         // used if the site has no body
+  std::vector<codegen::VarId> rows_, columns_;  // used if it has one: the dimensions of which row and column consist
+  codegen::Index index_;                        // used if it has one: the index of the element
   std::vector<Result> results_;
 };
 

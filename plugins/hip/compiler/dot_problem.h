@@ -22,32 +22,33 @@ struct DotProblem {
   std::vector<BatchDim> batch;
 
   int64_t batch_size() const;
-  // The type in which sums are kept: f32 for narrower floats, else that of the result.
+  // Returns the type in which sums are kept: f32 for narrower floats, otherwise the type of the result.
   PrimitiveType sum_type() const;
 };
 
-// Without matrix instructions: the part of k that a block loads at a time.
+// Products without matrix instructions: a block loads kTileK elements along k at a time and computes a tile of
+// rows x columns of the result.
 inline constexpr int64_t kTileK = 16;
-// Without matrix instructions: the rows and columns of the tile of the result that a block computes.
 struct ProductTile {
   int64_t rows = 0, columns = 0;
 };
 ProductTile ChooseProductTile(const DotProblem& problem);
 
-// Where an instruction has a dot: it is one itself, a fusion of a dot and a transpose of its result
+// The dot in an instruction, which is a dot itself, a fusion of a dot and a transpose of its result
 // (compiler::AsDotCall), or a fusion with elementwise operations behind one of these (FuseDotEpilogues).
 struct DotSite {
   const Instruction* dot = nullptr;
-  // What the kernel's sums are the value of: the dot, or the transpose. Dimension i of it is permutation[i] of the dot.
+  // The instruction whose value the kernel's sums are: the dot or the transpose. Its dimension i is dimension
+  // permutation[i] of the dot.
   const Instruction* value = nullptr;
   Ints permutation;
-  int64_t lhs = 0, rhs = 1;           // the instruction's operands that are those of the dot
-  const Computation* body = nullptr;  // that computes the results from the value; null: the value is the result
+  int64_t lhs = 0, rhs = 1;           // the numbers of the instruction's operands that the dot multiplies
+  const Computation* body = nullptr;  // computes the results from the value; null: the value is the result
 };
-// Null if the instruction has no dot.
+// Returns nullopt if the instruction has no dot.
 std::optional<DotSite> FindDot(const Instruction& instruction);
 
-// InvalidArgument where compiler::LegalizeContractions has not been applied.
+// Returns InvalidArgument if compiler::LegalizeContractions has not been applied.
 absl::StatusOr<DotProblem> MakeDotProblem(const DotSite& site);
 
 }  // namespace backplane::hip

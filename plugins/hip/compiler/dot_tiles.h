@@ -14,7 +14,7 @@ namespace backplane::hip {
 // The problem and the frame must outlive the object.
 class DotTiles {
  public:
-  // `rows`, `columns`: of a tile.
+  // A tile has `rows` x `columns` elements.
   DotTiles(KernelFrame& frame, const DotProblem& problem, int64_t rows, int64_t columns)
       : f_(frame), p_(problem), rows_(rows), columns_(columns) {
     for (const DotProblem::BatchDim& d : p_.batch) batch_.push_back(f_.vars.Loop(d.size));
@@ -38,9 +38,9 @@ class DotTiles {
     return p_.batch_size() * CeilDiv(p_.m, rows_) * CeilDiv(p_.n, columns_) > f_.plan.blocks;
   }
 
-  // The variables that count the batch dimensions.
+  // Returns the variables that count the batch dimensions.
   const std::vector<codegen::VarId>& batch() const { return batch_; }
-  // The position of the tile's batch in an array, by the array's strides.
+  // Returns the position of the tile's batch in an array with these strides.
   compiler::Affine BatchOffset(int64_t DotProblem::BatchDim::*stride) const {
     compiler::Affine sum;
     for (size_t d = 0; d < batch_.size(); ++d) sum.Add(compiler::Affine::Var(batch_[d]), p_.batch[d].*stride);

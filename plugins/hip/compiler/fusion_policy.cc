@@ -183,7 +183,7 @@ compiler::FusionLabel GpuFusionPolicy::Describe(const FusionGraph& graph, int gr
 
 absl::StatusOr<bool> FuseForGpu::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
+  for (Computation* c : CollectControlFlowComputations(module)) {
     GpuFusionPolicy policy;
     ASSIGN_OR_RETURN(const bool fused, FusionGraph(c, &policy).Fuse());
     changed |= fused;

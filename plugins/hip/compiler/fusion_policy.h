@@ -29,8 +29,8 @@ class GpuFusionPolicy : public compiler::FusionPolicy {
 
  private:
   struct Facts {
-    bool has_shared_reduction = false;  // one that a block shares
-    bool has_reduction = false;         // any
+    bool has_shared_reduction = false;  // has a reduction that a block shares
+    bool has_reduction = false;         // has any reduction
     bool is_simple = true;              // computes each element by itself
   };
   bool IsReadElementwise(const compiler::FusionGraph& graph, int producer, int target) const;

@@ -27,7 +27,7 @@ std::vector<ResultRef> BindArrays(KernelFrame& frame, const Computation& body) {
   for (const Instruction* p : body.parameters())
     frame.body.SetArray(p, 0, {frame.array(next++), p->shape().element_type()});
   std::vector<ResultRef> results;
-  for (KernelResult& r : ResultsOf(body)) {
+  for (KernelResult& r : ListKernelResults(body)) {
     const PrimitiveType type = r.shape.element_type();
     results.push_back({std::move(r), {frame.array(next++), type}});
   }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "plugins/hip/lowering/gpu_ir.h"
+#include "plugins/hip/lowering/loop_metadata.h"
 
 namespace backplane::hip {
 
@@ -30,19 +31,9 @@ llvm::Function* MakeFunction(codegen::ElementEmitter& elements, const KernelPlan
   return function;
 }
 
-constexpr int64_t kUnrolled = 4;  // iterations of a loop over a row
+constexpr int64_t kUnrolledIterations = 4;  // of a loop over a row
 
 }  // namespace
-
-void UnrollLoop(llvm::Instruction& latch, int64_t copies) {
-  llvm::LLVMContext& context = latch.getContext();
-  llvm::Metadata* count = llvm::ConstantAsMetadata::get(
-      llvm::ConstantInt::get(llvm::Type::getInt32Ty(context), static_cast<uint64_t>(copies)));
-  llvm::MDNode* unroll = llvm::MDNode::get(context, {llvm::MDString::get(context, "llvm.loop.unroll.count"), count});
-  llvm::MDNode* loop = llvm::MDNode::getDistinct(context, {nullptr, unroll});
-  loop->replaceOperandWith(0, loop);
-  latch.setMetadata(llvm::LLVMContext::MD_loop, loop);
-}
 
 KernelFrame::KernelFrame(codegen::ElementEmitter& e, const KernelPlan& p, absl::string_view name, size_t arrays)
     : elements(e),
@@ -136,7 +127,7 @@ void KernelFrame::ForEachInBlock(int64_t count, LoopScopes::Values& carried,
     body(b.CreateAdd(i, first), now);
     latch = b.GetInsertBlock();
   });
-  const int64_t iterations = count / step, copies = std::gcd(iterations, kUnrolled);
+  const int64_t iterations = count / step, copies = std::gcd(iterations, kUnrolledIterations);
   if (copies > 1) UnrollLoop(*latch->getTerminator(), copies);
 }
 

@@ -18,36 +18,34 @@ using codegen::ArrayRef;
 using codegen::Val;
 using codegen::Vals;
 
-// Has the compiler make `copies` iterations of an innermost loop one. `latch`: the branch to its next iteration.
-void UnrollLoop(llvm::Instruction& latch, int64_t copies);
-
-// Serves one function. The emitter and the plan must outlive it.
+// Emits one function. The emitter and the plan must outlive the frame.
 class KernelFrame {
  public:
-  // `arrays`: the number of pointers that the kernel takes. The plan's numbers follow them.
+  // `arrays` is the number of pointers that the kernel takes. The plan's numbers are parameters after them.
   KernelFrame(codegen::ElementEmitter& elements, const KernelPlan& plan, absl::string_view name, size_t arrays);
 
   llvm::Value* array(size_t k) const { return function_->getArg(static_cast<unsigned>(k)); }
-  // A number of the launch, an i64 that is equal for all threads.
+  // Returns a number of the launch, an i64 that is equal for all threads.
   llvm::Value* number(size_t k) const { return function_->getArg(static_cast<unsigned>(arrays_ + k)); }
   llvm::Value* thread() const { return thread_; }  // i32
   llvm::Value* block() const { return block_; }    // i32
 
-  // All threads of the block wait for one another.
+  // Makes all threads of the block wait for one another.
   void EmitBarrier();
-  // Memory that the threads of a block share: `count` elements of the type as they are computed.
+  // Adds memory that the threads of a block share. It holds `count` elements of the type in which `type` is computed.
   llvm::Value* AddShared(PrimitiveType type, int64_t count);
 
-  // An index that a computed number is, until the innermost scope ends. `extent`: the number is below it.
+  // Returns a computed number as an index, which is valid until the innermost scope ends. The number is below `extent`.
   compiler::Affine AsIndex(llvm::Value* number, int64_t extent);
 
-  // Runs `body` for each multiple of `lanes` below `count`, the threads of the grid taking turns.
+  // Emits `body` for each multiple of `lanes` below `count`. The threads of the grid take the multiples in turns.
   void ForEachInGrid(int64_t count, int lanes, const std::function<void(llvm::Value*)>& body);
-  // Runs `body` for each block's share of `count`: its own number, and every plan.blocks-th after it. All threads of a
-  // block do the same iterations. Call it once, in no other scope: without a loop the body has no scope of its own.
+  // Emits `body` for the numbers below `count` that a block takes: its own number and every plan.blocks-th after it.
+  // All threads of a block do the same iterations. Call it once and in no other scope, because a body that needs no
+  // loop has no scope of its own.
   void ForEachBlock(int64_t count, const std::function<void(llvm::Value*)>& body);
-  // Runs `body` for each number below `count`, the threads of a block taking turns; plan.group threads have each
-  // number. `carried`: see LoopScopes::Loop.
+  // Emits `body` for each number below `count`. The threads of a block take the numbers in turns, and plan.group
+  // threads take each number. LoopScopes::Loop explains `carried`.
   void ForEachInBlock(int64_t count, codegen::LoopScopes::Values& carried,
                       const std::function<void(llvm::Value*, codegen::LoopScopes::Values&)>& body);
   // Ends the function. The frame is no longer used.
@@ -75,7 +73,7 @@ class KernelFrame {
   llvm::Value *thread_ = nullptr, *block_ = nullptr;
 };
 
-// The kinds of kernels; each writes the whole body.
+// Emit the whole body of a kernel, one function for each kind of kernel.
 void EmitElements(KernelFrame& frame, const Instruction& fusion);
 void EmitRows(KernelFrame& frame, const Instruction& fusion);
 void EmitUpdate(KernelFrame& frame, const Instruction& fusion);

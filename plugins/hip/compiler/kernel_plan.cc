@@ -76,7 +76,7 @@ class RowCheck {
         if (!ReadsOwnRow(reduce->operand(k), {})) return false;
       }
     }
-    for (const KernelResult& result : ResultsOf(body)) {
+    for (const KernelResult& result : ListKernelResults(body)) {
       if (materialized_.contains(result.instruction)) continue;
       if (!space_.IsFull(result.shape) && !space_.IsRow(result.shape)) return false;
       if (!ReadsOwnRow(result.instruction, space_.IsFull(result.shape) ? full_ : row_)) return false;
@@ -124,7 +124,7 @@ bool PlanRows(const Computation& body, KernelPlan* plan) {
     (reduced ? plan->columns : plan->rows) *= space.dims[d];
   }
   if (plan->rows == 0 || plan->columns == 0) return false;
-  plan->group = static_cast<uint32_t>(RowsOfGroup(*plan->reduces[0]));
+  plan->group = static_cast<uint32_t>(ChooseRowsOfGroup(*plan->reduces[0]));
   plan->threads = 64;
   while (plan->threads < 256 && plan->threads * 4 <= plan->columns * plan->group) plan->threads *= 2;
   if (plan->rows == 1 && plan->columns >= 8192) plan->threads = 1024;
@@ -284,7 +284,7 @@ uint32_t CountBlocks(int64_t work, int64_t per_block) {
   return static_cast<uint32_t>(std::clamp<int64_t>(CeilDiv(work, per_block), 1, kMaxBlocks));
 }
 
-std::vector<KernelResult> ResultsOf(const Computation& body) {
+std::vector<KernelResult> ListKernelResults(const Computation& body) {
   std::vector<KernelResult> results;
   auto add = [&](const Instruction* i) {
     if (i->Is(Opcode::kGetTupleElement)) {
@@ -315,7 +315,7 @@ bool IsSharedByBlock(const Instruction& reduce) {
 }
 
 bool ReadsOnlyOwnElement(const Computation& body, const Instruction* parameter) {
-  for (const KernelResult& result : ResultsOf(body)) {
+  for (const KernelResult& result : ListKernelResults(body)) {
     const Shape& shape = result.shape;
     if (shape.dimensions() != parameter->shape().dimensions()) return false;
     compiler::VarTable vars;
@@ -333,7 +333,7 @@ bool ReadsOnlyOwnElement(const Computation& body, const Instruction* parameter) 
   return true;
 }
 
-int64_t RowsOfGroup(const Instruction& reduce) {
+int64_t ChooseRowsOfGroup(const Instruction& reduce) {
   const Shape& shape = reduce.operand(0)->shape();
   int64_t neighbours = 1;
   for (int64_t d = shape.rank(); d-- > 0 && !compiler::IsReducedDim(reduce, d);) neighbours *= shape.dimensions(d);
@@ -343,7 +343,7 @@ int64_t RowsOfGroup(const Instruction& reduce) {
 
 absl::StatusOr<KernelPlan> PlanFusion(const Computation& body) {
   RETURN_IF_ERROR(CanEvaluateAll(body));
-  const std::vector<KernelResult> results = ResultsOf(body);
+  const std::vector<KernelResult> results = ListKernelResults(body);
   if (static_cast<int64_t>(body.parameters().size() + results.size()) > kMaxArrays) {
     return absl::UnimplementedError(absl::StrCat(body.name(), ": ", body.parameters().size() + results.size(),
                                                  " arrays; a kernel takes at most ", kMaxArrays));

@@ -12,7 +12,7 @@
 //   kSelectAndScatter  each thread computes one element of the result
 //   kCholesky, kTriangularSolve  each block has a small matrix in shared memory
 //
-// Arrays are dense and row-major. Only facts here; kernel_emitter.h makes the code.
+// Arrays are dense and row-major. kernel_emitter.h makes the code from a plan.
 #ifndef BACKPLANE_PLUGINS_HIP_COMPILER_KERNEL_PLAN_H_
 #define BACKPLANE_PLUGINS_HIP_COMPILER_KERNEL_PLAN_H_
 
@@ -44,32 +44,33 @@ struct KernelPlan {
   Kind kind = Kind::kElements;
   uint32_t threads = 256;  // of a block
   uint32_t blocks = 1;
-  // Elements that a thread computes as one vector, so that it loads and stores 16 bytes; 0: one at a time. kElements.
+  // kElements: the elements that a thread computes as one vector, so that it loads and stores 16 bytes; 0: it computes
+  // one at a time.
   int lanes = 0;
   // kRows: the reductions, each after those that it reads; the number of rows and of elements in each.
   std::vector<const Instruction*> reduces;
   int64_t rows = 0, columns = 0;
   // kRows: the rows that a block computes at a time, whose elements are neighbours in memory: reductions of columns.
   uint32_t group = 1;
-  // kUpdate, kScatter: the operand by result that the result must be a copy of when the kernel starts, or share memory
-  // with. Else empty.
+  // kUpdate, kScatter: for each result the operand that the result must be a copy of when the kernel starts, or must
+  // share memory with. Empty for other kinds.
   std::vector<int64_t> updated_operands;
   // kDot: the matrix instruction that computes it; null: multiplications and additions.
   const MatrixStep* matrix = nullptr;
   MatrixTile tile;  // without a matrix instruction only its rows and columns
-  // kScatter: threads combine at the same time, by atomic operations where two may meet.
+  // kScatter: threads combine updates at the same time, by atomic operations if two may update one element.
   bool parallel = false;
-  // An operation that takes several launches. Kernels are numbered from 0; `further` has the blocks of those after the
-  // first. Without launches there is one, of kernel 0.
+  // The launches of an operation that takes several. Kernels are numbered from 0; `further` has the numbers of blocks
+  // of the kernels after the first. If `launches` is empty, kernel 0 is launched once.
   struct Launch {
     int kernel = 0;
-    std::vector<int64_t> numbers;  // parameters after the arrays
+    std::vector<int64_t> numbers;  // the parameters after the arrays
     bool on_results = false;       // the kernel reads the results instead of the operands
   };
   std::vector<Launch> launches;
   std::vector<uint32_t> further;
   int kernel = 0;    // the number of the kernel that this plan describes
-  int numbers = 0;   // that each of the kernels takes
+  int numbers = 0;   // how many numbers each of the kernels takes
   std::string note;  // for the compile log: "rows: 4096 of 1024"
 };
 
@@ -79,28 +80,32 @@ struct KernelResult {
   int element = 0;
   Shape shape;
 };
-// Those of a fusion's body, in the order of the kernel's parameters.
-std::vector<KernelResult> ResultsOf(const Computation& body);
+// Returns the results of a fusion's body in the order of the kernel's parameters.
+std::vector<KernelResult> ListKernelResults(const Computation& body);
 
-// The plan for the body of a fusion. Unimplemented names the instruction that no kernel can compute.
+// Returns the plan for the body of a fusion, or an Unimplemented error that names the instruction that no kernel can
+// compute.
 absl::StatusOr<KernelPlan> PlanFusion(const Computation& body);
 
-// The plan for an instruction with a dot (FindDot), a convolution (after compiler::LegalizeContractions), a scatter, a
-// sort, a scan (scan_kernel.h), a select-and-scatter, or a factorization of small matrices (linear_algebra_kernels.h).
+// Returns the plan for an instruction with a dot (FindDot), a convolution (after compiler::LegalizeContractions), a
+// scatter, a sort, a scan (scan_kernel.h), a select-and-scatter, or a factorization of small matrices
+// (linear_algebra_kernels.h).
 absl::StatusOr<KernelPlan> PlanOperation(const Instruction& operation, const GpuTarget& target);
 
-// How many blocks share so much work: at most kMaxBlocks, each of which then does several parts.
+// Returns how many blocks share `work` items if a block does `per_block` at a time: at most kMaxBlocks, each of which
+// then does several parts.
 uint32_t CountBlocks(int64_t work, int64_t per_block);
 constexpr int64_t kMaxSharedBytes = 32768;  // of a block, on every GPU
 constexpr int64_t kMaxArrays = 256;         // of a kernel: the space for its arguments is limited
 
-// Whether the reduction is one that a block can share: its elements may be combined in any order, and there are enough.
+// Whether the threads of a block can share the reduction: its elements may be combined in any order, and there are
+// enough of them.
 bool IsSharedByBlock(const Instruction& reduce);
 
-// The rows of such a reduction that a block computes at a time (KernelPlan::group).
-int64_t RowsOfGroup(const Instruction& reduce);
+// Returns how many rows of such a reduction a block computes at a time (KernelPlan::group).
+int64_t ChooseRowsOfGroup(const Instruction& reduce);
 
-// Whether each access to the parameter of a fusion's body, from whatever result, is at the element that is then stored.
+// Whether every result reads the parameter of a fusion's body only at the element that is then stored.
 bool ReadsOnlyOwnElement(const Computation& body, const Instruction* parameter);
 
 }  // namespace backplane::hip

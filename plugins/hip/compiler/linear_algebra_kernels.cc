@@ -211,14 +211,14 @@ absl::Status CheckMatrix(const Instruction& op) {
   const Shape& a = op.operand(0)->shape();
   const int64_t n = a.dimensions(a.rank() - 1);
   if (op.shape().num_elements() == 0) return absl::UnimplementedError(absl::StrCat(op.name(), ": no elements"));
-  if (!IsFactorType(a.element_type()) || n > LargestMatrix(a.element_type()))
+  if (!IsFactorType(a.element_type()) || n > FindLargestMatrix(a.element_type()))
     return absl::UnimplementedError(absl::StrCat(op.name(), ": matrices of ", a.ToString()));
   return absl::OkStatus();
 }
 
 }  // namespace
 
-int64_t LargestMatrix(PrimitiveType type) {
+int64_t FindLargestMatrix(PrimitiveType type) {
   int64_t n = 64;
   while (n * n * ByteWidth(type) > kMaxSharedBytes) n /= 2;
   return n;

@@ -7,13 +7,13 @@
 
 namespace backplane::hip {
 
-// The largest n of an n x n matrix that a block keeps in shared memory.
-int64_t LargestMatrix(PrimitiveType type);
+// Returns the largest n for which a block keeps an n x n matrix in shared memory.
+int64_t FindLargestMatrix(PrimitiveType type);
 
-// Cholesky: a block factors a matrix. Unimplemented for larger matrices and arrays that are not dense.
+// Return Unimplemented for larger matrices and for arrays that are not dense. In a Cholesky factorization a block
+// factors a matrix. In a triangular solve a block loads a triangle into shared memory, and each of its threads solves
+// for one column of the right-hand side, or for one row if the unknown is on the left.
 absl::StatusOr<KernelPlan> PlanCholesky(const Instruction& cholesky);
-// A block loads a triangle into shared memory, and each of its threads solves for one column of the right-hand side, or
-// for one row if the unknown is on the left.
 absl::StatusOr<KernelPlan> PlanTriangularSolve(const Instruction& solve);
 
 }  // namespace backplane::hip

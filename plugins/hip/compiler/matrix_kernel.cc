@@ -12,6 +12,7 @@
 #include "plugins/hip/compiler/kernel_frame.h"
 #include "plugins/hip/compiler/matrix_wave.h"
 #include "plugins/hip/lowering/gpu_ir.h"
+#include "plugins/hip/lowering/loop_metadata.h"
 
 namespace backplane::hip {
 
@@ -29,7 +30,7 @@ class MatrixEmitter {
         machine_(frame),
         step_(*frame.plan.matrix),
         tile_(frame.plan.tile),
-        slice_(SliceElements(step_)),
+        slice_(CountSliceElements(step_)),
         tiles_(frame, p_, tile_.rows, tile_.columns),
         output_(frame, tiles_, p_, site),
         wave_(machine_.MakeUniform(b_.CreateUDiv(f_.thread(), Number(step_.wave_size())))),
@@ -94,7 +95,7 @@ class MatrixEmitter {
           b_.CreateSelect(b_.CreateICmpEQ(stage, Number(stages - 1)), Number(0), b_.CreateAdd(stage, Number(1))));
       latch = b_.GetInsertBlock();
     });
-    KeepRolled(*latch->getTerminator());
+    KeepLoopRolled(*latch->getTerminator());
     carried.pop_back();
     sums = carried;
     CallCopy(kCopyWait, {Number(0)});
@@ -133,7 +134,8 @@ class MatrixEmitter {
                        EmitIteration(k, now);
                        latch = b_.GetInsertBlock();
                      });
-      KeepRolled(*latch->getTerminator());
+      // An iteration has work enough. Copies of it would be scheduled as one and need more registers.
+      KeepLoopRolled(*latch->getTerminator());
       sums.assign(carried.end() - static_cast<std::ptrdiff_t>(sums.size()), carried.end());
     }
     if (complete > 0 && slices > complete) {
@@ -144,15 +146,6 @@ class MatrixEmitter {
       StoreEnds(left, right, complete * slice_);
     }
     if (slices > 0) MultiplySlices(sums, p_.k - (slices - 1) * slice_);
-  }
-
-  // An iteration has work enough. Copies of it would be scheduled as one and need more registers.
-  void KeepRolled(llvm::Instruction& latch) {
-    llvm::LLVMContext& context = b_.getContext();
-    llvm::Metadata* disable = llvm::MDNode::get(context, llvm::MDString::get(context, "llvm.loop.unroll.disable"));
-    llvm::MDNode* loop = llvm::MDNode::getDistinct(context, {nullptr, disable});
-    loop->replaceOperandWith(0, loop);
-    latch.setMetadata(llvm::LLVMContext::MD_loop, loop);
   }
 
   void EmitIteration(Value* k, LoopScopes::Values& carried) {
@@ -185,7 +178,7 @@ class MatrixEmitter {
 
   // Multiplies the elements of the slices in shared memory, `k` of each row.
   void MultiplySlices(LoopScopes::Values& sums, int64_t k) {
-    for (int64_t first = 0; first * ChunkElements(step_) < k; first += lanes_->chunks()) {
+    for (int64_t first = 0; first * CountChunkElements(step_) < k; first += lanes_->chunks()) {
       lanes_->BeginChunks(first);
       const std::vector<MatrixSlice::Values> left = lanes_->LoadLeft(lhs_, wave_row_, steps_down(), first);
       const std::vector<MatrixSlice::Values> right = lanes_->LoadRight(rhs_, wave_column_, steps_across(), first);
@@ -213,7 +206,7 @@ class MatrixEmitter {
           Value* row = b_.CreateAdd(b_.CreateAdd(wave_row_, Number(i * step_.rows())), r.row);
           Value* column = b_.CreateAdd(b_.CreateAdd(wave_column_, Number(j * step_.columns())), r.column);
           // Columns beyond the end stand for others chunk by chunk, so no more than a chunk is stored at a time.
-          const int lanes = static_cast<int>(std::min(run, ChunkElements(step_)));
+          const int lanes = static_cast<int>(std::min(run, CountChunkElements(step_)));
           for (int at = 0; at < run; at += lanes) {
             Value* part = r.sums;
             if (lanes < run) part = b_.CreateShuffleVector(r.sums, llvm::createSequentialMask(at, lanes, 0));

@@ -1,5 +1,5 @@
-// What kernels of matrix products say in the words of one maker's code generator: each function is an instruction or a
-// hint of the kernel's target.
+// Instructions and hints of the kernel's target that kernels of matrix products use. Each maker's code generator has
+// other intrinsics for them.
 #ifndef BACKPLANE_PLUGINS_HIP_COMPILER_MATRIX_MACHINE_H_
 #define BACKPLANE_PLUGINS_HIP_COMPILER_MATRIX_MACHINE_H_
 
@@ -12,16 +12,16 @@ class MatrixMachine {
   // The frame must outlive the object.
   explicit MatrixMachine(KernelFrame& frame) : f_(frame), b_(frame.b), family_(frame.elements.target().family) {}
 
-  // The attributes of the kernel's function.
+  // Adds the attributes that a kernel of a matrix product needs.
   void SetAttributes(llvm::Function& function);
-  // The value (an i32), known to be equal in all lanes of a wave.
+  // Returns an i32 as a value that the compiler knows to be equal in all lanes of a wave.
   llvm::Value* MakeUniform(llvm::Value* value);
-  // The same value (an i32 or a vector of sums) that the compiler knows nothing of. With `stays`, it is computed here
-  // and not later.
+  // Returns an i32 or a vector of sums as a value of which the compiler knows nothing. With `stays`, it is computed
+  // here and not later.
   llvm::Value* Hide(llvm::Value* value, bool stays);
   // Keeps the compiler from moving instructions from one side to the other.
   void KeepOrder();
-  // The word of four bytes (PickedBytes) of two words.
+  // Which four bytes of two words PickBytes returns as a word.
   enum class Bytes : uint8_t {
     kLowHalves,   // the lower 16 bits of `low`, then of `high`
     kHighHalves,  // the upper ones
@@ -29,7 +29,7 @@ class MatrixMachine {
     kHighPairs    // bytes 2, then bytes 3
   };
   llvm::Value* PickBytes(llvm::Value* high, llvm::Value* low, Bytes bytes);
-  // An f32, as an i32, rounded to the nearest tf32; ties away from zero.
+  // Rounds an f32, given as an i32, to the nearest tf32, with ties away from zero.
   llvm::Value* RoundToTf32(llvm::Value* word);
 
  private:

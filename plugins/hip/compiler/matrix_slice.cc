@@ -17,8 +17,8 @@ MatrixSlice::MatrixSlice(KernelFrame& frame, const MatrixStep& step, const Matri
       step_(step),
       operand_(operand),
       width_(ByteWidth(step.operand)),
-      chunk_(ChunkElements(step)),
-      slice_(SliceElements(step)) {
+      chunk_(CountChunkElements(step)),
+      slice_(CountSliceElements(step)) {
   const int64_t threads = f_.plan.threads, chunks = operand_.tile_rows * kRowChunks;
   shared_ = f_.AddShared(PrimitiveType::kS32, std::max(1, operand_.stages) * chunks * kChunkBytes / 4);
   if (operand_.k_stride == 1 && operand_.k >= chunk_) {

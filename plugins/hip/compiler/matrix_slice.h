@@ -1,13 +1,13 @@
 // Brings slices of an operand of a matrix product from global to shared memory, and parts of them to registers.
 //
-// An operand is a matrix of rows x k: the left one as it is, of the right one its columns. The threads of a block load
-// a slice of a tile's rows into registers (Load), with 16 bytes at a time wherever neighbours along k or along the rows
-// are neighbours in memory, and store it later (Store), so that loads overlap with products. Blocks of elements that
-// are neighbours along the rows are transposed in registers.
+// An operand is a matrix of rows x k. The rows of the right operand are its columns. The threads of a block load a
+// slice of a tile's rows into registers (Load), 16 bytes at a time wherever neighbours along k or along the rows are
+// neighbours in memory, and store it later (Store), so that loads overlap with products. Blocks of elements that are
+// neighbours along the rows are transposed in registers.
 //
 // Nothing beyond the matrix is read. A tile that would reach over the last row begins earlier. Where the matrix has
-// fewer rows than a tile, the last rows stand in for the missing ones (RowOf). The end of k, where it is no whole
-// slice, goes by LoadEnd and StoreEnd, with zeros beyond it.
+// fewer rows than a tile, the last rows stand in for the missing ones (RowOf). If the last slice along k is not whole,
+// LoadEnd and StoreEnd copy it, with zeros beyond the end.
 //
 // With stages (MatrixTile), shared memory has several slices, and the GPU copies to one (BeginCopies) while threads
 // read another. The chunks are then those of memory: where neighbours along the rows are neighbours in memory, shared
@@ -27,7 +27,7 @@ namespace backplane::hip {
 struct MatrixOperand {
   llvm::Value* array = nullptr;
   int64_t rows = 0, k = 0, row_stride = 0, k_stride = 0;  // of the matrix, in elements
-  std::vector<int64_t> other_strides;                     // by which further dimensions move the matrix in its array
+  std::vector<int64_t> other_strides;                     // of the array's further dimensions
   int64_t tile_rows = 0;
   bool is_right = false;
   int stages = 0;  // as of MatrixTile
@@ -37,15 +37,15 @@ class MatrixSlice {
  public:
   using Values = std::vector<llvm::Value*>;
 
-  // `wave`: the number of the wave in its block, which the compiler must know to be equal for the wave's lanes. The
+  // `wave` is the number of the wave in its block; the compiler must know that it is equal in the wave's lanes. The
   // frame and the step must outlive the object.
   MatrixSlice(KernelFrame& frame, const MatrixStep& step, const MatrixOperand& operand, llvm::Value* wave);
 
-  // Begins a tile: its first row in the matrix, and the matrix's position in the array.
+  // Begins a tile, given by its first row in the matrix and the matrix's position in the array.
   void StartTile(llvm::Value* first_row, llvm::Value* matrix);
-  // The row of the matrix that a row of the tile (an i32) stands for.
+  // Returns the row of the matrix that a row of the tile (an i32) stands for.
   llvm::Value* RowOf(llvm::Value* tile_row);
-  // Whether the row is the one that stands for itself; null: always.
+  // Returns whether the row stands for itself, as an i1; null if every row does.
   llvm::Value* IsOriginal(llvm::Value* tile_row);
   // Whether fewer rows than a chunk has elements exist, so that no chunk of rows does.
   bool HasFewRows() const { return operand_.rows < chunk_; }
@@ -61,35 +61,36 @@ class MatrixSlice {
   // Loads the slice that begins with element `k` of each row.
   Values Load(llvm::Value* k, const Values& offsets);
   void Store(const Values& loaded);
-  // The same for the last slice: that from element `k` on, of which only a part exists.
+  // Load and store the last slice, which begins with element `k` and of which only a part exists.
   Values LoadEnd(int64_t k);
   void StoreEnd(Values loaded, int64_t k);
-  // The chunk (an i32) of a row (an i32) in shared memory, as a vector of 16 bytes; of the row and the chunk that are
-  // so many behind it. The numbers have no bit in common with `row` and `chunk`, whatever values these have.
+  // Loads chunk `chunk` + `more_chunks` of row `row` + `more_rows` from shared memory, as a vector of 16 bytes. `row`
+  // and `chunk` are i32. `more_rows` and `more_chunks` must have no bit in common with any value of `row` and `chunk`.
   llvm::Value* LoadChunk(llvm::Value* row, llvm::Value* chunk, int64_t more_rows = 0, int64_t more_chunks = 0);
 
-  // With stages. The slice (an i32) that is read from now on.
+  // Chooses the slice (an i32) that is read from now on. Requires stages, as the functions below do.
   void SetStage(llvm::Value* stage);
-  // Begins the copies of the slice that begins with element `k` of each row; zeros beyond the end. Waiting for them is
-  // the caller's.
+  // Begins the copies of the slice that begins with element `k` of each row, with zeros beyond the end. The caller
+  // waits for them.
   void BeginCopies(llvm::Value* k, llvm::Value* stage);
-  // Whether chunks are along the rows: then LoadTransposed stands for LoadChunk.
+  // Whether chunks are along the rows. LoadTransposed is then called in place of LoadChunk.
   bool IsTransposed() const { return operand_.stages > 0 && mode_ == Mode::kAlongRows; }
   bool IsCopiedAsync() const { return operand_.stages > 0; }
-  // gpu.load.transposed: the lane gives element `k` of the slice and the chunk that is the `group`-th of the rows; of
-  // each what is so many behind it, which has no bit in common with it.
+  // Loads by gpu.load.transposed (gpu_ir.h). The lane gives element `k` + `more_k` of the slice and, along the rows,
+  // chunk `group` + `more_groups`. As in LoadChunk, the summands must have no bit in common.
   llvm::Value* LoadTransposed(llvm::Value* k, llvm::Value* group, int64_t more_k, int64_t more_groups);
 
  private:
   enum class Mode : uint8_t { kAlongK, kAlongRows, kElements };
 
-  // Of the thread's chunk: the element of k with which it begins, and how many of its elements are zeros instead.
+  // The thread's last chunk: the element of k with which it begins, and how many of its elements are zeros instead.
   struct End {
     llvm::Value *begin, *zeros;
   };
   End FindEnd(int64_t k);
   llvm::Value* Number(int64_t n) { return b_.getInt32(static_cast<uint32_t>(n)); }
-  // The row of the tile and the chunk of the thread's k-th load. kAlongRows: of its block of chunks.
+  // Returns the row of the tile of the thread's load number `load`; with kAlongRows the first row of its block of
+  // chunks.
   llvm::Value* TileRow(size_t load);
   llvm::Value* Address(llvm::Value* tile_row, llvm::Value* chunk);
   llvm::Value* Base(llvm::Value* k);
@@ -108,14 +109,14 @@ class MatrixSlice {
   const MatrixOperand operand_;
   const int64_t width_, chunk_, slice_;
   Mode mode_ = Mode::kElements;
-  size_t loads_ = 0;        // of a thread
-  uint64_t alignment_ = 1;  // of its vectors in global memory, in bytes
+  size_t loads_ = 0;        // how many loads a thread does
+  uint64_t alignment_ = 1;  // of the vectors in global memory, in bytes
   llvm::Value* shared_ = nullptr;
   llvm::Value* active_ = nullptr;                           // whether the thread takes part; null: all do
   llvm::Value *first_ = nullptr, *chunk_number_ = nullptr;  // the row and the chunk of a thread's first load
   Values offsets_, addresses_;
   llvm::Value *first_row_ = nullptr, *matrix_ = nullptr;
-  // With stages.
+  // The members below are used with stages.
   llvm::Value* PlaceInSlice(llvm::Value* k, llvm::Value* group);
   struct Copy {
     llvm::Value* offset = nullptr;  // of the thread's chunk in memory, without `more_bytes`

@@ -21,7 +21,7 @@ namespace backplane::hip {
 enum class MatrixFamily : uint8_t { kMfma, kWmma, kMma };
 
 struct MatrixStep {
-  const char* instruction;  // LLVM's name of the intrinsic, without types; of MMA the function's
+  const char* instruction;  // LLVM's name of the intrinsic, without types; for MMA the name of the function
   PrimitiveType operand, sum;
   MatrixFamily family;
   int k;                         // elements of a row of the left operand
@@ -30,12 +30,13 @@ struct MatrixStep {
   int wave_size() const { return family == MatrixFamily::kMfma ? 64 : 32; }
   int rows() const { return 16; }
   int columns() const { return family == MatrixFamily::kMma ? 8 : 16; }
-  int operand_elements() const { return family == MatrixFamily::kWmma ? k : k / 4; }  // of AMD, in each lane
+  // Return how many elements each lane holds. operand_elements is for AMD's families only.
+  int operand_elements() const { return family == MatrixFamily::kWmma ? k : k / 4; }
   int sum_elements() const { return family == MatrixFamily::kWmma ? 8 : 4; }
 };
 
-// The step that multiplies elements of the type and keeps sums of the other; null where the target has none.
-// `permits_tf32`: operands of f32 may be rounded to the 10 bits of mantissa that tf32 has.
+// Returns the step that multiplies elements of type `operand` and keeps sums of type `sum`, or null if the target has
+// none. With `permits_tf32`, operands of f32 may be rounded to the 10 bits of mantissa that tf32 has.
 const MatrixStep* FindMatrixStep(const GpuTarget& target, PrimitiveType operand, PrimitiveType sum, bool permits_tf32);
 
 }  // namespace backplane::hip

@@ -47,7 +47,7 @@ llvm::Value* Bit(llvm::IRBuilder<>& b, llvm::Value* v, int from, int to) {
 
 // Whether each chunk of both operands is 16 aligned bytes in memory, and the step finds its factors in what is copied.
 bool CanCopyAsync(const DotProblem& p, const MatrixStep& step, const GpuTarget& target) {
-  const int64_t chunk = ChunkElements(step);
+  const int64_t chunk = CountChunkElements(step);
   auto can = [&](int64_t rows, int64_t row_stride, int64_t k_stride, int64_t DotProblem::BatchDim::*stride) {
     for (const DotProblem::BatchDim& d : p.batch) {
       if (d.*stride % chunk != 0) return false;
@@ -69,10 +69,10 @@ int CountStages(const MatrixTile& tile, const GpuTarget& target) {
 
 }  // namespace
 
-int64_t ChunkElements(const MatrixStep& step) { return kChunkBytes / ByteWidth(step.operand); }
-int64_t SliceElements(const MatrixStep& step) { return kRowChunks * ChunkElements(step); }
+int64_t CountChunkElements(const MatrixStep& step) { return kChunkBytes / ByteWidth(step.operand); }
+int64_t CountSliceElements(const MatrixStep& step) { return kRowChunks * CountChunkElements(step); }
 
-int64_t RunOfColumns(const MatrixStep& step) {
+int64_t CountColumnsOfRun(const MatrixStep& step) {
   if (step.family == MatrixFamily::kWmma || ByteWidth(step.operand) == 2) return 8;
   return step.family == MatrixFamily::kMma && ByteWidth(step.operand) == 8 ? 2 : 4;
 }
@@ -106,7 +106,7 @@ MatrixTile ChooseMatrixTile(const DotProblem& p, const MatrixStep& step, const G
 }
 
 bool OffsetsFit(const DotProblem& p, const MatrixTile& tile, const MatrixStep& step) {
-  const int64_t width = ByteWidth(step.operand), slice = SliceElements(step);
+  const int64_t width = ByteWidth(step.operand), slice = CountSliceElements(step);
   auto fits = [&](int64_t rows, int64_t row_stride, int64_t k_stride) {
     return (rows * row_stride + slice * k_stride) * width < std::numeric_limits<int32_t>::max();
   };
@@ -126,8 +126,8 @@ llvm::Value* PermuteColumns(llvm::IRBuilder<>& b, const MatrixStep& step, llvm::
     return result;
   };
   if (step.family == MatrixFamily::kMma) {
-    if (RunOfColumns(step) == 8) return move({0, 3, 4, 1, 2});
-    return RunOfColumns(step) == 4 ? move({0, 3, 1, 2}) : column;
+    if (CountColumnsOfRun(step) == 8) return move({0, 3, 4, 1, 2});
+    return CountColumnsOfRun(step) == 4 ? move({0, 3, 1, 2}) : column;
   }
   if (step.family == MatrixFamily::kWmma) return move({1, 2, 3, 0});
   if (ByteWidth(step.operand) == 8) return move({2, 3, 0, 1});

@@ -100,7 +100,7 @@ TEST(MatrixTile, MmaWritesTransposedBlocksWithoutBankConflicts) {
   for (const MatrixStep* step : AllSteps()) {
     if (step->family != MatrixFamily::kMma) continue;
     Layout layout(*step);
-    const int64_t chunk = ChunkElements(*step);
+    const int64_t chunk = CountChunkElements(*step);
     for (const bool is_right : {false, true}) {
       for (int64_t tile = chunk * 8; tile <= 128; tile *= 2) {
         const int64_t across = tile / chunk;

@@ -52,11 +52,11 @@ class AmdWave : public MatrixWave {
                          arguments);
   }
 
-  int64_t run() const override { return RunOfColumns(step_); }
+  int64_t run() const override { return CountColumnsOfRun(step_); }
   int64_t steps_of_run() const override { return run() / step_.sum_elements(); }
   std::vector<Run> FindRuns(absl::Span<Value* const> sums) override {
     Value* all = sums.size() == 2 ? b_.CreateShuffleVector(sums[0], sums[1], {0, 1, 2, 3, 4, 5, 6, 7}) : sums[0];
-    return {{lane_in_step_, b_.CreateMul(part_, Number(RunOfColumns(step_))), all}};
+    return {{lane_in_step_, b_.CreateMul(part_, Number(CountColumnsOfRun(step_))), all}};
   }
 
   // All chunks of WMMA at once would not leave registers for the loads that are under way.
@@ -90,12 +90,12 @@ class AmdWave : public MatrixWave {
     Value* loaded = slice.LoadChunk(row, b_.CreateAdd(part_, Number(chunk)));
     const int count = step_.operand_elements();
     Values parts;
-    for (int at = 0; at < ChunkElements(step_); at += count) {
+    for (int at = 0; at < CountChunkElements(step_); at += count) {
       if (step_.operand == PrimitiveType::kS8) {
         Value* words = b_.CreateBitCast(loaded, llvm::FixedVectorType::get(b_.getInt64Ty(), 2));
         parts.push_back(b_.CreateExtractElement(words, static_cast<uint64_t>(at / count)));
       } else if (count == 1) {
-        llvm::Type* elements = OperandVector(static_cast<unsigned>(ChunkElements(step_)));
+        llvm::Type* elements = OperandVector(static_cast<unsigned>(CountChunkElements(step_)));
         parts.push_back(b_.CreateExtractElement(b_.CreateBitCast(loaded, elements), static_cast<uint64_t>(at)));
       } else {
         parts.push_back(
@@ -187,7 +187,7 @@ class MmaWave : public MatrixWave {
 
   // A step's sums are those of two neighbouring columns, of two rows. Columns that are copied as they are in memory
   // cannot be permuted to longer runs.
-  int64_t run() const override { return right_.IsTransposed() ? 2 : RunOfColumns(step_); }
+  int64_t run() const override { return right_.IsTransposed() ? 2 : CountColumnsOfRun(step_); }
   int64_t steps_of_run() const override { return run() / 2; }
   std::vector<Run> FindRuns(absl::Span<Value* const> sums) override {
     Value* column = b_.CreateMul(part_, Number(run()));
@@ -227,7 +227,7 @@ class MmaWave : public MatrixWave {
     group = b_.CreateAdd(b_.CreateLShr(row, Number(3)), group);
     Values steps;
     for (int64_t s = 0; s < 2; ++s)
-      steps.push_back(slice.LoadTransposed(k, group, chunk * ChunkElements(step_) + 4 * s, more / 8));
+      steps.push_back(slice.LoadTransposed(k, group, chunk * CountChunkElements(step_) + 4 * s, more / 8));
     return steps;
   }
 

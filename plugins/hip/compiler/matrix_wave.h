@@ -1,5 +1,5 @@
-// How a wave multiplies what is in shared memory: what its lanes load for a step, the instruction, and where the sums
-// lie. One class for each family of matrix instructions.
+// How a wave multiplies slices in shared memory: the values that its lanes load for a step, the instruction, and the
+// order of the sums. Each family of matrix instructions has a class of its own.
 #ifndef BACKPLANE_PLUGINS_HIP_COMPILER_MATRIX_WAVE_H_
 #define BACKPLANE_PLUGINS_HIP_COMPILER_MATRIX_WAVE_H_
 
@@ -14,39 +14,39 @@ class MatrixWave {
  public:
   using Values = MatrixSlice::Values;
 
-  // `lane`: the number of the thread in its wave. The frame and the step must outlive the object.
-  // `right`: the slices of the right operand, which must outlive it, too.
+  // `lane` is the number of the thread in its wave, and `right` has the slices of the right operand. The frame, the
+  // step and `right` must outlive the object.
   static std::unique_ptr<MatrixWave> Make(KernelFrame& frame, const MatrixStep& step, const MatrixSlice& right,
                                           llvm::Value* lane);
   virtual ~MatrixWave() = default;
 
-  // Neighbouring chunks of a row that the lanes load together.
+  // Returns how many neighbouring chunks of a row the lanes load together.
   virtual int64_t chunks() const = 0;
-  // What the instruction takes, by step along the rows, and for one step after another along k: from the rows (in
-  // shared memory) from `row` on, and the chunks from `chunk` on. `row` is equal in all lanes, and a multiple of what
-  // the wave has of the tile.
+  // Load operands of the instruction: for each of `steps` steps along the rows the values of one step after another
+  // along k. They come from the rows in shared memory from `row` on and the chunks from `chunk` on. `row` is equal in
+  // all lanes, and a multiple of the rows that the wave has of the tile.
   virtual std::vector<Values> LoadLeft(MatrixSlice& slice, llvm::Value* row, int64_t steps, int64_t chunk) = 0;
   virtual std::vector<Values> LoadRight(MatrixSlice& slice, llvm::Value* row, int64_t steps, int64_t chunk) = 0;
-  // The sums after a step. `sums` is a vector of step.sum_elements().
+  // Returns the sums after a step. `sums` is a vector of step.sum_elements().
   virtual llvm::Value* Multiply(llvm::Value* left, llvm::Value* right, llvm::Value* sums) = 0;
 
-  // The lane's sums of neighbouring columns: run() of them, as a vector. The row and the first column are
-  // those in the tile behind the first row and column of `sums`.
+  // The lane's sums of run() neighbouring columns, as a vector. The row and the first column count from the first row
+  // and column of the sums that FindRuns was given.
   struct Run {
     llvm::Value *row, *column, *sums;
   };
-  // `sums`: those of as many steps, for neighbouring columns, as a run needs.
+  // `sums` are those of steps_of_run() steps for neighbouring columns.
   virtual std::vector<Run> FindRuns(absl::Span<llvm::Value* const> sums) = 0;
   virtual int64_t steps_of_run() const = 0;
   virtual int64_t run() const = 0;
 
-  // Called before the chunks from `chunk` on are loaded, and when a slice has been multiplied. `all_load`: all threads
-  // load parts of both operands.
+  // Called before the chunks from `chunk` on are loaded, and after a slice has been multiplied. `all_load` tells
+  // whether all threads load parts of both operands.
   virtual void BeginChunks(int64_t chunk) { (void)chunk; }
   virtual void EndSlice(Values& sums, bool all_load) { (void)sums, (void)all_load; }
 };
 
-// Of the sums of a step in one lane.
+// Returns the type of the sums of a step in one lane.
 llvm::FixedVectorType* SumVector(llvm::IRBuilder<>& b, const MatrixStep& step);
 
 }  // namespace backplane::hip

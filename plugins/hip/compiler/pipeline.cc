@@ -43,7 +43,7 @@ absl::Status RunGpuPipeline(Module* module, const CompileOptions& options, Named
   target.can_call = [](const Computation& c) { return codegen::CanCall(c).ok(); };
   target.has_kernel_for = [](const Computation& c) { return PlanFusion(c).ok(); };
   RETURN_IF_ERROR(compiler::SimplifyForTarget(module, target, log));
-  *cost = compiler::CountCost(*module);
+  *cost = compiler::ComputeCostAnalysis(*module);
   if (compiler::IsFullyInterpreted(*module)) return absl::OkStatus();
   PassPipeline p("gpu");
   compiler::ContractionRules contractions;

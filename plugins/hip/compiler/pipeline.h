@@ -1,4 +1,4 @@
-// From an imported module to one that GpuProgram::Build (program.h) accepts.
+// The passes that make an imported module one that GpuProgram::Build (program.h) accepts.
 #ifndef BACKPLANE_PLUGINS_HIP_COMPILER_PIPELINE_H_
 #define BACKPLANE_PLUGINS_HIP_COMPILER_PIPELINE_H_
 
@@ -10,8 +10,8 @@
 
 namespace backplane::hip {
 
-// Runs all passes: partitioning, simplification, legalization, fusion. `cost`: counted after simplification. `log`
-// receives lines for the compile log.
+// Runs all passes: partitioning, simplification, legalization, fusion. Sets *cost to the cost after simplification, and
+// appends lines for the compile log to *log.
 absl::Status RunGpuPipeline(Module* module, const CompileOptions& options, NamedValues* cost,
                             std::vector<std::string>* log);
 

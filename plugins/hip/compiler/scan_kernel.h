@@ -12,14 +12,14 @@
 
 namespace backplane::hip {
 
-// What is scanned.
+// The dimension and the direction of a scan.
 struct Scan {
   int64_t dimension = 0;
   bool reverse = false;  // from the last element to the first
 };
 
-// Sets *scan if the instruction is a scan that a kernel of its own computes: its reducer is a commutative operation for
-// each result, with an identity, and the rows are not short.
+// Whether the instruction is a scan that a kernel of its own computes: its reducer is a commutative operation for each
+// result, with an identity, and the rows are not short. If so, sets *scan.
 bool IsScan(const Instruction& instruction, Scan* scan);
 
 absl::StatusOr<KernelPlan> PlanScan(const Instruction& reduce_window);

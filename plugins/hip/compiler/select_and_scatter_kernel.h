@@ -2,8 +2,9 @@
 // value of the source is scattered.
 //
 // A thread computes one element of the result: it goes through the windows that contain the element, in their order,
-// finds what each selects, and combines the values of those that select its element. No atomic operations, so the
-// result is that of the definition. The work of an element is the number of windows that contain it times their size.
+// finds what each selects, and combines the values of those that select its element. It uses no atomic operations, so
+// the result is that of the definition. The work of an element is the number of windows that contain it times their
+// size.
 #ifndef BACKPLANE_PLUGINS_HIP_COMPILER_SELECT_AND_SCATTER_KERNEL_H_
 #define BACKPLANE_PLUGINS_HIP_COMPILER_SELECT_AND_SCATTER_KERNEL_H_
 
@@ -12,7 +13,7 @@
 
 namespace backplane::hip {
 
-// Unimplemented for arrays that are not dense, or computations that cannot be called.
+// Returns Unimplemented for arrays that are not dense, or computations that cannot be called.
 absl::StatusOr<KernelPlan> PlanSelectAndScatter(const Instruction& operation);
 
 }  // namespace backplane::hip

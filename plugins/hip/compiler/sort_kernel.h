@@ -18,7 +18,7 @@
 
 namespace backplane::hip {
 
-// Unimplemented for arrays that are not dense, or a comparator that cannot be called.
+// Returns Unimplemented for arrays that are not dense, or a comparator that cannot be called.
 absl::StatusOr<KernelPlan> PlanSort(const Instruction& sort);
 
 }  // namespace backplane::hip

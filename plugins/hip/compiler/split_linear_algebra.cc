@@ -70,7 +70,7 @@ struct Solve {
 //                 right, t lower: x2 t22 = b2,  x1 t11 = b1 - x2 t21.   Right, t upper: from the first part on, with
 //                 t12.
 absl::StatusOr<Value> SplitSolve(Builder& b, const Solve& solve, Value a, Value right_side) {
-  const int64_t n = SizeOf(a), rank = a->shape().rank(), largest = LargestMatrix(a->shape().element_type());
+  const int64_t n = SizeOf(a), rank = a->shape().rank(), largest = FindLargestMatrix(a->shape().element_type());
   if (n <= largest) return b.Op(Opcode::kTriangularSolve, {a, right_side}, solve.ToAttributes());
   const int64_t m = SplitPoint(n, largest);
   const bool transposed = solve.transpose != TriangularTranspose::kNoTranspose;
@@ -108,7 +108,7 @@ absl::StatusOr<Value> SplitSolve(Builder& b, const Solve& solve, Value a, Value 
 
 // Lower: l11 l11^H = a11, l21 l11^H = a21, l22 l22^H = a22 - l21 l21^H. Upper: the adjoint of all that.
 absl::StatusOr<Value> SplitCholesky(Builder& b, Value a, bool lower) {
-  const int64_t n = SizeOf(a), rank = a->shape().rank(), largest = LargestMatrix(a->shape().element_type());
+  const int64_t n = SizeOf(a), rank = a->shape().rank(), largest = FindLargestMatrix(a->shape().element_type());
   if (n <= largest) {
     Attributes attrs;
     attrs.Set(AttrId::kLower, lower);
@@ -156,7 +156,7 @@ absl::StatusOr<Value> BroadcastNan(Builder& b, Value factor) {
 
 bool IsLarge(const Instruction& i) {
   if (!i.Is(Opcode::kCholesky) && !i.Is(Opcode::kTriangularSolve)) return false;
-  return i.shape().num_elements() > 0 && SizeOf(i.operand(0)) > LargestMatrix(i.shape().element_type());
+  return i.shape().num_elements() > 0 && SizeOf(i.operand(0)) > FindLargestMatrix(i.shape().element_type());
 }
 
 absl::StatusOr<Value> Split(Builder& b, const Instruction& i, const std::vector<Value>& x) {

@@ -7,7 +7,7 @@
 namespace backplane::hip {
 
 // Divides the matrix of a cholesky or a triangular-solve into four parts until the parts fit into the shared memory of
-// a block (LargestMatrix, linear_algebra_kernels.h). Nearly all arithmetic is then in products, for which matrix
+// a block (FindLargestMatrix, linear_algebra_kernels.h). Nearly all arithmetic is then in products, for which matrix
 // instructions exist.
 //
 // Run it after LegalizeTypes and before LegalizeContractions.

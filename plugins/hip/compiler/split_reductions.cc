@@ -85,7 +85,7 @@ Instruction* Reduce(Computation* c, const Instruction* like, Instruction* operan
 int64_t ChooseParts(const Instruction& reduce, const Dims& reduced) {
   int64_t elements = 1;
   for (const int64_t d : reduced) elements *= reduce.operand(0)->shape().dimensions(d);
-  const int64_t rows = reduce.shape().num_elements(), group = RowsOfGroup(reduce);
+  const int64_t rows = reduce.shape().num_elements(), group = ChooseRowsOfGroup(reduce);
   if (rows == 0) return 1;
   const int64_t blocks = CeilDiv(rows, group);
   const int64_t parts = std::min(kBlocks / blocks, elements * group / kMinElements);

@@ -72,7 +72,7 @@ absl::StatusOr<Value> ScanAlong(Builder& b, Opcode op, Value x, Value identity, 
   }
   Attributes attrs;
   attrs.Set(AttrId::kWindow, std::move(window));
-  ASSIGN_OR_RETURN(Computation * combiner, ScalarBinaryComputation(b.module(), op, shape.element_type()));
+  ASSIGN_OR_RETURN(Computation * combiner, MakeScalarBinaryComputation(b.module(), op, shape.element_type()));
   return b.Op(Opcode::kReduceWindow, {x, identity}, std::move(attrs), {combiner});
 }
 

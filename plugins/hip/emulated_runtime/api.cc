@@ -26,20 +26,20 @@ bool DisturbCaptures(Runtime& runtime) {
 
 }  // namespace
 
-ThreadState& ThisThread() {
+ThreadState& GetThreadState() {
   static thread_local ThreadState state;
   return state;
 }
 
 hipError_t SetLastError(hipError_t error) {
-  if (error != hipSuccess && error != hipErrorNotReady) ThisThread().last = error;
+  if (error != hipSuccess && error != hipErrorNotReady) GetThreadState().last = error;
   return error;
 }
 
 hipError_t EnterCall(const char* name, unsigned flags, Runtime** runtime) {
   *runtime = Runtime::Get();
   if (*runtime == nullptr) return hipErrorNotInitialized;
-  ThreadState& thread = ThisThread();
+  ThreadState& thread = GetThreadState();
   if (thread.in_host_function) {
     Report().Add(absl::StrCat(name, " was called by a host function, which must not call the runtime"));
     return hipErrorNotSupported;
@@ -49,13 +49,13 @@ hipError_t EnterCall(const char* name, unsigned flags, Runtime** runtime) {
   if (const hipError_t fault = (*runtime)->faults().CountCall(name); fault != hipSuccess) {
     if (!IsSticky(fault)) return fault;
     if ((flags & kDefersSickness) == 0) {
-      CurrentDevice(**runtime).Poison(fault, absl::StrCat(name, " was told to fail"));
+      GetCurrentDevice(**runtime).Poison(fault, absl::StrCat(name, " was told to fail"));
       return fault;
     }
     thread.injected = fault;
   }
   if ((flags & kRunsOnFailedDevice) == 0) {
-    if (const hipError_t error = CurrentDevice(**runtime).error(); error != hipSuccess) return error;
+    if (const hipError_t error = GetCurrentDevice(**runtime).error(); error != hipSuccess) return error;
   }
   if ((flags & kUnsafeInCapture) != 0 && DisturbCaptures(**runtime)) {
     Report().Add(absl::StrCat(name, " was called while a stream captures, which makes the capture invalid"));
@@ -64,11 +64,11 @@ hipError_t EnterCall(const char* name, unsigned flags, Runtime** runtime) {
   return hipSuccess;
 }
 
-Device& CurrentDevice(Runtime& runtime) { return *runtime.device(ThisThread().device); }
+Device& GetCurrentDevice(Runtime& runtime) { return *runtime.device(GetThreadState().device); }
 
 hipError_t FindStream(Runtime& runtime, hipStream_t handle, std::shared_ptr<Stream>* stream) {
   if (handle == nullptr) {
-    *stream = CurrentDevice(runtime).null_stream();
+    *stream = GetCurrentDevice(runtime).null_stream();
     return hipSuccess;
   }
   *stream = runtime.streams().Find(handle);
@@ -104,7 +104,7 @@ hipError_t Dispatch(Runtime& runtime, const std::shared_ptr<Stream>& stream, Nod
   work.text = std::move(prepared.text);
   work.action = std::move(prepared.action);
   work.has_latency = kind == NodeKind::kKernel || kind == NodeKind::kCopy || kind == NodeKind::kFill;
-  if (const hipError_t injected = std::exchange(ThisThread().injected, hipSuccess); injected != hipSuccess) {
+  if (const hipError_t injected = std::exchange(GetThreadState().injected, hipSuccess); injected != hipSuccess) {
     work.action = [injected](const OperationPtr&) { return injected; };
   }
   StreamPosition reached = runtime.Submit(stream, std::move(work));

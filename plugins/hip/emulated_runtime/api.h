@@ -1,4 +1,4 @@
-// What all exported functions share.
+// The frame of all exported functions: the state of the calling thread, checks before a call, and its end.
 #ifndef BACKPLANE_PLUGINS_HIP_EMULATED_RUNTIME_API_H_
 #define BACKPLANE_PLUGINS_HIP_EMULATED_RUNTIME_API_H_
 
@@ -23,9 +23,9 @@ struct ThreadState {
   int device = 0;
   hipError_t last = hipSuccess;
   bool in_host_function = false;
-  hipError_t injected = hipSuccess;  // that the next operation of this call fails with
+  hipError_t injected = hipSuccess;  // the error with which the next operation of this call fails
 };
-ThreadState& ThisThread();
+ThreadState& GetThreadState();
 
 enum CallFlags : unsigned {
   kPlain = 0,
@@ -37,14 +37,14 @@ enum CallFlags : unsigned {
 
 // Stores the error for hipGetLastError.
 hipError_t SetLastError(hipError_t error);
-// What is checked before a call; an error ends it.
+// Checks what must hold before a call. An error ends the call.
 hipError_t EnterCall(const char* name, unsigned flags, Runtime** runtime);
 
 // Runs the body of an exported function: body(runtime) -> hipError_t. Nothing leaves as an exception.
 template <typename Body>
 hipError_t Call(const char* name, unsigned flags, const Body& body) noexcept {
   try {
-    ThisThread().injected = hipSuccess;
+    GetThreadState().injected = hipSuccess;
     Runtime* runtime = nullptr;
     hipError_t error = EnterCall(name, flags, &runtime);
     if (error == hipSuccess) error = body(*runtime);
@@ -56,9 +56,9 @@ hipError_t Call(const char* name, unsigned flags, const Body& body) noexcept {
   }
 }
 
-// The device that is current in this thread.
-Device& CurrentDevice(Runtime& runtime);
-// The stream behind a handle; the null stream of the current device for null.
+// Returns the device that is current in this thread.
+Device& GetCurrentDevice(Runtime& runtime);
+// Finds the stream of a handle. For null it is the null stream of the current device.
 hipError_t FindStream(Runtime& runtime, hipStream_t handle, std::shared_ptr<Stream>* stream);
 
 // Enqueues an operation, or adds it to the capture that the stream is in. `position` may be null; it stays empty in a

@@ -127,11 +127,11 @@ HIPEMU_EXPORT hipError_t hipDriverGetVersion(int* version) noexcept { return hip
 HIPEMU_EXPORT const char* hipGetErrorName(hipError_t error) noexcept { return ErrorName(error); }
 HIPEMU_EXPORT const char* hipGetErrorString(hipError_t error) noexcept { return ErrorText(error); }
 
-HIPEMU_EXPORT hipError_t hipPeekAtLastError() noexcept { return ThisThread().last; }
+HIPEMU_EXPORT hipError_t hipPeekAtLastError() noexcept { return GetThreadState().last; }
 
 HIPEMU_EXPORT hipError_t hipGetLastError() noexcept {
-  const hipError_t last = ThisThread().last;
-  ThisThread().last = hipSuccess;
+  const hipError_t last = GetThreadState().last;
+  GetThreadState().last = hipSuccess;
   return last;
 }
 
@@ -147,7 +147,7 @@ HIPEMU_EXPORT hipError_t hipGetDeviceCount(int* count) noexcept {
 HIPEMU_EXPORT hipError_t hipSetDevice(int device) noexcept {
   return Call("hipSetDevice", kRunsOnFailedDevice, [&](Runtime& runtime) {
     if (runtime.device(device) == nullptr) return hipErrorInvalidDevice;
-    ThisThread().device = device;
+    GetThreadState().device = device;
     return hipSuccess;
   });
 }
@@ -155,7 +155,7 @@ HIPEMU_EXPORT hipError_t hipSetDevice(int device) noexcept {
 HIPEMU_EXPORT hipError_t hipGetDevice(int* device) noexcept {
   return Call("hipGetDevice", kRunsOnFailedDevice, [&](Runtime&) {
     if (device == nullptr) return hipErrorInvalidValue;
-    *device = ThisThread().device;
+    *device = GetThreadState().device;
     return hipSuccess;
   });
 }
@@ -215,12 +215,12 @@ HIPEMU_EXPORT hipError_t hipGetDevicePropertiesR0600(hipDevicePropR0600* propert
 
 HIPEMU_EXPORT hipError_t hipDeviceSynchronize() noexcept {
   return Call("hipDeviceSynchronize", kUnsafeInCapture,
-              [&](Runtime& runtime) { return CurrentDevice(runtime).Synchronize(); });
+              [&](Runtime& runtime) { return GetCurrentDevice(runtime).Synchronize(); });
 }
 
 HIPEMU_EXPORT hipError_t hipDeviceReset() noexcept {
   return Call("hipDeviceReset", kUnsafeInCapture | kRunsOnFailedDevice, [&](Runtime& runtime) {
-    CurrentDevice(runtime).Reset();
+    GetCurrentDevice(runtime).Reset();
     return hipSuccess;
   });
 }
@@ -237,15 +237,15 @@ HIPEMU_EXPORT hipError_t hipDeviceCanAccessPeer(int* can_access, int device, int
 HIPEMU_EXPORT hipError_t hipDeviceEnablePeerAccess(int peer, unsigned flags) noexcept {
   return Call("hipDeviceEnablePeerAccess", kPlain, [&](Runtime& runtime) {
     if (flags != 0) return hipErrorInvalidValue;
-    if (runtime.device(peer) == nullptr || peer == ThisThread().device) return hipErrorInvalidDevice;
-    return CurrentDevice(runtime).AddPeer(peer) ? hipSuccess : hipErrorPeerAccessAlreadyEnabled;
+    if (runtime.device(peer) == nullptr || peer == GetThreadState().device) return hipErrorInvalidDevice;
+    return GetCurrentDevice(runtime).AddPeer(peer) ? hipSuccess : hipErrorPeerAccessAlreadyEnabled;
   });
 }
 
 HIPEMU_EXPORT hipError_t hipDeviceDisablePeerAccess(int peer) noexcept {
   return Call("hipDeviceDisablePeerAccess", kPlain, [&](Runtime& runtime) {
-    if (runtime.device(peer) == nullptr || peer == ThisThread().device) return hipErrorInvalidDevice;
-    return CurrentDevice(runtime).RemovePeer(peer) ? hipSuccess : hipErrorPeerAccessNotEnabled;
+    if (runtime.device(peer) == nullptr || peer == GetThreadState().device) return hipErrorInvalidDevice;
+    return GetCurrentDevice(runtime).RemovePeer(peer) ? hipSuccess : hipErrorPeerAccessNotEnabled;
   });
 }
 

@@ -15,14 +15,14 @@ std::string FullReport() {
     for (int i = 0; i < runtime->device_count(); ++i) {
       for (const std::string& problem : runtime->device(i)->heap().CheckGuards()) Report().Add(problem);
     }
-    text = Report().Text() + runtime->Leaks();
+    text = Report().Text() + runtime->DescribeLeaks();
   }
   return text;
 }
 
 __attribute__((destructor)) void EndProcess() {
   try {
-    Runtime* runtime = Runtime::Existing();
+    Runtime* runtime = Runtime::GetExisting();
     if (runtime == nullptr) return;
     const std::string path = runtime->settings().report_path;
     if (!path.empty()) {

@@ -27,7 +27,7 @@ hipError_t AddNode(Runtime& runtime, hipGraphNode_t* node, hipGraph_t graph, con
     }
     before.push_back(dependency.get());
   }
-  *node = runtime.nodes().Add(found->Add(kind, &CurrentDevice(runtime), std::move(prepared), std::move(before)));
+  *node = runtime.nodes().Add(found->Add(kind, &GetCurrentDevice(runtime), std::move(prepared), std::move(before)));
   found->AddHandle(*node);
   return hipSuccess;
 }
@@ -69,7 +69,7 @@ Prepared PrepareNode(Runtime& runtime, void* to, const void* from, size_t bytes,
     case hipMemcpyDefault:
       break;
   }
-  return PrepareCopy(CurrentDevice(runtime), request);
+  return PrepareCopy(GetCurrentDevice(runtime), request);
 }
 
 Prepared PrepareNode(Runtime& runtime, const hipMemsetParams* parameters) {
@@ -86,7 +86,7 @@ Prepared PrepareNode(Runtime& runtime, const hipMemsetParams* parameters) {
   request.elements = parameters->width;
   request.rows = parameters->height;
   request.pitch = parameters->pitch;
-  return PrepareFill(CurrentDevice(runtime), request);
+  return PrepareFill(GetCurrentDevice(runtime), request);
 }
 
 hipError_t ReplaceNode(Runtime& runtime, hipGraphExec_t executable, hipGraphNode_t node, NodeKind kind,

@@ -17,7 +17,7 @@ hipError_t AllocateDevice(Runtime& runtime, void** address, size_t bytes) {
   if (address == nullptr) return hipErrorInvalidValue;
   *address = nullptr;
   if (bytes == 0) return hipSuccess;
-  const std::optional<uint64_t> place = CurrentDevice(runtime).heap().Allocate(bytes);
+  const std::optional<uint64_t> place = GetCurrentDevice(runtime).heap().Allocate(bytes);
   if (!place.has_value()) return hipErrorOutOfMemory;
   *address = reinterpret_cast<void*>(*place);
   return hipSuccess;
@@ -87,7 +87,7 @@ using namespace emulated;  // NOLINT: the exported functions are thin
 HIPEMU_EXPORT hipError_t hipMemGetInfo(size_t* free, size_t* total) noexcept {
   return Call("hipMemGetInfo", kPlain, [&](Runtime& runtime) {
     if (free == nullptr || total == nullptr) return hipErrorInvalidValue;
-    DeviceHeap& heap = CurrentDevice(runtime).heap();
+    DeviceHeap& heap = GetCurrentDevice(runtime).heap();
     *total = heap.capacity();
     *free = heap.capacity() - heap.used();
     return hipSuccess;
@@ -283,11 +283,11 @@ HIPEMU_EXPORT hipError_t hipMemcpy(void* to, const void* from, size_t bytes, hip
                                    .from_side = sides->second},
                                   nullptr);
     if (error != hipSuccess) return error;
-    const std::shared_ptr<Stream>& stream = CurrentDevice(runtime).null_stream();
+    const std::shared_ptr<Stream>& stream = GetCurrentDevice(runtime).null_stream();
     const StreamPosition tail = stream->Tail();
     stream->Await(tail.sequence);
     runtime.order().RecordHostWait(tail.clock);
-    return CurrentDevice(runtime).error();
+    return GetCurrentDevice(runtime).error();
   });
 }
 

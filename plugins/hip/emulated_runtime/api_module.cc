@@ -56,7 +56,7 @@ HIPEMU_EXPORT hipError_t hipModuleLoadData(hipModule_t* module, const void* imag
       Report().Add(absl::StrCat("hipModuleLoadData: ", std::string(loaded.status().message())));
       return CodeOfLoad(loaded.status());
     }
-    *module = runtime.modules().Add(std::make_shared<Module>(CurrentDevice(runtime), *std::move(loaded)));
+    *module = runtime.modules().Add(std::make_shared<Module>(GetCurrentDevice(runtime), *std::move(loaded)));
     return hipSuccess;
   });
 }

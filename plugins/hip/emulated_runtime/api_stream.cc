@@ -15,7 +15,7 @@ int64_t NowNs() {
 
 hipError_t MakeStream(Runtime& runtime, hipStream_t* stream, unsigned flags, int priority) {
   if (stream == nullptr || (flags & ~kStreamNonBlocking) != 0) return hipErrorInvalidValue;
-  *stream = runtime.streams().Add(CurrentDevice(runtime).AddStream(flags, priority));
+  *stream = runtime.streams().Add(GetCurrentDevice(runtime).AddStream(flags, priority));
   return hipSuccess;
 }
 
@@ -90,8 +90,8 @@ void RunHostFunction(Runtime& runtime, const OperationPtr& operation, const Func
   // The host learns that everything before has finished.
   runtime.order().RecordHostWait(operation->clock);
   struct Scope {  // it may throw
-    Scope() { ThisThread().in_host_function = true; }
-    ~Scope() { ThisThread().in_host_function = false; }
+    Scope() { GetThreadState().in_host_function = true; }
+    ~Scope() { GetThreadState().in_host_function = false; }
   } scope;
   function();
 }
@@ -223,7 +223,7 @@ HIPEMU_EXPORT hipError_t hipEventCreateWithFlags(hipEvent_t* event, unsigned fla
     if (event == nullptr || (flags & ~(kEventBlockingSync | kEventDisableTiming | kReleaseFlags)) != 0) {
       return hipErrorInvalidValue;
     }
-    *event = runtime.events().Add(std::make_shared<Event>(CurrentDevice(runtime), flags));
+    *event = runtime.events().Add(std::make_shared<Event>(GetCurrentDevice(runtime), flags));
     return hipSuccess;
   });
 }

@@ -1,4 +1,4 @@
-// Capture: what streams are told becomes a graph.
+// Captures, which turn the operations of streams into a graph.
 //
 // A capture begins on one stream. Other streams join it by waiting for an event that was recorded in it, and must be
 // joined again before it ends. What would make the graph depend on work outside of it is an error of the numbers 900 to
@@ -31,13 +31,13 @@ class Capture {
   void Invalidate();
   // Appends an operation of a stream that takes part.
   hipError_t Add(const Stream& stream, NodeKind kind, Prepared prepared);
-  // The nodes that come last on the stream.
+  // Returns the nodes that come last on the stream.
   std::vector<GraphNode*> Last(const Stream& stream) const;
-  // The stream's next operations come after `nodes`, too. A new stream joins.
+  // Orders the stream's next operations after `nodes` as well. A stream that takes no part yet joins.
   void Order(const std::shared_ptr<Stream>& stream, const std::vector<GraphNode*>& nodes);
   // Whether every node is before the end of the origin.
   bool IsJoined() const;
-  // All streams leave; the graph is returned.
+  // Ends the capture for all streams and returns the graph.
   std::shared_ptr<Graph> Finish();
 
  private:

@@ -22,7 +22,7 @@ struct CopyRequest {
   bool needs_peer_access = true;        // false: between any two devices, as hipMemcpyPeerAsync does
   std::shared_ptr<std::string> staged;  // holds the bytes of `from` if set
 };
-// Checks a copy by device `by` and says what is to be done.
+// Checks a copy by device `by` and returns the operation that does it.
 Prepared PrepareCopy(Device& by, const CopyRequest& request);
 
 struct FillRequest {
@@ -33,8 +33,8 @@ struct FillRequest {
 };
 Prepared PrepareFill(Device& by, const FillRequest& request);
 
-// When an operation accesses memory: checks that it is still allocated, and the order between streams. `by` is the
-// device that runs the operation. Reports and returns the error that poisons the device.
+// Called when an operation accesses memory. Checks that the memory is still allocated, and the order between streams.
+// `by` is the device that runs the operation. Reports and returns the error that poisons the device.
 hipError_t CheckAccess(Device& by, const OperationPtr& operation, uint64_t address, uint64_t bytes, bool write);
 
 }  // namespace backplane::hip::emulated

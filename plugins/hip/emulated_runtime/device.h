@@ -40,11 +40,11 @@ class Device {
 
   const std::shared_ptr<Stream>& null_stream() const { return null_stream_; }
   std::shared_ptr<Stream> AddStream(unsigned flags, int priority);
-  // Of a stream that was closed.
+  // Removes a stream that was closed.
   void RemoveStream(const Stream* stream);
   std::vector<std::shared_ptr<Stream>> Streams() const;  // the null stream first
 
-  // Waits for the work of all streams, or of those that the null stream waits for, and tells the host's clock.
+  // Waits for the work of all streams, or of those for which the null stream waits, and advances the host's clock.
   void Await(bool only_blocking);
   // Waits for all work, checks the guard zones and returns the error.
   hipError_t Synchronize();
@@ -52,8 +52,8 @@ class Device {
   void Reset();
 
   bool HasPeer(int ordinal) const;
-  bool AddPeer(int ordinal);     // false if it is one already
-  bool RemovePeer(int ordinal);  // false if it is none
+  bool AddPeer(int ordinal);     // returns false if it is a peer already
+  bool RemovePeer(int ordinal);  // returns false if it is no peer
 
   // Variables of modules, which are memory of the device as well.
   void AddGlobal(AddressRange range);

@@ -14,11 +14,11 @@
 
 namespace backplane::hip::emulated {
 
-// Counts the calls of each function and says which fail. Thread-safe.
+// Counts the calls of each function and decides which fail. Thread-safe.
 class FaultTable {
  public:
   // "hipMalloc:3,hipModuleLaunchKernel:2:719": the third call of hipMalloc fails, with the error that is usual for the
-  // function, and the second launch with 719. InvalidArgument names the part that is wrong.
+  // function, and the second launch with 719. The InvalidArgument error names the part that is wrong.
   absl::Status Parse(absl::string_view text);
   // The n-th call of `function` from now on (n = 1: the next) fails with `error`; hipSuccess: the usual error. n = 0
   // withdraws all faults of the function.

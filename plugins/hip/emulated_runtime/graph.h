@@ -31,9 +31,9 @@ class Graph {
   std::shared_ptr<GraphNode> Add(NodeKind kind, Device* device, Prepared prepared,
                                  std::vector<GraphNode*> dependencies);
   bool Contains(const GraphNode* node) const;
-  // All nodes, each after those that it depends on.
+  // Returns all nodes, each after those on which it depends.
   std::vector<std::shared_ptr<GraphNode>> Nodes() const;
-  // The handles of nodes that were given out, which end with the graph.
+  // Keep the handles of nodes that were given out; they end with the graph.
   void AddHandle(hipGraphNode_t handle);
   std::vector<hipGraphNode_t> Handles() const;
 
@@ -47,10 +47,10 @@ class Graph {
 class GraphExecutable {
  public:
   explicit GraphExecutable(const Graph& graph);
-  // Replaces what a node does, for later launches. False if the node is not in the graph or of another kind.
+  // Replaces what a node does, for later launches. Returns false if the node is not in the graph or is of another kind.
   bool Replace(const GraphNode* node, NodeKind kind, Prepared prepared);
-  // What a launch does: all nodes, one after another. On a GPU nodes without a path of dependencies between them may
-  // run at the same time, so the order of their accesses is checked as that of streams is.
+  // Returns an operation that runs all nodes, one after another. On a GPU, nodes without a path of dependencies between
+  // them may run at the same time, so the order of their accesses is checked as that of streams is.
   Prepared PrepareLaunch() const;
 
  private:

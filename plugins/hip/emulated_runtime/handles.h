@@ -20,7 +20,7 @@ namespace backplane::hip::emulated {
 template <typename Handle, typename Object>
 class HandleTable {
  public:
-  // `kind`: what the report calls an object; `tag`: the upper bits of its handles, different in each table.
+  // `kind` is the name of an object in the report. `tag` has the upper bits of its handles and differs in each table.
   HandleTable(const char* kind, uint64_t tag) : kind_(kind), tag_(tag << 40) {}
 
   Handle Add(std::shared_ptr<Object> object) {
@@ -30,7 +30,7 @@ class HandleTable {
     return reinterpret_cast<Handle>(number);
   }
 
-  // Null for a handle that is none of this table or was destroyed, which is reported.
+  // Returns null and reports the misuse if the handle is none of this table or was destroyed.
   std::shared_ptr<Object> Find(Handle handle) const {
     const uint64_t number = reinterpret_cast<uint64_t>(handle);
     MutexLock lock(mu_);
@@ -39,7 +39,7 @@ class HandleTable {
     return nullptr;
   }
 
-  // Takes the object out; null as Find.
+  // Takes the object out of the table. Returns null as Find does.
   std::shared_ptr<Object> Remove(Handle handle) {
     const uint64_t number = reinterpret_cast<uint64_t>(handle);
     MutexLock lock(mu_);

@@ -14,11 +14,11 @@ namespace {
 constexpr size_t kHeldBackBlocks = 32;
 
 uint64_t RoundUp(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
-unsigned char* HeapBytes(uint64_t address) { return reinterpret_cast<unsigned char*>(address); }
+unsigned char* CountHeapBytes(uint64_t address) { return reinterpret_cast<unsigned char*>(address); }
 
 // The first byte of the range that is not `value`, or nothing.
 std::optional<uint64_t> FindFirstOther(uint64_t begin, uint64_t bytes, unsigned char value) {
-  const unsigned char* first = HeapBytes(begin);
+  const unsigned char* first = CountHeapBytes(begin);
   const unsigned char* found = std::find_if(first, first + bytes, [&](unsigned char byte) { return byte != value; });
   if (found == first + bytes) return std::nullopt;
   return begin + static_cast<uint64_t>(found - first);
@@ -44,7 +44,7 @@ DeviceHeap::DeviceHeap(uint64_t begin, uint64_t end, size_t capacity, size_t poi
   AddFree(begin, end - begin);
 }
 
-DeviceHeap::~DeviceHeap() { munmap(HeapBytes(begin_), end_ - begin_); }
+DeviceHeap::~DeviceHeap() { munmap(CountHeapBytes(begin_), end_ - begin_); }
 
 void DeviceHeap::AddFree(uint64_t begin, uint64_t bytes) {
   auto next = free_.lower_bound(begin);
@@ -104,9 +104,9 @@ std::optional<uint64_t> DeviceHeap::Allocate(size_t bytes) {
   const uint64_t address = *place + kGuardBytes;
   used_ += charged;
   blocks_.emplace(address, Block{bytes, charged, next_serial_++});
-  std::memset(HeapBytes(address - kGuardBytes), kGuard, kGuardBytes);
-  std::memset(HeapBytes(address + bytes), kGuard, charged - bytes + kGuardBytes);
-  std::memset(HeapBytes(address), kPoison, PoisonBytes(bytes));
+  std::memset(CountHeapBytes(address - kGuardBytes), kGuard, kGuardBytes);
+  std::memset(CountHeapBytes(address + bytes), kGuard, charged - bytes + kGuardBytes);
+  std::memset(CountHeapBytes(address), kPoison, PoisonBytes(bytes));
   return address;
 }
 
@@ -150,8 +150,8 @@ DeviceHeap::FreeResult DeviceHeap::Free(uint64_t address) {
   const uint64_t poisoned = PoisonBytes(block.bytes);
   constexpr uint64_t kPage = 4096;
   const uint64_t first_page = RoundUp(address + poisoned, kPage), last_page = (address + block.charged) / kPage * kPage;
-  if (first_page < last_page) madvise(HeapBytes(first_page), last_page - first_page, MADV_DONTNEED);
-  std::memset(HeapBytes(address), kFreed, poisoned);
+  if (first_page < last_page) madvise(CountHeapBytes(first_page), last_page - first_page, MADV_DONTNEED);
+  std::memset(CountHeapBytes(address), kFreed, poisoned);
   held_back_.push_back({address, block.bytes, block.charged, block.serial});
   if (held_back_.size() > kHeldBackBlocks) ReleaseOldest();
   return result;

@@ -37,14 +37,14 @@ class DeviceHeap {
   static constexpr uint64_t kGuardBytes = 256;
   static constexpr unsigned char kPoison = 0xff, kGuard = 0xc5, kFreed = 0xfd;
 
-  // Reserves the addresses. `capacity` bytes can be allocated; guard zones do not count. ResourceExhausted if the
-  // system has no room.
+  // Reserves the addresses. `capacity` bytes can be allocated; guard zones do not count. Returns ResourceExhausted if
+  // the system has no room.
   static absl::StatusOr<std::unique_ptr<DeviceHeap>> Create(size_t capacity, size_t poison_bytes);
   ~DeviceHeap();
   DeviceHeap(const DeviceHeap&) = delete;
   DeviceHeap& operator=(const DeviceHeap&) = delete;
 
-  // The address of a new block, or nothing if there is no room.
+  // Returns the address of a new block, or nullopt if there is no room.
   std::optional<uint64_t> Allocate(size_t bytes);
 
   struct FreeResult {
@@ -54,9 +54,10 @@ class DeviceHeap {
   };
   FreeResult Free(uint64_t address);
 
-  // The block in use that contains the range.
+  // Returns the block in use that contains the range.
   std::optional<AddressRange> Find(uint64_t address, uint64_t bytes) const;
-  // What is known of memory that is in no block: "lies in a block of 64 bytes that was freed", or how far it is out.
+  // Describes memory that is in no block in use: "lies in a block of 64 bytes that was freed", or its distance from
+  // one.
   std::string Explain(uint64_t address, uint64_t bytes) const;
   // Whether the address is one of this device, in use or not.
   bool Owns(uint64_t address) const { return address >= begin_ && address < end_; }

@@ -1,4 +1,4 @@
-// Images of kernels that a module holds, of either kind.
+// The images of kernels that modules hold: code objects of AMD's GPUs and host images.
 #ifndef BACKPLANE_PLUGINS_HIP_EMULATED_RUNTIME_KERNEL_IMAGE_H_
 #define BACKPLANE_PLUGINS_HIP_EMULATED_RUNTIME_KERNEL_IMAGE_H_
 
@@ -45,17 +45,18 @@ struct KernelLaunch {
 class KernelImage {
  public:
   virtual ~KernelImage() = default;
-  // Null if there is no such kernel.
+  // Returns null if there is no such kernel.
   virtual const KernelFacts* Find(absl::string_view name) const = 0;
-  // Runs all blocks. OutOfRange for an access to memory that the guard does not know; any other error is a failure of
-  // the kernel.
+  // Runs all blocks. Returns OutOfRange for an access to memory that the guard does not know; any other error is a
+  // failure of the kernel.
   virtual absl::Status Run(const KernelFacts& kernel, const KernelLaunch& launch) const = 0;
   virtual std::optional<AddressRange> FindVariable(absl::string_view name) const = 0;
   // Whether Run asks the guard about each access.
   virtual bool traces_accesses() const = 0;
 };
 
-// The bytes of the ELF file that begins at `image`, as its headers state them. InvalidArgument if it is none.
+// Returns the bytes of the ELF file that begins at `image`, as its headers state them, or InvalidArgument if it is
+// none.
 absl::StatusOr<absl::string_view> MeasureElf(const void* image);
 // The value and size of a symbol of the dynamic symbol table.
 struct ElfSymbol {
@@ -64,9 +65,10 @@ struct ElfSymbol {
 std::optional<ElfSymbol> FindElfSymbol(absl::string_view elf, absl::string_view name);
 bool IsAmdCodeObject(absl::string_view elf);
 
-// A code object of AMD's GPUs, which the interpreter runs. NotFound if it is for another machine than `architecture`.
+// Loads a code object of AMD's GPUs, which the interpreter runs. Returns NotFound if it is for another machine than
+// `architecture`.
 absl::StatusOr<std::unique_ptr<KernelImage>> LoadAmdImage(absl::string_view elf, absl::string_view architecture);
-// A host image (plugins/hip/lowering/host_image.h), which the host runs.
+// Loads a host image (plugins/hip/lowering/host_image.h), which the host runs.
 absl::StatusOr<std::unique_ptr<KernelImage>> LoadHostImage(absl::string_view elf);
 
 }  // namespace backplane::hip::emulated

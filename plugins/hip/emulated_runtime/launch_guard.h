@@ -1,4 +1,4 @@
-// What a kernel accesses while it runs.
+// Checks the memory that a kernel accesses while it runs.
 #ifndef BACKPLANE_PLUGINS_HIP_EMULATED_RUNTIME_LAUNCH_GUARD_H_
 #define BACKPLANE_PLUGINS_HIP_EMULATED_RUNTIME_LAUNCH_GUARD_H_
 
@@ -13,21 +13,21 @@
 
 namespace backplane::hip::emulated {
 
-// For one launch and one thread. The blocks that may be accessed are taken at its construction: nothing is freed while
-// a kernel runs, as hipFree waits for the device.
+// Serves one launch and is used by one thread. The constructor collects the blocks that may be accessed: nothing is
+// freed while a kernel runs, because hipFree waits for the device.
 class LaunchGuard : public isa::MemoryGuard {
  public:
-  // `records`: whether IsAccessible will be called for all accesses and remembers them for the check of the order.
+  // With `records`, IsAccessible will be called for all accesses and records them for the check of the order.
   LaunchGuard(Device& device, bool records);
 
   bool IsAccessible(uint64_t address, uint64_t bytes, bool write) const override;
 
-  // For kernels whose accesses cannot be seen: checks the pointers among the arguments and the order of the lines that
-  // they point to. Reports and returns an error.
+  // Called for kernels whose accesses cannot be seen. Checks the pointers among the arguments and the order of the
+  // lines to which they point. Reports and returns an error.
   hipError_t BeginByArguments(const OperationPtr& operation, absl::Span<const uint8_t> arguments);
-  // After the kernel: checks the order of what it accessed.
+  // Called after the kernel. Checks the order of its accesses.
   hipError_t End(const OperationPtr& operation);
-  // What was wrong with the access that was refused.
+  // Describes the access that was refused.
   const std::string& problem() const { return problem_; }
 
  private:
@@ -47,7 +47,7 @@ class LaunchGuard : public isa::MemoryGuard {
   const bool records_;
   std::vector<AddressRange> blocks_;  // of the device and its peers, by address
   std::vector<Line> lines_;
-  // The interface is const, as it serves several threads elsewhere; a launch has one.
+  // Mutable because MemoryGuard's functions are const, as other guards serve several threads; a launch has one thread.
   mutable std::vector<Access> accesses_;
   mutable size_t last_read_ = 0,
                  last_write_ = 0;  // where the next access may continue; an index into accesses_, plus 1

@@ -54,7 +54,7 @@ struct LaunchRequest {
   void** extra = nullptr;
 };
 
-// Checks a launch, copies its arguments and says what is to be done.
+// Checks a launch, copies its arguments and returns the operation that does it.
 Prepared PrepareLaunch(const std::shared_ptr<Function>& function, const LaunchRequest& request);
 
 }  // namespace backplane::hip::emulated

@@ -49,13 +49,13 @@ using OperationPtr = std::shared_ptr<const Operation>;
 // The clocks of all streams and of the host. Thread-safe.
 class OrderTracker {
  public:
-  // The index of a new stream. Those of removed streams, all of whose work has finished, are used again, so that clocks
-  // stay short; the new stream counts on and is after the old one.
+  // Returns the index of a new stream. Indices of removed streams, all of whose work has finished, are used again, so
+  // that clocks stay short; the new stream goes on with the count of the old one and is ordered after it.
   int AddStream();
   void RemoveStream(int stream);
-  // A stream's next operation, after what the host has seen finish.
+  // Returns a stream's next operation, which is ordered after what the host has seen finish.
   OperationPtr Begin(int stream, std::string text);
-  // What comes later on the stream is after `clock`.
+  // Orders the later operations of the stream after `clock`.
   void Order(int stream, const VectorClock& clock);
   void RecordHostWait(const VectorClock& clock);
   VectorClock ClockOf(int stream) const;
@@ -72,7 +72,7 @@ class AccessLog {
  public:
   // Records an access to [begin, end) and returns the sentence about an earlier one that nothing orders before it.
   std::optional<std::string> Record(const OperationPtr& operation, uint64_t begin, uint64_t end, bool write);
-  // The memory was freed.
+  // Forgets the accesses to memory that was freed.
   void Forget(uint64_t begin, uint64_t end);
 
  private:

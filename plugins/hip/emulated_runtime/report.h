@@ -16,7 +16,7 @@ class ReportLog {
  public:
   // Appends a line. Lines beyond the first 1000 are only counted.
   void Add(absl::string_view line);
-  // All lines, each with its line end.
+  // Returns all lines, each with its line end.
   std::string Text() const;
   void Clear();
 
@@ -26,7 +26,7 @@ class ReportLog {
   int64_t dropped_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
-// The one of the process.
+// Returns the report of the process.
 ReportLog& Report();
 
 }  // namespace backplane::hip::emulated

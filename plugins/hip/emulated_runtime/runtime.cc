@@ -76,7 +76,7 @@ Runtime* Runtime::Get() {
   return nullptr;
 }
 
-Runtime* Runtime::Existing() {
+Runtime* Runtime::GetExisting() {
   ProcessRuntime& process = TheProcess();
   MutexLock lock(process.mu);
   return process.runtime.get();
@@ -169,7 +169,7 @@ bool Runtime::IsPinned(uint64_t address, uint64_t bytes) const {
   return AddressRange{begin, range.end}.Contains(address, bytes);
 }
 
-std::string Runtime::Leaks() const {
+std::string Runtime::DescribeLeaks() const {
   std::string text;
   for (const auto& device : devices_) {
     const std::vector<AddressRange> blocks = device->heap().Blocks();

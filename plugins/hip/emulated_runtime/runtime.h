@@ -33,18 +33,19 @@ class Runtime {
   static absl::StatusOr<std::unique_ptr<Runtime>> Create(Settings settings);
   ~Runtime();
 
-  // The one of the process, made by the first call. Null if the settings are wrong or memory lacks; the report says so.
+  // Returns the runtime of the process, which the first call makes; null if the settings are wrong or there is no
+  // memory for it, which is reported.
   static Runtime* Get();
-  // The one of the process, or null if there is none now.
-  static Runtime* Existing();
-  // Ends it: stops all streams. The next Get makes a new one. No other call may be under way.
+  // Returns the runtime of the process, or null if there is none now.
+  static Runtime* GetExisting();
+  // Stops all streams and ends the runtime. The next Get makes a new one. No other call may be under way.
   static void Shutdown();
 
   const Settings& settings() const { return settings_; }
   OrderTracker& order() { return order_; }
   FaultTable& faults() { return faults_; }
   int device_count() const { return static_cast<int>(devices_.size()); }
-  // Null for a number that is none.
+  // Returns null if there is no such device.
   Device* device(int ordinal) const;
 
   HandleTable<hipStream_t, Stream>& streams() { return streams_; }
@@ -55,25 +56,26 @@ class Runtime {
   HandleTable<hipGraphNode_t, GraphNode>& nodes() { return nodes_; }
   HandleTable<hipGraphExec_t, GraphExecutable>& executables() { return executables_; }
 
-  // Adds the waits of the null stream's rule and enqueues.
+  // Enqueues work, with the waits that the rule of the null stream demands.
   StreamPosition Submit(const std::shared_ptr<Stream>& stream, Work work, std::vector<StreamPosition> after = {});
 
   MemoryPlace Locate(uint64_t address) const;
-  // Whether `by` may access the memory as device memory now: its own, that of peers, pinned host memory. The reason is
-  // reported otherwise, with `what` before it.
+  // Checks that `by` may access the memory as device memory now: its own, that of peers, or pinned host memory.
+  // Otherwise the reason is reported, with `what` before it.
   hipError_t CheckAccessible(Device& by, uint64_t address, uint64_t bytes, absl::string_view what) const;
 
-  // Pinned host memory. False if the range overlaps one that is registered.
+  // Adds pinned host memory. Returns false if the range overlaps one that is registered.
   bool AddPinned(uint64_t address, uint64_t bytes, bool is_owned);
-  // The bytes of the range that begins at `address`, whose ownership passes to the caller; 0 if there is none.
+  // Removes the range that begins at `address`, whose ownership passes to the caller. Returns its bytes; 0 if there is
+  // none.
   uint64_t RemovePinned(uint64_t address, bool is_owned);
   bool IsPinned(uint64_t address, uint64_t bytes) const;
 
   // Counts captures in modes that forbid unsafe calls to other threads. See capture.h.
   Captures& captures() { return captures_; }
 
-  // What was allocated and not freed, in lines.
-  std::string Leaks() const;
+  // Describes what was allocated and not freed, in lines.
+  std::string DescribeLeaks() const;
 
  private:
   explicit Runtime(Settings settings) : settings_(std::move(settings)) {}

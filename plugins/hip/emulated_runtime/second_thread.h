@@ -17,7 +17,7 @@ class SecondThread {
   SecondThread(const SecondThread&) = delete;
   SecondThread& operator=(const SecondThread&) = delete;
 
-  // Starts `work`, which must not throw, unless the thread is in use: false then. After true, Await must follow.
+  // Starts `work`, which must not throw. Returns false if the thread is in use; otherwise the caller must call Await.
   bool TryStart(std::function<void()> work);
   // Waits for the work's end and makes the thread free.
   void Await();

@@ -1,4 +1,4 @@
-// What the environment says about the emulated devices.
+// The settings of the emulated devices, from environment variables.
 #ifndef BACKPLANE_PLUGINS_HIP_EMULATED_RUNTIME_SETTINGS_H_
 #define BACKPLANE_PLUGINS_HIP_EMULATED_RUNTIME_SETTINGS_H_
 
@@ -26,7 +26,7 @@ struct Settings {
   int compute_units() const { return architecture == "gfx942" ? 304 : 96; }
 };
 
-// Reads the environment. InvalidArgument names the variable, its value and what it can be.
+// Reads the environment. The InvalidArgument error names the variable, its value and the permitted values.
 absl::StatusOr<Settings> ReadSettings();
 
 }  // namespace backplane::hip::emulated

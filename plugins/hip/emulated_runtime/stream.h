@@ -36,7 +36,7 @@ using Action = std::function<hipError_t(const OperationPtr& operation)>;
 struct Work {
   std::string text;  // for the report
   Action action;     // may be empty: a mark
-  // Runs also where the device is poisoned, and gets its error (callbacks, records of events).
+  // Runs even if the device is poisoned, and gets its error (callbacks, records of events).
   std::function<void(const OperationPtr& operation, hipError_t device_error)> always;
   bool has_latency = false;  // whether HIPEMU_LATENCY_US applies
 };
@@ -44,7 +44,7 @@ struct Work {
 // Thread-safe. Held by shared_ptr; Close() ends its thread.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
-  // `number`: for the report; 0 is the null stream.
+  // The report names the stream by `number`; 0 is the null stream.
   Stream(Device& device, int number, unsigned flags, int priority);
   ~Stream();
 
@@ -62,7 +62,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   StreamPosition Tail();
   bool IsDone(uint64_t sequence);
   void Await(uint64_t sequence);
-  // Ends the thread: after all work, or (`drop`) after what runs now.
+  // Ends the thread after all work, or, with `drop`, after the work that runs now.
   void Close(bool drop);
 
   // The capture that the stream is part of, or null. See capture.h.
@@ -96,7 +96,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
 // An event. Thread-safe.
 class Event {
  public:
-  // What hipEventRecord stored: a place in a stream, or one in a capture.
+  // The result of hipEventRecord: a place in a stream or in a capture.
   struct Record {
     StreamPosition position;
     std::atomic<int64_t> time_ns{-1};  // when the place was reached; -1 before

@@ -1,11 +1,11 @@
-// Executes machine code of AMD GPUs on the host: the code objects that the plugin ships, instruction by instruction.
+// Executes machine code of AMD GPUs on the host: the code objects that the plugin compiles, instruction by instruction.
 //
 // A code object is an ELF file for the HSA runtime (EM_AMDGPU) with kernels for one machine, gfx1100 (wave32) or gfx942
 // (wave64). LLVM's disassembler decodes it; the interpreter gives each instruction its meaning by the ISA manuals
 // ("RDNA3 Instruction Set Architecture", "AMD Instinct MI300 Instruction Set Architecture"). An instruction that it
 // does not know is an error that names the instruction, never a guess.
 //
-// The interpreter judges what a GPU would not tell:
+// The interpreter finds errors that a GPU does not report:
 //   - a register that is read or overwritten while a load into it is outstanding: s_waitcnt is missing or too weak.
 //     Both machines read the data of a store when they issue it, so a store holds no registers;
 //   - a byte of LDS that two waves access between two barriers, at least one of them writing, unless both do so by
@@ -35,7 +35,7 @@ struct Dim3 {
   uint32_t x = 1, y = 1, z = 1;
 };
 
-// Says which memory a kernel may access. Called from each thread that runs Execute.
+// Decides which memory a kernel may access. Called from each thread that runs Execute.
 class MemoryGuard {
  public:
   virtual ~MemoryGuard() = default;
@@ -85,7 +85,8 @@ class CodeObject {
   virtual bool Owns(uint64_t address, uint64_t bytes) const = 0;
 };
 
-// Copies `elf`. InvalidArgument for what is no code object; Unimplemented names a machine that is not supported.
+// Copies `elf`. Returns InvalidArgument if it is no code object, and Unimplemented, with the name, for a machine that
+// is not supported.
 absl::StatusOr<std::unique_ptr<CodeObject>> LoadCodeObject(absl::string_view elf);
 
 struct Launch {

@@ -1,4 +1,4 @@
-// gpu.* functions as AMD's intrinsics, and what AMD's code generator wants to know of kernels.
+// Replaces gpu.* functions by AMD's intrinsics, and adds the attributes that AMD's code generator needs.
 #ifndef BACKPLANE_PLUGINS_HIP_LOWERING_AMD_KERNELS_H_
 #define BACKPLANE_PLUGINS_HIP_LOWERING_AMD_KERNELS_H_
 
@@ -13,7 +13,7 @@ namespace backplane::hip {
 
 absl::Status LowerAmdKernels(llvm::Module& module, const std::vector<Kernel>& kernels, const GpuTarget& target);
 
-// What a linked code object says of the kernels, in their order.
+// Reads the resources of the kernels from a linked code object, in the order of `kernels`.
 absl::StatusOr<std::vector<KernelResources>> ReadAmdResources(const std::string& code_object,
                                                               const std::vector<std::string>& kernels,
                                                               const GpuTarget& target);

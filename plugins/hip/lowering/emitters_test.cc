@@ -73,7 +73,7 @@ absl::StatusOr<Image> LowerFunctions(const GpuTarget& target) {
 }
 
 TEST(Emitters, LowerForAllTargets) {
-  for (const std::string& name : GpuTargetNames()) {
+  for (const std::string& name : ListGpuTargets()) {
     auto image = LowerFunctions(*FindGpuTarget(name));
     ASSERT_TRUE(image.ok()) << name << ": " << image.status();
     EXPECT_EQ(image->kernels.size(), std::size(kFunctions) * std::size(kTypes)) << name;

@@ -17,9 +17,9 @@
 //                                   not. The threads of a block are then a multiple of 32.
 //   i32  @gpu.shuffle.index(i32 v, i32 lane)   `v` of the thread `lane` (0 to 31) of the group of 32
 //
-//   gpu.multiply.TYPE(left, right, sums)  a group of 32 threads multiplies a 16 x k by a k x 8 matrix, and adds to
-//   sums.
-//                                   All 32 execute it together. Not on AMD's GPUs, which have intrinsics of their own
+//   gpu.multiply.TYPE(left, right, sums)   a group of 32 threads multiplies a 16 x k by a k x 8 matrix and adds the
+//                                   product to sums. All 32 execute it together. AMD's GPUs do not have it; they have
+//                                   intrinsics of their own
 //
 // Matrices of gpu.multiply: a row of the left one, or a column of the right one, is 8 words of 4 bytes: two elements of
 // f16 or bf16, one of f32 (tf32), four of s8; of f64 8 words of 8 bytes. Thread l of the group has these words and

@@ -1,4 +1,4 @@
-// Kernels compiled for the host: what the emulated runtime runs instead of a GPU's machine code where speed counts.
+// Kernels compiled for the host. The emulated runtime runs them faster than a GPU's machine code.
 //
 // A host image is an ELF shared library (ET_DYN) for the host's machine that needs no other library. It exports one
 // array, kHostKernelTable, that ends with an entry whose name is null.
@@ -9,11 +9,11 @@
 
 namespace backplane::hip {
 
-// Runs all threads of one block. `kernarg`: the arguments, each at its natural alignment, in their order. `shared`:
-// HostKernel::shared_bytes of memory for this block, 64-byte aligned, uninitialized. `frames`: HostKernel::frame_bytes
-// of memory for this block, 64-byte aligned, uninitialized. Blocks may run on several threads at once, each with memory
-// of its own for `shared` and `frames`. Returns 0; or 1 if the threads disagree about a barrier or shuffle: one waits
-// at it while another waits at a different one or has ended. The block has then stopped in the middle.
+// Runs all threads of one block. `kernarg` has the arguments in their order, each at its natural alignment. `shared`
+// has HostKernel::shared_bytes of memory and `frames` HostKernel::frame_bytes, both for this block, 64-byte aligned and
+// uninitialized. Blocks may run on several threads at once, each with memory of its own. Returns 0, or 1 if the threads
+// disagree about a barrier or shuffle: one waits at it while another waits at a different one or has ended. The block
+// has then stopped in the middle.
 using HostKernelFunction = int32_t (*)(const void* kernarg, uint32_t block, uint32_t blocks, void* shared,
                                        void* frames);
 

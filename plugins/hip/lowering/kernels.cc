@@ -206,7 +206,7 @@ bool CallsItself(const llvm::Function& function, const llvm::Function& origin,
 
 }  // namespace
 
-uint64_t SharedAlignment(const llvm::GlobalVariable& variable) {
+uint64_t ComputeSharedAlignment(const llvm::GlobalVariable& variable) {
   return variable.getAlign().value_or(variable.getParent()->getDataLayout().getPreferredAlign(&variable)).value();
 }
 
@@ -215,7 +215,7 @@ bool IsMultiply(llvm::StringRef name) {
          name == kMultiplyF64;
 }
 
-const llvm::Function* CalledGpuFunction(const llvm::Instruction& i) {
+const llvm::Function* FindCalledGpuFunction(const llvm::Instruction& i) {
   const auto* call = llvm::dyn_cast<llvm::CallInst>(&i);
   const auto* callee = call == nullptr ? nullptr : llvm::dyn_cast<llvm::Function>(call->getCalledOperand());
   return callee != nullptr && callee->getName().starts_with("gpu.") ? callee : nullptr;
@@ -302,7 +302,7 @@ absl::StatusOr<std::vector<Kernel>> DescribeKernels(llvm::Module& module, const 
     CollectUsers(variable, users);
     const llvm::DataLayout& layout = module.getDataLayout();
     const uint64_t bytes = layout.getTypeAllocSize(variable.getValueType());
-    const uint64_t alignment = SharedAlignment(variable);
+    const uint64_t alignment = ComputeSharedAlignment(variable);
     for (Kernel& kernel : kernels) {
       if (!users.contains(kernel.function)) continue;
       kernel.shared.push_back(&variable);

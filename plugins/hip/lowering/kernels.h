@@ -1,4 +1,4 @@
-// The kernels of a module: checked against gpu_ir.h, and complete in themselves.
+// Finds the kernels of a module and checks that they are as gpu_ir.h describes.
 #ifndef BACKPLANE_PLUGINS_HIP_LOWERING_KERNELS_H_
 #define BACKPLANE_PLUGINS_HIP_LOWERING_KERNELS_H_
 
@@ -25,25 +25,27 @@ struct Kernel {
   int threads = 0;
   // The calls of gpu.* functions in its body.
   std::vector<llvm::CallInst*> calls;
-  // has_group: functions that the threads of a group execute together, other than shuffles.
+  // has_group tells whether the kernel calls functions that the threads of a group execute together, other than
+  // shuffles.
   bool has_barrier = false, has_shuffle = false, has_group = false, reads_block = false, reads_blocks = false;
   std::vector<llvm::GlobalVariable*> shared;  // in the module's order
   int shared_bytes = 0;
 };
 
-// The alignment of a variable in shared memory, in bytes.
-uint64_t SharedAlignment(const llvm::GlobalVariable& variable);
+// Returns the alignment of a variable in shared memory, in bytes.
+uint64_t ComputeSharedAlignment(const llvm::GlobalVariable& variable);
 
 // Whether the name is that of a function that multiplies matrices.
 bool IsMultiply(llvm::StringRef name);
-// The gpu.* function that is called, whatever the types of pointers are; null: another one.
-const llvm::Function* CalledGpuFunction(const llvm::Instruction& i);
+// Returns the gpu.* function that the instruction calls, whatever the types of pointers are; null if it calls another
+// one or none.
+const llvm::Function* FindCalledGpuFunction(const llvm::Instruction& i);
 
-// Whether the module is as gpu_ir.h says. Functions that call gpu.* functions or use shared memory are marked for
-// inlining, because only a kernel has threads.
+// Returns an error if the module is not as gpu_ir.h describes. Functions that call gpu.* functions or use shared memory
+// are marked for inlining, because only a kernel has threads.
 absl::Status CheckModule(llvm::Module& module, const GpuTarget& target);
 
-// The kernels of a checked module in which marked functions have been inlined.
+// Returns the kernels of a checked module in which marked functions have been inlined.
 absl::StatusOr<std::vector<Kernel>> DescribeKernels(llvm::Module& module, const GpuTarget& target);
 
 }  // namespace backplane::hip

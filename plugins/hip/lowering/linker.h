@@ -1,4 +1,4 @@
-// LLVM's linker within the process.
+// Runs LLVM's linker within the process.
 #ifndef BACKPLANE_PLUGINS_HIP_LOWERING_LINKER_H_
 #define BACKPLANE_PLUGINS_HIP_LOWERING_LINKER_H_
 
@@ -9,8 +9,8 @@
 
 namespace backplane::hip {
 
-// A shared library (ET_DYN) from one ELF object. Internal if a symbol stays undefined, or with the linker's message.
-// Creates no file and installs no signal handler. Thread-safe: one link runs at a time.
+// Links one ELF object to a shared library (ET_DYN). Returns an Internal error with the linker's message if it fails,
+// or if a symbol stays undefined. Creates no file and installs no signal handler. Thread-safe: one link runs at a time.
 absl::StatusOr<std::string> LinkShared(absl::string_view object);
 
 }  // namespace backplane::hip

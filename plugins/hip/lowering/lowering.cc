@@ -90,7 +90,7 @@ absl::StatusOr<Image> Lower(llvm::Module& module, const GpuTarget& target) {
                    codegen::GenerateCode(module, *machine, target.ir,
                                          is_ptx ? codegen::CodeKind::kAssembly : codegen::CodeKind::kObject));
   if (is_ptx) {
-    image.bytes.insert(0, DynamicSharedLines(kernels, names));
+    image.bytes.insert(0, PrintDynamicSharedLines(kernels, names));
     return image;
   }
   ASSIGN_OR_RETURN(image.bytes, LinkShared(image.bytes));

@@ -80,7 +80,7 @@ class NvidiaTargets : public AllTargets {};
 
 std::vector<std::string> TargetsOfKind(ImageKind kind) {
   std::vector<std::string> names;
-  for (const std::string& name : GpuTargetNames()) {
+  for (const std::string& name : ListGpuTargets()) {
     if (FindGpuTarget(name)->kind == kind) names.push_back(name);
   }
   return names;
@@ -170,7 +170,7 @@ TEST_P(NvidiaTargets, AreAssembledByPtxas) {
   std::remove(path.c_str());
 }
 
-INSTANTIATE_TEST_SUITE_P(Lowering, AllTargets, ::testing::ValuesIn(GpuTargetNames()), TestName);
+INSTANTIATE_TEST_SUITE_P(Lowering, AllTargets, ::testing::ValuesIn(ListGpuTargets()), TestName);
 INSTANTIATE_TEST_SUITE_P(Lowering, AmdTargets, ::testing::ValuesIn(TargetsOfKind(ImageKind::kAmdCodeObject)), TestName);
 INSTANTIATE_TEST_SUITE_P(Lowering, NvidiaTargets, ::testing::ValuesIn(TargetsOfKind(ImageKind::kPtx)), TestName);
 
@@ -263,13 +263,13 @@ TEST(Lowering, LeavesTheProcessAlone) {
 }
 
 TEST(Lowering, KnowsTargetsOfDevices) {
-  EXPECT_EQ(TargetOfArchitecture("gfx942:sramecc+:xnack-"), "gfx942");
-  EXPECT_EQ(TargetOfArchitecture("gfx1100"), "gfx1100");
-  EXPECT_EQ(TargetOfArchitecture("sm_90"), "sm_90");
-  EXPECT_EQ(TargetOfArchitecture("sm_87"), "sm_86");
-  EXPECT_EQ(TargetOfArchitecture("sm_100"), "sm_90");
-  EXPECT_EQ(TargetOfArchitecture("sm_120"), "sm_90");
-  EXPECT_EQ(TargetOfArchitecture("sm_75"), "sm_75");
+  EXPECT_EQ(FindTargetOfArchitecture("gfx942:sramecc+:xnack-"), "gfx942");
+  EXPECT_EQ(FindTargetOfArchitecture("gfx1100"), "gfx1100");
+  EXPECT_EQ(FindTargetOfArchitecture("sm_90"), "sm_90");
+  EXPECT_EQ(FindTargetOfArchitecture("sm_87"), "sm_86");
+  EXPECT_EQ(FindTargetOfArchitecture("sm_100"), "sm_90");
+  EXPECT_EQ(FindTargetOfArchitecture("sm_120"), "sm_90");
+  EXPECT_EQ(FindTargetOfArchitecture("sm_75"), "sm_75");
   EXPECT_FALSE(FindGpuTarget("sm_75").ok());
 }
 
@@ -343,10 +343,10 @@ define void @small(ptr addrspace(1) %y) "backplane-kernel"="32" {
   ASSERT_TRUE(image.ok()) << image.status();
   EXPECT_THAT(image->bytes, HasSubstr(".extern .shared .align 16 .b8 dynamic_shared[]"));
   EXPECT_THAT(image->bytes, HasSubstr("dynamic_shared+40077]"));
-  EXPECT_EQ(DynamicSharedBytes(image->bytes, "large"), 80000);
-  EXPECT_EQ(DynamicSharedBytes(image->bytes, "small"), 0);
-  EXPECT_EQ(DynamicSharedBytes(image->bytes, "larg"), 0);
-  EXPECT_EQ(DynamicSharedBytes(LowerKernels(TargetOf("sm_90"), kMatmul)->bytes, "matmul"), 0);
+  EXPECT_EQ(ReadDynamicSharedBytes(image->bytes, "large"), 80000);
+  EXPECT_EQ(ReadDynamicSharedBytes(image->bytes, "small"), 0);
+  EXPECT_EQ(ReadDynamicSharedBytes(image->bytes, "larg"), 0);
+  EXPECT_EQ(ReadDynamicSharedBytes(LowerKernels(TargetOf("sm_90"), kMatmul)->bytes, "matmul"), 0);
 }
 
 struct Mistake {

@@ -1,4 +1,4 @@
-// What NVIDIA's instructions do differently from IEEE arithmetic.
+// Corrects operations that NVIDIA's instructions do differently from IEEE arithmetic.
 #ifndef BACKPLANE_PLUGINS_HIP_LOWERING_NVPTX_FLOATS_H_
 #define BACKPLANE_PLUGINS_HIP_LOWERING_NVPTX_FLOATS_H_
 
@@ -7,8 +7,8 @@
 namespace backplane::hip {
 
 // PTX converts each NaN to the positive one (PTX ISA, "cvt"), but an order of all numbers (totalOrder) needs its sign.
-// Conversions between f16 and f32 get the sign of what they convert. To be called after other passes, which remove
-// conversions there and back.
+// Gives the results of conversions between f16 and f32 the sign of their operands. Call it after other passes, because
+// they remove pairs of opposite conversions.
 void KeepSignsOfNans(llvm::Module& module);
 
 }  // namespace backplane::hip

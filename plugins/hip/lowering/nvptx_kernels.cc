@@ -169,7 +169,7 @@ void UseDynamicShared(llvm::Module& module, const Kernel& kernel) {
   llvm::convertUsersOfConstantsToInstructions(variables);
   uint64_t end = 0;
   for (llvm::GlobalVariable* variable : kernel.shared) {
-    end = llvm::alignTo(end, SharedAlignment(*variable));
+    end = llvm::alignTo(end, ComputeSharedAlignment(*variable));
     llvm::Constant* place =
         llvm::ConstantExpr::getGetElementPtr(b.getInt8Ty(), all, b.getInt32(static_cast<uint32_t>(end)));
     variable->replaceUsesWithIf(place, [&](const llvm::Use& use) {
@@ -236,7 +236,7 @@ class MemoryOrders {
 
 }  // namespace
 
-std::string DynamicSharedLines(const std::vector<Kernel>& kernels, const std::vector<std::string>& names) {
+std::string PrintDynamicSharedLines(const std::vector<Kernel>& kernels, const std::vector<std::string>& names) {
   std::string lines;
   for (size_t i = 0; i < kernels.size(); ++i) {
     if (kernels[i].shared_bytes > kMaxDeclaredShared)
@@ -245,7 +245,7 @@ std::string DynamicSharedLines(const std::vector<Kernel>& kernels, const std::ve
   return lines;
 }
 
-int DynamicSharedBytes(const std::string& image, absl::string_view kernel) {
+int ReadDynamicSharedBytes(const std::string& image, absl::string_view kernel) {
   // The lines are the first of the text.
   absl::string_view rest = image;
   while (absl::ConsumePrefix(&rest, kDynamicSharedLine)) {

@@ -1,4 +1,4 @@
-// gpu.* functions as NVIDIA's intrinsics, and what its code generator wants to know of kernels.
+// Replaces gpu.* functions by NVIDIA's intrinsics, and adds the attributes that the code generator needs.
 #ifndef BACKPLANE_PLUGINS_HIP_LOWERING_NVPTX_KERNELS_H_
 #define BACKPLANE_PLUGINS_HIP_LOWERING_NVPTX_KERNELS_H_
 
@@ -8,8 +8,8 @@
 
 namespace backplane::hip {
 
-// What DynamicSharedBytes reads, to stand before the text of the kernels.
-std::string DynamicSharedLines(const std::vector<Kernel>& kernels, const std::vector<std::string>& names);
+// Returns the lines before the text of the kernels from which ReadDynamicSharedBytes reads.
+std::string PrintDynamicSharedLines(const std::vector<Kernel>& kernels, const std::vector<std::string>& names);
 
 void LowerNvptxKernels(llvm::Module& module, const std::vector<Kernel>& kernels, const GpuTarget& target);
 

@@ -1,4 +1,4 @@
-// LLVM's passes over IR, with the analyses that they ask for. One for each module that is lowered.
+// Runs LLVM's passes over IR, with the analyses that they need. Each module that is lowered has a runner of its own.
 #ifndef BACKPLANE_PLUGINS_HIP_LOWERING_PASSES_H_
 #define BACKPLANE_PLUGINS_HIP_LOWERING_PASSES_H_
 
@@ -19,15 +19,15 @@ class PassRunner {
   // The machine must outlive the runner.
   explicit PassRunner(llvm::TargetMachine& machine);
 
-  // Functions that are marked for inlining, into their callers; they are removed.
+  // Inlines the functions that are marked for it into their callers, and removes them.
   void InlineMarked(llvm::Module& module);
-  // What pays before a GPU's code generator. Vectors of memory accesses are made by the generator itself.
+  // Runs the passes that pay before a GPU's code generator. The generator itself combines memory accesses to vectors.
   void OptimizeForGpu(llvm::Module& module);
-  // What pays before coroutines are split: values in registers, small frames.
+  // Runs the passes that pay before coroutines are split, for values in registers and small frames.
   void OptimizeForSplit(llvm::Module& module);
   // Replaces coroutines by functions that start and resume them.
   void SplitCoroutines(llvm::Module& module);
-  // What pays before the code generator of a processor: loops over threads become vectors.
+  // Runs the passes that pay before the code generator of a processor. Loops over threads become vectors.
   void OptimizeForHost(llvm::Module& module);
 
  private:

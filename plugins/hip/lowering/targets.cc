@@ -77,7 +77,7 @@ GpuTarget HostTarget() {
 
 }  // namespace
 
-std::vector<std::string> GpuTargetNames() {
+std::vector<std::string> ListGpuTargets() {
   std::vector<std::string> names;
   for (const AmdMachine& machine : AmdMachines()) names.push_back(machine.name);
   for (const char* name : kNvidiaNames) names.push_back(name);
@@ -85,7 +85,7 @@ std::vector<std::string> GpuTargetNames() {
   return names;
 }
 
-std::string TargetOfArchitecture(absl::string_view architecture) {
+std::string FindTargetOfArchitecture(absl::string_view architecture) {
   absl::string_view name = architecture.substr(0, architecture.find(':'));
   int number = 0;
   absl::string_view digits = name;
@@ -116,7 +116,7 @@ absl::StatusOr<GpuTarget> FindGpuTarget(absl::string_view name) {
                                             tf32 ? "products by tf32" : "asynchronous copies", ": ", kNvidiaNames[0],
                                             " and later have"));
   return absl::NotFoundError(
-      absl::StrCat("lowering: no target \"", name, "\"; those known: ", absl::StrJoin(GpuTargetNames(), ", ")));
+      absl::StrCat("lowering: no target \"", name, "\"; those known: ", absl::StrJoin(ListGpuTargets(), ", ")));
 }
 
 }  // namespace backplane::hip

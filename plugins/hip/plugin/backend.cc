@@ -18,11 +18,11 @@ class HipBackend : public Backend {
     ASSIGN_OR_RETURN(const Options options, ParseOptions(values));
     ASSIGN_OR_RETURN(HipApi api, OpenRuntime(options.runtime));
     const bool emulated = api.platform == Platform::kEmulated;
-    const Devices::Limits limits{options.memory_limit_bytes, SlabBytes(options, emulated)};
+    const Devices::Limits limits{options.memory_limit_bytes, ChooseSlabBytes(options, emulated)};
     ASSIGN_OR_RETURN(std::shared_ptr<Devices> devices, Devices::Open(std::move(api), limits));
     std::string target = options.target;
-    if (target.empty()) target = emulated ? "host" : TargetOfArchitecture(devices->architecture(0));
-    target = TargetName(target, options);
+    if (target.empty()) target = emulated ? "host" : FindTargetOfArchitecture(devices->architecture(0));
+    target = MakeTargetName(target, options);
     RETURN_IF_ERROR(FindGpuTarget(target).status());
     std::vector<DeviceNames> names;
     for (int d = 0; d < devices->count(); ++d) names.push_back({devices->name(d), devices->architecture(d)});
@@ -34,7 +34,7 @@ class HipBackend : public Backend {
   absl::StatusOr<Topology> DescribeTopology(const std::string& name, const NamedValues& values) override {
     ASSIGN_OR_RETURN(const Options options, ParseOptions(values));
     std::string target = options.target.empty() ? name : options.target;
-    target = TargetName(target.empty() ? "gfx942" : target, options);
+    target = MakeTargetName(target.empty() ? "gfx942" : target, options);
     RETURN_IF_ERROR(FindGpuTarget(target).status());
     return MakeTopology(target, std::vector<DeviceNames>(static_cast<size_t>(options.device_count), {target, target}));
   }

@@ -39,17 +39,17 @@ class Exchange {
 
 class CollectiveStep : public Step {
  public:
-  // The kernel that combines one array of each member: it has an operand for each, and a result.
+  // The kernel that combines one array of each member. It has an operand for each member, and a result.
   struct Combiner {
     int kernel = 0;
     uint32_t blocks = 1, threads = 1;
   };
-  // Makes a combiner for `members` arrays of so many elements, or says why there is none.
+  // Makes a combiner for `members` arrays of `elements` elements each. The error says why there is none.
   using MakeCombiner = absl::FunctionRef<absl::StatusOr<Combiner>(const Computation& reducer, PrimitiveType type,
                                                                   int64_t members, int64_t elements)>;
 
-  // `operands`, `results`: the slots of the leaves. Unimplemented, with the reason, if the host must run the
-  // collective.
+  // `operands` and `results` are the slots of the leaves. Returns Unimplemented, with the reason, if the host must run
+  // the collective.
   static absl::StatusOr<std::unique_ptr<CollectiveStep>> Make(const Instruction& collective, int64_t replicas,
                                                               int64_t partitions, std::vector<SlotId> operands,
                                                               std::vector<SlotId> results, MakeCombiner make_combiner);
@@ -59,7 +59,7 @@ class CollectiveStep : public Step {
   int64_t scratch_bytes() const { return scratch_bytes_; }
 
  private:
-  // An array of each member is `rows` rows; each row has one block of `bytes` for each member, or is one block.
+  // One array of each member. It has `rows` rows; a row has one block of `bytes` for each member, or is one block.
   struct Leaf {
     PrimitiveType type = PrimitiveType::kInvalid;
     int64_t rows = 1, bytes = 0;

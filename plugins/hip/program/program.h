@@ -20,27 +20,28 @@ namespace backplane::hip {
 
 class GpuProgram {
  public:
-  // `image`: of an earlier build from the same module and for the same target; null: the kernels are compiled. `log`
-  // receives a line for each kernel, and for each instruction that the host evaluates.
+  // `image` is that of an earlier build from the same module for the same target; if it is null, the kernels are
+  // compiled. Appends a line to *log for each kernel and for each instruction that the host evaluates.
   static absl::StatusOr<std::unique_ptr<GpuProgram>> Build(std::unique_ptr<Module> module, const GpuTarget& target,
                                                            const Image* image, std::vector<std::string>* log);
 
   const Module& module() const { return *module_; }
   const compiler::BufferAssignment& assignment() const { return assignment_; }
-  const Image& image() const { return image_; }  // no bytes: the program has no kernel
+  const Image& image() const { return image_; }  // without bytes if the program has no kernel
   // The names of the kernels; Queue::Launch numbers them so.
   const std::vector<std::string>& kernels() const { return kernels_; }
-  // With other devices of the launch.
+  // Whether the program communicates with other devices of the launch.
   bool communicates() const { return communicates_; }
-  // What a run starts. Nothing: Run waits for the device, because the host takes part.
+  // How many kernels and copies a run starts; nullopt if Run waits for the device, because the host takes part.
   StartCount starts() const { return starts_; }
 
-  // Of temporary arrays and collectives; 0: none.
+  // Returns the size of the memory that temporary arrays and collectives need.
   int64_t temporary_bytes() const;
 
-  // `arguments`, `outputs`: addresses of the leaves, in order; `constants`: of assignment().constants; `temporary`: of
-  // temporary_bytes(). All on the device. `exchange`: null if the program does not communicate. Returns when all steps
-  // have been started; those that the host takes part in have ended.
+  // `arguments` and `outputs` are the addresses of the leaves, in order, and `constants` those of
+  // assignment().constants; `temporary` has temporary_bytes(). All are on the device. `exchange` may be null if the
+  // program does not communicate. Returns when all steps have been started; those that the host takes part in have
+  // ended.
   absl::Status Run(Queue& queue, absl::Span<void* const> arguments, absl::Span<void* const> outputs,
                    absl::Span<void* const> constants, void* temporary, const EvaluatorHooks& hooks,
                    Exchange* exchange) const;
@@ -61,8 +62,8 @@ class GpuProgram {
 // The instructions that the host evaluates, and why no kernel does.
 using Refusals = absl::flat_hash_map<const Instruction*, std::string>;
 
-// Finds the kernels and the schedule of a program without compiling it: `kernels`, empty before, has those that Build
-// compiles, in the same order. The schedule refers to the module.
+// Finds the kernels and the schedule of a program without compiling it. `kernels` must be empty; it gets the kernels
+// that Build compiles, in the same order. The schedule refers to the module.
 absl::StatusOr<compiler::Schedule> FindKernels(const Module& module, ProgramKernels& kernels, Refusals* refusals);
 
 }  // namespace backplane::hip

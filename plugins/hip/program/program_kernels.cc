@@ -53,21 +53,6 @@ int64_t InPlaceOperand(const Instruction& i, int64_t output) {
   }
 }
 
-bool IsCombining(Opcode op) {
-  switch (op) {
-    case Opcode::kAdd:
-    case Opcode::kMultiply:
-    case Opcode::kMaximum:
-    case Opcode::kMinimum:
-    case Opcode::kAnd:
-    case Opcode::kOr:
-    case Opcode::kXor:
-      return true;
-    default:
-      return false;
-  }
-}
-
 Instruction* AddParameter(Computation* c, const Shape& shape, int64_t number) {
   InstructionSpec spec;
   spec.opcode = Opcode::kParameter;
@@ -139,7 +124,7 @@ absl::StatusOr<int> ProgramKernels::Find(const Instruction& instruction) {
 absl::StatusOr<int> ProgramKernels::FindCombiner(const Computation& reducer, PrimitiveType type, int64_t members,
                                                  int64_t elements) {
   const Instruction* root = reducer.root();
-  const bool is_single = reducer.parameters().size() == 2 && IsCombining(root->opcode()) &&
+  const bool is_single = reducer.parameters().size() == 2 && root->info().Has(kCommutative) &&
                          root->operand(0)->Is(Opcode::kParameter) && root->operand(1)->Is(Opcode::kParameter) &&
                          root->operand(0) != root->operand(1);
   if (!is_single) return absl::UnimplementedError("its reducer is no single operation");
@@ -186,7 +171,7 @@ bool ProgramKernels::MayWorkInPlace(const Instruction& instruction, int64_t oper
   if (!instruction.Is(Opcode::kFusion) || compiler::AsDotCall(instruction)) return false;
   const Computation& body = *instruction.called(0);
   const Instruction* parameter = body.parameter(operand);
-  const Shape result = ResultsOf(body)[static_cast<size_t>(output)].shape;
+  const Shape result = ListKernelResults(body)[static_cast<size_t>(output)].shape;
   if (result.byte_size() != parameter->shape().byte_size() ||
       result.element_type() != parameter->shape().element_type())
     return false;

@@ -1,4 +1,4 @@
-// The kernels of a program: which there are, and their code.
+// The kernels of a program and their code.
 #ifndef BACKPLANE_PLUGINS_HIP_PROGRAM_PROGRAM_KERNELS_H_
 #define BACKPLANE_PLUGINS_HIP_PROGRAM_PROGRAM_KERNELS_H_
 
@@ -19,23 +19,24 @@ class ProgramKernels {
 
   struct Kernel {
     KernelPlan plan;
-    const Instruction* instruction = nullptr;  // the first of those that it runs
+    const Instruction* instruction = nullptr;  // the first instruction that it runs
     std::string name;
   };
 
-  // The kernel of an instruction for which IsKernelInstruction holds; further kernels of it have the numbers after
-  // that. Equal bodies have one. Unimplemented where there is none.
+  // Returns the number of the kernel of an instruction for which IsKernelInstruction holds. Its further kernels have
+  // the numbers after that. Instructions with equal bodies share a kernel. Returns Unimplemented if there is none.
   absl::StatusOr<int> Find(const Instruction& instruction);
-  // A kernel that combines `members` arrays of so many elements, element by element, from the first to the last. Sums
-  // and products of f16 and bf16 are computed in f32 and rounded once. Unimplemented for reducers that are no single
-  // operation, and for types that have no kernel.
+  // Returns the number of a kernel that combines `members` arrays of `elements` elements, element by element, from the
+  // first array to the last. Sums and products of f16 and bf16 are computed in f32 and rounded once. Returns
+  // Unimplemented for reducers that are not a single operation, and for types that have no kernel.
   absl::StatusOr<int> FindCombiner(const Computation& reducer, PrimitiveType type, int64_t members, int64_t elements);
-  // Whether the output may have the memory of the operand: each thread reads of it only what it then overwrites.
+  // Whether the output may use the memory of the operand, because each thread reads of the operand only what it then
+  // overwrites.
   bool MayWorkInPlace(const Instruction& instruction, int64_t operand, int64_t output);
 
   const std::vector<Kernel>& kernels() const { return kernels_; }
   absl::StatusOr<Image> Compile() const;
-  // What Compile makes of them, as text for people: the IR that the code generator takes, or assembly.
+  // Returns what Compile makes of the kernels as text for people: the IR that the code generator takes, or assembly.
   absl::StatusOr<std::string> CompileToText(CodeForm form) const;
 
  private:

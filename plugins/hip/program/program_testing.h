@@ -1,4 +1,4 @@
-// For tests: compiles programs, runs them without any runtime, and compares the results with the evaluator's.
+// Helpers for tests that compile programs, run them without any runtime, and compare the results with the evaluator's.
 #ifndef BACKPLANE_PLUGINS_HIP_PROGRAM_PROGRAM_TESTING_H_
 #define BACKPLANE_PLUGINS_HIP_PROGRAM_PROGRAM_TESTING_H_
 
@@ -14,7 +14,7 @@ namespace backplane::hip {
 struct Compiled {
   std::unique_ptr<GpuProgram> program;
   std::vector<std::string> log;
-  isa::Statistics statistics;  // of an AMD target: sums over the kernels that ran
+  isa::Statistics statistics;  // for an AMD target: sums over the kernels that ran
 };
 
 // Compiles the program for the target, "host" or an AMD GPU that the interpreter knows, runs it on random arguments,
@@ -23,7 +23,7 @@ struct Compiled {
 // behind them with async_copies.
 Compiled CompileAndCompare(const std::string& hlo, const std::string& target, double tolerance);
 
-// FindGpuTarget with those names, too.
+// FindGpuTarget, which knows the names of CompileAndCompare as well.
 absl::StatusOr<GpuTarget> FindTestTarget(const std::string& name);
 
 // Compiles the program for GPUs of AMD and NVIDIA: its kernels must need no private memory for registers, and no more

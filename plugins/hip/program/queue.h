@@ -1,4 +1,4 @@
-// What a program needs of a device: one stream of it, on which work runs in order.
+// The part of a device that a program uses: one stream, on which work runs in order.
 #ifndef BACKPLANE_PLUGINS_HIP_PROGRAM_QUEUE_H_
 #define BACKPLANE_PLUGINS_HIP_PROGRAM_QUEUE_H_
 
@@ -15,15 +15,15 @@ class Queue {
  public:
   virtual ~Queue() = default;
 
-  // Starts a kernel. `function`: by number, see LoadedKernels in the backend. `arguments`: addresses on the device,
-  // then the numbers that the kernel takes, of 64 bits.
+  // Starts the kernel number `function` (LoadedKernels in the backend). `arguments` are addresses on the device, then
+  // the numbers that the kernel takes, of 64 bits.
   virtual absl::Status Launch(int function, uint32_t blocks, uint32_t threads, absl::Span<void* const> arguments) = 0;
   // Starts a copy between two addresses of the device.
   virtual absl::Status CopyWithin(const void* from, void* to, size_t bytes) = 0;
   // Starts a copy from the memory of a device, this one or another, to that of this one.
   virtual absl::Status CopyFrom(int device, const void* from, void* to, size_t bytes) = 0;
   virtual absl::Status FillZeros(void* to, size_t bytes) = 0;
-  // Copy from and to host memory, after all work before; return when the copy is done.
+  // Copy from and to host memory, after all work that was started before. Return when the copy is done.
   virtual absl::Status CopyIn(const void* host, void* address, size_t bytes) = 0;
   virtual absl::Status CopyOut(const void* address, void* host, size_t bytes) = 0;
   // Waits until all work has ended.

@@ -16,8 +16,8 @@ namespace backplane::hip {
 using compiler::SlotId;
 class Exchange;
 
-// How many kernels and copies something starts, at most kManyStarts. Nothing: the host takes part in it, because it
-// evaluates an instruction or reads a value that decides what runs next.
+// How many kernels and copies a step or program starts, at most kManyStarts; nullopt if the host takes part in it,
+// because it evaluates an instruction or reads a value that decides what runs next.
 using StartCount = std::optional<int64_t>;
 inline constexpr int64_t kManyStarts = int64_t{1} << 40;
 
@@ -82,7 +82,8 @@ class WhileStep : public Step {
 
 class ConditionalStep : public Step {
  public:
-  // `by_predicate`: the selector is a pred, and the first branch that of true; else it is an s32 index.
+  // With `by_predicate` the selector is a pred, which selects the first branch if it is true; otherwise the selector is
+  // an s32 index.
   ConditionalStep(std::vector<Steps> branches, SlotId selector, bool by_predicate)
       : branches_(std::move(branches)), selector_(selector), by_predicate_(by_predicate) {}
   absl::Status Run(const RunState& state) const override;
@@ -98,7 +99,7 @@ class ConditionalStep : public Step {
 // device is in the layouts of the instruction's shapes; a custom call may ask for others than row-major ones.
 class HostStep : public Step {
  public:
-  // By operand, and of the result: the slots of the leaves.
+  // `operands` has the slots of the leaves of each operand, `results` those of the result.
   HostStep(const Instruction& instruction, std::vector<std::vector<SlotId>> operands, std::vector<SlotId> results);
   absl::Status Run(const RunState& state) const override;
   StartCount CountStarts() const override { return std::nullopt; }

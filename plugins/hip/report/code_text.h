@@ -17,8 +17,9 @@
 
 namespace backplane::hip {
 
-// `module`, `image`: those of a GpuProgram for the target. "ir" and "isa" are generated again from the module, by the
-// code that has made the image. Unimplemented, naming the forms, for any other `form`. Thread-safe.
+// Returns the code in a form. `module` and `image` are those of a GpuProgram for the target. "ir" and "isa" are
+// generated again from the module, by the code that has made the image. For any other form it returns Unimplemented,
+// and the message names the forms. Thread-safe.
 absl::StatusOr<std::string> MakeCodeText(const Module& module, const GpuTarget& target, const Image& image,
                                          absl::string_view form);
 

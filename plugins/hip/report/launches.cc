@@ -58,7 +58,7 @@ void AddBytesOfFusion(const Instruction& fusion, const KernelPlan& plan, Program
   const bool updates = plan.kind == KernelPlan::Kind::kUpdate;
   int64_t updated_bytes = 0;
   if (updates) {
-    for (const KernelResult& result : ResultsOf(body)) {
+    for (const KernelResult& result : ListKernelResults(body)) {
       if (result.instruction->Is(Opcode::kDynamicUpdateSlice)) updated_bytes += BytesOfUpdates(*result.instruction);
     }
   }

@@ -81,13 +81,13 @@ hipError_t hipDeviceCanAccessPeer(int* can_access, int device, int peer) {
 
 hipError_t hipDeviceEnablePeerAccess(int peer, unsigned flags) {
   CUcontext context = nullptr;
-  if (hipError_t error = PrimaryContext(peer, &context); error != hipSuccess) return Remember(error);
+  if (hipError_t error = RetainPrimaryContext(peer, &context); error != hipSuccess) return Remember(error);
   BACKPLANE_CUDA_ENTER_RETURN(cuCtxEnablePeerAccess(context, flags));
 }
 
 hipError_t hipDeviceDisablePeerAccess(int peer) {
   CUcontext context = nullptr;
-  if (hipError_t error = PrimaryContext(peer, &context); error != hipSuccess) return Remember(error);
+  if (hipError_t error = RetainPrimaryContext(peer, &context); error != hipSuccess) return Remember(error);
   BACKPLANE_CUDA_ENTER_RETURN(cuCtxDisablePeerAccess(context));
 }
 

@@ -171,7 +171,7 @@ int AttributeNumber(hipDeviceAttribute_t attribute) {
   return -1;
 }
 
-hipError_t PrimaryContext(int device, CUcontext* context) {
+hipError_t RetainPrimaryContext(int device, CUcontext* context) {
   const Driver& driver = GetDriver();
   DriverState& state = State();
   MutexLock lock(state.mu);
@@ -196,7 +196,7 @@ hipError_t PrimaryContext(int device, CUcontext* context) {
 
 hipError_t EnterContext() {
   CUcontext wanted = nullptr, current = nullptr;
-  if (hipError_t error = PrimaryContext(this_thread.device, &wanted); error != hipSuccess) return error;
+  if (hipError_t error = RetainPrimaryContext(this_thread.device, &wanted); error != hipSuccess) return error;
   // Other code of the process may have made another context current in this thread.
   if (GetDriver().cuCtxGetCurrent(&current) == 0 && current == wanted) return hipSuccess;
   return FromCuda(GetDriver().cuCtxSetCurrent(wanted));
@@ -206,7 +206,7 @@ namespace thunks {
 
 hipError_t hipSetDevice(int device) {
   CUcontext context = nullptr;
-  if (hipError_t error = PrimaryContext(device, &context); error != hipSuccess) return Remember(error);
+  if (hipError_t error = RetainPrimaryContext(device, &context); error != hipSuccess) return Remember(error);
   this_thread.device = device;
   return Remember(FromCuda(GetDriver().cuCtxSetCurrent(context)));
 }

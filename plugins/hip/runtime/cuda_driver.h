@@ -163,7 +163,7 @@ absl::Status FillByCuda(void* handle, const std::string& library, HipApi& api);
 hipError_t EnterContext();
 const Driver& GetDriver();
 // The primary context of a device, which is retained until the process ends.
-hipError_t PrimaryContext(int device, CUcontext* context);
+hipError_t RetainPrimaryContext(int device, CUcontext* context);
 int CurrentDevice();
 // Stores an error for hipGetLastError of this thread and returns it.
 hipError_t Remember(hipError_t error);

@@ -76,7 +76,7 @@ hipError_t hipGraphAddMemcpyNode1D(hipGraphNode_t* node, hipGraph_t graph, const
                                    size_t dependency_count, void* to, const void* from, size_t bytes,
                                    hipMemcpyKind kind) {
   CUcontext context = nullptr;
-  if (hipError_t error = PrimaryContext(CurrentDevice(), &context); error != hipSuccess) return Remember(error);
+  if (hipError_t error = RetainPrimaryContext(CurrentDevice(), &context); error != hipSuccess) return Remember(error);
   const Memcpy3D copy = CopyOf(to, from, bytes, kind);
   BACKPLANE_CUDA_ENTER_RETURN(
       cuGraphAddMemcpyNode(AsNodes(node), AsGraph(graph), AsNodes(dependencies), dependency_count, &copy, context));
@@ -86,7 +86,7 @@ hipError_t hipGraphAddMemsetNode(hipGraphNode_t* node, hipGraph_t graph, const h
                                  size_t dependency_count, const hipMemsetParams* parameters) {
   if (parameters == nullptr) return Remember(hipErrorInvalidValue);
   CUcontext context = nullptr;
-  if (hipError_t error = PrimaryContext(CurrentDevice(), &context); error != hipSuccess) return Remember(error);
+  if (hipError_t error = RetainPrimaryContext(CurrentDevice(), &context); error != hipSuccess) return Remember(error);
   const MemsetNodeParams fill = Translate(*parameters);
   BACKPLANE_CUDA_ENTER_RETURN(
       cuGraphAddMemsetNode(AsNodes(node), AsGraph(graph), AsNodes(dependencies), dependency_count, &fill, context));
@@ -121,7 +121,7 @@ hipError_t hipGraphExecKernelNodeSetParams(hipGraphExec_t executable, hipGraphNo
 hipError_t hipGraphExecMemcpyNodeSetParams1D(hipGraphExec_t executable, hipGraphNode_t node, void* to, const void* from,
                                              size_t bytes, hipMemcpyKind kind) {
   CUcontext context = nullptr;
-  if (hipError_t error = PrimaryContext(CurrentDevice(), &context); error != hipSuccess) return Remember(error);
+  if (hipError_t error = RetainPrimaryContext(CurrentDevice(), &context); error != hipSuccess) return Remember(error);
   const Memcpy3D copy = CopyOf(to, from, bytes, kind);
   BACKPLANE_CUDA_ENTER_RETURN(cuGraphExecMemcpyNodeSetParams(AsExecutable(executable), AsNode(node), &copy, context));
 }
@@ -130,7 +130,7 @@ hipError_t hipGraphExecMemsetNodeSetParams(hipGraphExec_t executable, hipGraphNo
                                            const hipMemsetParams* parameters) {
   if (parameters == nullptr) return Remember(hipErrorInvalidValue);
   CUcontext context = nullptr;
-  if (hipError_t error = PrimaryContext(CurrentDevice(), &context); error != hipSuccess) return Remember(error);
+  if (hipError_t error = RetainPrimaryContext(CurrentDevice(), &context); error != hipSuccess) return Remember(error);
   const MemsetNodeParams fill = Translate(*parameters);
   BACKPLANE_CUDA_ENTER_RETURN(cuGraphExecMemsetNodeSetParams(AsExecutable(executable), AsNode(node), &fill, context));
 }

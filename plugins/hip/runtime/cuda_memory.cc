@@ -84,8 +84,8 @@ hipError_t hipMemcpyPeerAsync(void* to, int to_device, const void* from, int fro
                               hipStream_t stream) {
   if (bytes == 0) return hipSuccess;
   CUcontext to_context = nullptr, from_context = nullptr;
-  if (hipError_t error = PrimaryContext(to_device, &to_context); error != hipSuccess) return Remember(error);
-  if (hipError_t error = PrimaryContext(from_device, &from_context); error != hipSuccess) return Remember(error);
+  if (hipError_t error = RetainPrimaryContext(to_device, &to_context); error != hipSuccess) return Remember(error);
+  if (hipError_t error = RetainPrimaryContext(from_device, &from_context); error != hipSuccess) return Remember(error);
   BACKPLANE_CUDA_ENTER_RETURN(
       cuMemcpyPeerAsync(Address(to), to_context, Address(from), from_context, bytes, MemoryStream(stream)));
 }

@@ -37,7 +37,7 @@ void Compare(int64_t m, int64_t n, int64_t k, engine::ThreadPool& pool) {
   std::printf("%5ld x %5ld x %5ld:", static_cast<long>(m), static_cast<long>(k), static_cast<long>(n));
   for (int passes : {1, 3, 6}) {
     const ArrayProductShape s{1, m, n, k, 128, passes};
-    std::vector<float> workspace(static_cast<size_t>(ArrayProductWorkspaceBytes(s, pool.num_threads()) / 4 + 1));
+    std::vector<float> workspace(static_cast<size_t>(ComputeArrayProductWorkspaceBytes(s, pool.num_threads()) / 4 + 1));
     const double t = Best([&] {
       ComputeArrayProduct(s, {a.data(), PrimitiveType::kF32, &none, &rows, &left_k},
                           {b.data(), PrimitiveType::kF32, &none, &columns, &right_k},

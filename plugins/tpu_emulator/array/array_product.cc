@@ -278,7 +278,7 @@ float RoundToBf16(float x) {
   return x;
 }
 
-int64_t ArrayProductWorkspaceBytes(const ArrayProductShape& s, int threads) {
+int64_t ComputeArrayProductWorkspaceBytes(const ArrayProductShape& s, int threads) {
   if (s.batch * s.m * s.n * s.k == 0) return 0;
   return ScratchStrideFloats(s) * 4 * std::max(1, threads);
 }
@@ -320,7 +320,7 @@ void ComputeArrayProduct(const ArrayProductShape& s, const float* lhs, const flo
   out_batch.Add(s.batch, s.m * s.n);
   out_rows.Add(s.m, s.n);
   out_columns.Add(s.n, 1);
-  const int64_t bytes = ArrayProductWorkspaceBytes(s, pool == nullptr ? 1 : pool->num_threads());
+  const int64_t bytes = ComputeArrayProductWorkspaceBytes(s, pool == nullptr ? 1 : pool->num_threads());
   const std::unique_ptr<float[]> workspace(new float[static_cast<size_t>(bytes / 4 + 1)]);
   ComputeArrayProduct(s, {lhs, PrimitiveType::kF32, &left_batch, &rows, &left_k},
                       {rhs, PrimitiveType::kF32, &right_batch, &columns, &right_k},

@@ -50,7 +50,7 @@ struct ArrayResult {
 };
 
 // Returns the bytes of workspace for a pool of `threads` threads. The workspace is aligned to 64 bytes.
-int64_t ArrayProductWorkspaceBytes(const ArrayProductShape& shape, int threads);
+int64_t ComputeArrayProductWorkspaceBytes(const ArrayProductShape& shape, int threads);
 
 // Computes out[b,m,n] = sum over k of lhs[b,m,k] * rhs[b,k,n]. `out` must not overlap an operand. With k = 0 the sums
 // are zero. A null `pool` means one thread. The result does not depend on the number of threads.

@@ -137,7 +137,7 @@ TEST(ArrayProduct, ReadsAndWritesInPlace) {
         return to;
       };
       const std::vector<uint32_t> a = place(lhs, rows, left_k, false), b = place(rhs, columns, right_k, true);
-      std::vector<float> out((m + 2) * n, -7.0f), workspace(ArrayProductWorkspaceBytes(s, 1) / 4 + 1);
+      std::vector<float> out((m + 2) * n, -7.0f), workspace(ComputeArrayProductWorkspaceBytes(s, 1) / 4 + 1);
       const PrimitiveType type = bf16 ? PrimitiveType::kBF16 : PrimitiveType::kF32;
       ComputeArrayProduct(s, {a.data(), type, &none, &rows, &left_k}, {b.data(), type, &none, &columns, &right_k},
                           {out.data(), PrimitiveType::kF32, &none, &out_rows, &out_columns}, workspace.data(), nullptr);

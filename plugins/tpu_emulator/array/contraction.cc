@@ -319,7 +319,7 @@ double Contraction::multiply_adds() const {
 
 int64_t Contraction::workspace_bytes(int threads) const {
   return lhs_.converted_bytes() + rhs_.converted_bytes() + padded_copy_bytes() +
-         ArrayProductWorkspaceBytes(shape_, threads);
+         ComputeArrayProductWorkspaceBytes(shape_, threads);
 }
 
 std::string Contraction::ToString() const {

@@ -460,7 +460,7 @@ const ArrayKernels* VectorKernels() {
       HostFewRows,
       {nullptr, VectorTile<1>, VectorTile<2>, VectorTile<3>, VectorTile<4>, VectorTile<5>, VectorTile<6>},
       VectorNarrow};
-  return CpuVectorBytes() >= 32 ? &kVector : nullptr;
+  return DetectCpuVectorBytes() >= 32 ? &kVector : nullptr;
 }
 
 }  // namespace backplane::tpu

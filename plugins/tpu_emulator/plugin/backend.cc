@@ -43,13 +43,13 @@ class EmulatorBackend : public Backend {
 
   absl::StatusOr<std::shared_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options,
                                                       const Topology& topology) override {
-    ASSIGN_OR_RETURN(EmulatorOptions chosen, OptionsFromTopology(topology));
+    ASSIGN_OR_RETURN(EmulatorOptions chosen, ReadOptionsFromTopology(topology));
     RETURN_IF_ERROR(CheckOptionNames(options.env_option_overrides));
     return CompileForMachine(std::move(module), options, chosen, services_.custom_calls.get());
   }
 
   absl::StatusOr<std::shared_ptr<Executable>> Deserialize(absl::string_view bytes, const Topology& topology) override {
-    ASSIGN_OR_RETURN(EmulatorOptions chosen, OptionsFromTopology(topology));
+    ASSIGN_OR_RETURN(EmulatorOptions chosen, ReadOptionsFromTopology(topology));
     return DeserializeForMachine(bytes, chosen, services_.custom_calls.get());
   }
 

@@ -103,7 +103,7 @@ class Stopwatch {
 };
 
 std::string HostVersion(const std::string& version) {
-  return absl::StrCat(version, "; host ", engine::jit::HostFingerprint());
+  return absl::StrCat(version, "; host ", engine::jit::ComputeHostFingerprint());
 }
 
 }  // namespace
@@ -164,7 +164,7 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileForMachine(std::unique_ptr<Mo
 
 // Fields: options, fingerprint, cost, memory, both modules, and one for each object of machine code.
 absl::StatusOr<std::string> EmulatorExecutable::Serialize() const {
-  ExecutableWriter writer(facts_.version, engine::CodeTarget());
+  ExecutableWriter writer(facts_.version, engine::DescribeCodeTarget());
   writer.AddOptions(facts_.options);
   writer.AddBytes(facts_.fingerprint);
   writer.AddCost(facts_.cost);
@@ -180,7 +180,7 @@ absl::StatusOr<std::shared_ptr<Executable>> DeserializeForMachine(absl::string_v
                                                                   CustomCallRegistry* custom_calls) {
   EmulatorProgramFacts facts;
   facts.version = ComputeVersion(chosen);
-  ASSIGN_OR_RETURN(ExecutableReader reader, ExecutableReader::Open(bytes, facts.version, engine::CodeTarget()));
+  ASSIGN_OR_RETURN(ExecutableReader reader, ExecutableReader::Open(bytes, facts.version, engine::DescribeCodeTarget()));
   ASSIGN_OR_RETURN(facts.options, reader.ReadOptions());
   ASSIGN_OR_RETURN(absl::string_view fingerprint, reader.ReadBytes("fingerprint"));
   facts.fingerprint = std::string(fingerprint);

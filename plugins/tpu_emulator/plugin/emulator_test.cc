@@ -435,7 +435,7 @@ TEST(Emulator, F64InPairs) {
 TEST(Options, F64HasTwoValues) {
   auto options = ReadOptions("v5e", {{"f64", std::string("pairs")}});
   ASSERT_TRUE(options.ok()) << options.status();
-  auto known = OptionsFromTopology(MakeTopology(*options));
+  auto known = ReadOptionsFromTopology(MakeTopology(*options));
   ASSERT_TRUE(known.ok()) << known.status();
   EXPECT_EQ(known->f64, F64::kPairs);
   const absl::Status refused = ReadOptions("v5e", {{"f64", std::string("double")}}).status();
@@ -451,7 +451,7 @@ TEST(Options, Topologies) {
   EXPECT_EQ(topology.devices[5].kind, "TPU v5");
   EXPECT_EQ(std::get<std::vector<int64_t>>(topology.devices[5].attributes.at("coords")),
             (std::vector<int64_t>{1, 0, 1}));
-  auto known = OptionsFromTopology(topology);
+  auto known = ReadOptionsFromTopology(topology);
   ASSERT_TRUE(known.ok()) << known.status();
   EXPECT_EQ(known->machine.name, "v5p");
   EXPECT_EQ(known->torus, (std::vector<int64_t>{2, 2, 2}));

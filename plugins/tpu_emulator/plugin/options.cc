@@ -16,7 +16,7 @@
 namespace backplane::tpu {
 namespace {
 
-constexpr int64_t kMaxDevices = 1024;
+constexpr int64_t kMaxEmulatedDevices = 1024;
 constexpr size_t kMaxMachineBytes = 1 << 20;
 
 // A value and its source, for error messages.
@@ -66,10 +66,10 @@ absl::StatusOr<std::vector<int64_t>> ReadTorus(const Setting& topology) {
   int64_t devices = 1;
   for (absl::string_view axis : absl::StrSplit(topology.value, 'x')) {
     int64_t n = 0;
-    if (!absl::SimpleAtoi(axis, &n) || n < 1 || n > kMaxDevices || (devices *= n) > kMaxDevices || torus.size() == 3) {
+    if (!absl::SimpleAtoi(axis, &n) || n < 1 || n > kMaxEmulatedDevices || (devices *= n) > kMaxEmulatedDevices || torus.size() == 3) {
       return absl::InvalidArgumentError(absl::StrCat(
           topology.source, ": '", topology.value, "' is no topology; expected up to three sizes as in 2x2x1, at most ",
-          kMaxDevices, " devices in all"));
+          kMaxEmulatedDevices, " devices in all"));
     }
     torus.push_back(n);
   }
@@ -137,7 +137,7 @@ absl::StatusOr<EmulatorOptions> ReadOptions(absl::string_view topology_name, con
   ASSIGN_OR_RETURN(out.f64, ReadF64(f64));
   ASSIGN_OR_RETURN(Setting report, FindSetting(options, "report", "TILEDTPU_REPORT", ""));
   out.report = std::move(report.value);
-  ASSIGN_OR_RETURN(out.collective_timeout, CollectiveTimeLimit(options));
+  ASSIGN_OR_RETURN(out.collective_timeout, ReadCollectiveTimeLimitOption(options));
   return out;
 }
 
@@ -165,7 +165,7 @@ Topology MakeTopology(const EmulatorOptions& options, int64_t process) {
   return topology;
 }
 
-absl::StatusOr<EmulatorOptions> OptionsFromTopology(const Topology& topology) {
+absl::StatusOr<EmulatorOptions> ReadOptionsFromTopology(const Topology& topology) {
   auto text = [&](const char* name) -> const std::string* {
     const auto at = topology.attributes.find(name);
     return at == topology.attributes.end() ? nullptr : std::get_if<std::string>(&at->second);

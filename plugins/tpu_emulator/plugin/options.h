@@ -60,7 +60,7 @@ Topology MakeTopology(const EmulatorOptions& options, int64_t process = 0);
 
 // Returns the options of a topology made by MakeTopology, as far as a compiler needs them: machine, torus, round, f64,
 // report.
-absl::StatusOr<EmulatorOptions> OptionsFromTopology(const Topology& topology);
+absl::StatusOr<EmulatorOptions> ReadOptionsFromTopology(const Topology& topology);
 
 // Returns a text that identifies the plugin, the machine, and all options that change a program or its properties.
 // Programs compiled under another version must not be run.

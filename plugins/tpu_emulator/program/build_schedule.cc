@@ -301,7 +301,7 @@ void SetSpaces(Shape& shape, absl::Span<const int> buffers, const WalkedProgram&
 
 // Writes the memory spaces into the layouts of the program, including those inside of fusions.
 void WriteSpaces(Module* kernels, const WalkedProgram& program) {
-  for (Computation* c : ControlFlowComputations(kernels)) {
+  for (Computation* c : CollectControlFlowComputations(kernels)) {
     for (const auto& i : c->instructions()) {
       const auto at = program.values.find(i.get());
       if (at == program.values.end()) continue;
@@ -344,7 +344,7 @@ absl::StatusOr<TimedProgram> BuildSchedule(Module* kernels, const Machine& machi
     ScheduledBuffer info = program.buffers[b].info;
     if (info.padded_bytes > info.unpadded_bytes) {
       absl::StatusOr<Shape> shape = ParseShape(info.shape);
-      if (shape.ok()) info.remedy = PaddingRemedy(*shape, tile);
+      if (shape.ok()) info.remedy = SuggestPaddingRemedy(*shape, tile);
     }
     s.buffers.push_back(std::move(info));
   }

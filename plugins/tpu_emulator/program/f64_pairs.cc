@@ -313,7 +313,7 @@ double RoundToPair(double x) {
 absl::StatusOr<bool> ComputeF64InPairs::Run(Module* module) {
   absl::flat_hash_map<const Computation*, Computation*> combiners;
   bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
+  for (Computation* c : CollectControlFlowComputations(module)) {
     bool here = false;
     RETURN_IF_ERROR(Rounder(c).RoundComputation(combiners, here));
     changed |= here;

@@ -8,7 +8,7 @@ namespace backplane::tpu {
 
 absl::StatusOr<bool> FuseIntoKernels::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
+  for (Computation* c : CollectControlFlowComputations(module)) {
     KernelPolicy policy(widen_);
     ASSIGN_OR_RETURN(const bool fused, compiler::FusionGraph(c, &policy).Fuse());
     changed |= fused;

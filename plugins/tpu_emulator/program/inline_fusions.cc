@@ -9,7 +9,7 @@ namespace backplane::tpu {
 
 absl::StatusOr<bool> InlineFusions(Module* module) {
   bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
+  for (Computation* c : CollectControlFlowComputations(module)) {
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
       if (!i->Is(Opcode::kFusion)) continue;

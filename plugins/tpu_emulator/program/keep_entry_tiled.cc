@@ -34,7 +34,7 @@ bool IsElementwise(const Instruction* i, const TileView& view) {
 // Whether all elements are equal to one scalar.
 bool IsUniform(const Instruction* i) {
   if (i->Is(Opcode::kBroadcast)) return i->operand(0)->shape().IsScalar();
-  return UniformConstant(i) != nullptr;
+  return FindUniformConstant(i) != nullptr;
 }
 
 std::vector<int64_t> DimensionsOf(const Shape& shape) { return {shape.dimensions().begin(), shape.dimensions().end()}; }
@@ -283,7 +283,7 @@ class Tiler {
   Instruction* MakeTiled(Instruction* i, const TileView* view) {
     if (tiled_parameters_.contains(i) && HasView(i, view)) return i;
     const Shape shape = view->PhysicalShape(i->shape().element_type());
-    if (const Literal* value = UniformConstant(i); value != nullptr && i->Is(Opcode::kConstant)) {
+    if (const Literal* value = FindUniformConstant(i); value != nullptr && i->Is(Opcode::kConstant)) {
       Literal one(Shape::Scalar(shape.element_type()));  // `value` may be an array
       std::memcpy(one.mutable_bytes(), value->bytes(), static_cast<size_t>(ByteWidth(shape.element_type())));
       return MakeBroadcast(entry_, i, MakeConstant(entry_, i, std::move(one)), shape, {});
@@ -316,7 +316,7 @@ class Tiler {
     }
     if (!tiled_parameters_.contains(user->operand(0)) || !slices_.contains(user)) return nullptr;
     const DotOperand from = memory(user->operand(0));
-    const std::vector<int64_t> slice = DimensionsOf(user->shape()), sizes = MemorySliceSizes(*from.view, slice);
+    const std::vector<int64_t> slice = DimensionsOf(user->shape()), sizes = ComputeMemorySliceSizes(*from.view, slice);
     std::vector<Instruction*> operands{from.value};
     for (Instruction* s : MakeMemorySliceStarts(entry_, *from.view, slice, user->operands().subspan(1)))
       operands.push_back(s);

@@ -93,7 +93,7 @@ void KernelPolicy::Start(const FusionGraph& graph) {
     const FusionGraph::Node& node = graph.node(n);
     const Instruction& i = *node.instruction;
     NodeFacts& facts = nodes_[n];
-    facts.cost = node.role == FusionRole::kElementwise ? VectorCost(i.opcode()) : 1;
+    facts.cost = node.role == FusionRole::kElementwise ? ComputeVectorCost(i.opcode()) : 1;
     for (int p : node.operands) {
       const Instruction& operand = graph.instruction(p);
       facts.epilogue |= node.role == FusionRole::kElementwise && operand.users().size() == 1 &&

@@ -344,7 +344,7 @@ class Assigner {
 
 }  // namespace
 
-int64_t PaddedElements(const Shape& shape) {
+int64_t CountPaddedElements(const Shape& shape) {
   if (!shape.IsArray()) return 0;
   absl::StatusOr<PhysicalLayout> layout = PhysicalLayout::Of(shape);
   return layout.ok() ? layout->num_elements() : shape.num_elements();
@@ -356,7 +356,7 @@ int64_t PaddedBytes(const Shape& shape) {
   return layout.ok() ? layout->byte_size() : shape.byte_size();
 }
 
-int64_t UnpaddedBytes(const Shape& shape) {
+int64_t ComputeUnpaddedBytes(const Shape& shape) {
   return shape.IsArray() ? (shape.num_elements() * BitWidth(shape.element_type()) + 7) / 8 : 0;
 }
 

@@ -28,9 +28,9 @@ std::optional<Layout> BitcastLayout(const Shape& from, const Shape& to, TileShap
 
 // The size of an array in its layout, padding included. Row-major if it has no layout; 0 if it is not an array.
 int64_t PaddedBytes(const Shape& shape);
-int64_t PaddedElements(const Shape& shape);
+int64_t CountPaddedElements(const Shape& shape);
 // The size without padding; narrow types are packed.
-int64_t UnpaddedBytes(const Shape& shape);
+int64_t ComputeUnpaddedBytes(const Shape& shape);
 
 }  // namespace backplane::tpu
 

@@ -16,7 +16,7 @@ DimVector NonUnitDimensions(const Shape& s) {
 
 }  // namespace
 
-double VectorCost(Opcode opcode) {
+double ComputeVectorCost(Opcode opcode) {
   switch (opcode) {
     case Opcode::kDivide:
     case Opcode::kRemainder:

@@ -11,7 +11,7 @@ namespace backplane::tpu {
 
 // The cost of an elementwise operation, in vector-unit operations per register of results: 1, 2, 4 or 8 (see VectorOp
 // in clock.h).
-double VectorCost(Opcode opcode);
+double ComputeVectorCost(Opcode opcode);
 
 // Whether the scalar unit runs this operation. It runs elementwise arithmetic, reshapes and bitcasts whose operands and
 // result are all single integers or predicates. Such an operation belongs to no kernel.

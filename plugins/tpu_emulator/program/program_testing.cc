@@ -102,7 +102,7 @@ std::vector<Literal> RandomArguments(const Module& module, uint32_t seed, double
 
 std::string DescribeKernels(const Module& kernels) {
   std::string text;
-  std::vector<Computation*> order = ControlFlowComputations(&kernels);
+  std::vector<Computation*> order = CollectControlFlowComputations(&kernels);
   for (auto c = order.rbegin(); c != order.rend(); ++c) {
     for (const auto& i : (*c)->instructions()) {
       if (!IsKernel(*i)) continue;

@@ -34,7 +34,7 @@ struct ToolOptions {
 };
 
 bool Simplify(Module* module) {
-  return ExpandScans().Run(module).ok() && ExpandDots().Run(module).ok() && CommonPipeline()->Run(module).ok();
+  return ExpandScans().Run(module).ok() && ExpandDots().Run(module).ok() && MakeCommonPipeline()->Run(module).ok();
 }
 
 void Print(const Schedule& s, const ToolOptions& options) {

@@ -57,7 +57,7 @@ class Walker {
     b.info.kind = kind;
     b.info.origin = GetOrigin(from);
     b.info.padded_bytes = PaddedBytes(shape);
-    b.info.unpadded_bytes = UnpaddedBytes(shape);
+    b.info.unpadded_bytes = ComputeUnpaddedBytes(shape);
     b.info.first_kernel = b.info.last_kernel = now();
     b.used = true;
     out_.buffers.push_back(std::move(b));

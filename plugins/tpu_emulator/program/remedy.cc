@@ -22,9 +22,9 @@ Shape WithDefaultLayout(PrimitiveType type, absl::Span<const int64_t> dims, Tile
 
 }  // namespace
 
-std::string PaddingRemedy(const Shape& shape, TileShape tile) {
+std::string SuggestPaddingRemedy(const Shape& shape, TileShape tile) {
   if (!shape.IsArray() || !shape.has_layout() || shape.num_elements() == 0) return "";
-  const int64_t now = PaddedBytes(shape), dense = UnpaddedBytes(shape);
+  const int64_t now = PaddedBytes(shape), dense = ComputeUnpaddedBytes(shape);
   if (now - dense < kMinPaddingBytes || 3 * (now - dense) < now) return "";
   const PrimitiveType type = shape.element_type();
   const std::string instead = absl::StrCat(" instead of ", FormatBytes(now));

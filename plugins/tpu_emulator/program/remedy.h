@@ -12,7 +12,7 @@ namespace backplane::tpu {
 // `shape` is an array with a tiled layout. Returns an empty string if the padding is less than a third of the array or
 // less than 64 KiB, or if nothing helps. Suggests whichever of these saves most: the default order of the dimensions,
 // or merging two adjacent dimensions. If neither helps enough, also suggests sizes that fill their tiles.
-std::string PaddingRemedy(const Shape& shape, TileShape tile);
+std::string SuggestPaddingRemedy(const Shape& shape, TileShape tile);
 
 }  // namespace backplane::tpu
 

@@ -194,7 +194,7 @@ bool NeedsWidening(const Computation& c) {
 absl::StatusOr<bool> RoundOncePerFusion::Run(Module* module) {
   absl::flat_hash_map<const Computation*, Computation*> combiners;
   bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
+  for (Computation* c : CollectControlFlowComputations(module)) {
     for (const auto& i : c->instructions()) {
       if (!i->Is(Opcode::kFusion) || !NeedsWidening(*i->called(0))) continue;
       Computation* old = i->called(0);

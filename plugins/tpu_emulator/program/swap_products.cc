@@ -54,7 +54,7 @@ Instruction* MakeSwappedDot(Computation* c, const Instruction& transpose, const 
 
 absl::StatusOr<bool> SwapTransposedProducts::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
+  for (Computation* c : CollectControlFlowComputations(module)) {
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
       if (!i->Is(Opcode::kTranspose) || !i->operand(0)->Is(Opcode::kDot)) continue;

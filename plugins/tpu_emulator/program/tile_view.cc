@@ -140,7 +140,7 @@ bool CanSlice(const TileView& view, absl::Span<const int64_t> slice, bool writte
   return true;
 }
 
-std::vector<int64_t> MemorySliceSizes(const TileView& view, absl::Span<const int64_t> slice) {
+std::vector<int64_t> ComputeMemorySliceSizes(const TileView& view, absl::Span<const int64_t> slice) {
   std::vector<int64_t> sizes(view.sizes.size(), 1);
   for (size_t d = 0; d < slice.size(); ++d) {
     for (const TileView::Digit& digit : view.digits[d])
@@ -188,7 +188,7 @@ Instruction* ReadSliceFromTiles(Computation* c, const TileView& view, absl::Span
 Instruction* WriteSliceToTiles(Computation* c, const TileView& view, absl::Span<const int64_t> slice,
                                Instruction* array) {
   const Ints memory_dims = ListMemoryDims(view);
-  const std::vector<int64_t> sizes = MemorySliceSizes(view, slice);
+  const std::vector<int64_t> sizes = ComputeMemorySliceSizes(view, slice);
   std::vector<int64_t> by_dimension;
   Ints permutation(memory_dims.size());
   for (size_t k = 0; k < memory_dims.size(); ++k) {

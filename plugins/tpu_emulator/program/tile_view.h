@@ -50,7 +50,7 @@ Instruction* WriteToTiles(Computation* c, const TileView& view, Instruction* arr
 // have a single digit. A slice to be `written` must not cover padding. MakeMemorySliceStarts emits the start indices,
 // in the order of view.sizes, clamped as the operations define.
 bool CanSlice(const TileView& view, absl::Span<const int64_t> slice, bool written);
-std::vector<int64_t> MemorySliceSizes(const TileView& view, absl::Span<const int64_t> slice);
+std::vector<int64_t> ComputeMemorySliceSizes(const TileView& view, absl::Span<const int64_t> slice);
 std::vector<Instruction*> MakeMemorySliceStarts(Computation* c, const TileView& view, absl::Span<const int64_t> slice,
                                                 absl::Span<Instruction* const> starts);
 // Emits the conversion of a slice of the memory to the slice of the array, and back.

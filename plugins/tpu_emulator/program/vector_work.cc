@@ -30,7 +30,7 @@ double CountPairOps(const Instruction& i) {
     case Opcode::kCompare:
       return 5;
     default:
-      return VectorCost(i.opcode()) >= 8 ? 340 : 0;  // as the exponential
+      return ComputeVectorCost(i.opcode()) >= 8 ? 340 : 0;  // as the exponential
   }
 }
 
@@ -39,7 +39,7 @@ double CountCombinerOps(const Computation& c) {
   double count = 0;
   for (const auto& i : c.instructions()) {
     const double pair = CountPairOps(*i);  // a register holds half as many f64 elements
-    if (i->info().Has(OpTrait::kElementwise)) count += pair > 0 ? pair / 2 : VectorCost(i->opcode());
+    if (i->info().Has(OpTrait::kElementwise)) count += pair > 0 ? pair / 2 : ComputeVectorCost(i->opcode());
   }
   return std::max(1.0, count);
 }
@@ -68,7 +68,7 @@ bool MovesAcrossLanes(const Instruction& i) {
 int64_t VectorWorkCounter::CountRegisters(const Shape& shape) const {
   if (!shape.IsArray()) return 0;
   const int64_t words = BitWidth(shape.element_type()) > 32 ? 2 : 1;
-  return std::max<int64_t>(1, (PaddedElements(shape) * words + words_per_register_ - 1) / words_per_register_);
+  return std::max<int64_t>(1, (CountPaddedElements(shape) * words + words_per_register_ - 1) / words_per_register_);
 }
 
 void VectorWorkCounter::AddInstruction(const Instruction& i) {
@@ -145,7 +145,7 @@ void VectorWorkCounter::AddInstruction(const Instruction& i) {
                pair * static_cast<double>(CountRegisters(shape)) / 2);  // CountRegisters counts two words for each f64
   }
   if (i.info().Has(OpTrait::kElementwise)) {
-    const double cost = VectorCost(i.opcode());
+    const double cost = ComputeVectorCost(i.opcode());
     VectorOp op = cost >= 8   ? VectorOp::kTranscendental
                   : cost >= 4 ? VectorOp::kDivide
                   : cost >= 2 ? VectorOp::kConvert

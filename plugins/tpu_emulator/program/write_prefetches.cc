@@ -15,7 +15,7 @@ constexpr int64_t kSemaphores = 2;  // the memory space of semaphores in the tex
 
 void WritePrefetches(Module* kernels, absl::Span<const PrefetchedOperand> prefetches) {
   if (prefetches.empty()) return;
-  const std::vector<Computation*> computations = ControlFlowComputations(kernels);
+  const std::vector<Computation*> computations = CollectControlFlowComputations(kernels);
   absl::flat_hash_map<const Instruction*, Instruction*> instructions;
   for (Computation* c : computations) {
     for (const auto& i : c->instructions()) instructions[i.get()] = i.get();

@@ -203,7 +203,7 @@ Unit UnitSeconds::Largest() const {
   return most;
 }
 
-UnitSeconds SecondsByBound(const Schedule& schedule) {
+UnitSeconds SumSecondsByBound(const Schedule& schedule) {
   UnitSeconds sum;
   for (const ScheduledKernel& k : schedule.kernels) {
     const double seconds = k.time.seconds * static_cast<double>(k.executions);
@@ -228,7 +228,7 @@ UnitSeconds SecondsByBound(const Schedule& schedule) {
   return sum;
 }
 
-UnitSeconds BusySeconds(const Schedule& schedule) {
+UnitSeconds ComputeBusySeconds(const Schedule& schedule) {
   UnitSeconds sum;
   for (const ScheduledKernel& k : schedule.kernels) {
     sum.mxu += CyclesToSeconds(k.time.mxu_cycles, k);
@@ -284,8 +284,8 @@ std::string WriteReportJson(const Schedule& schedule, const Machine& machine, co
       w.Number("flops", schedule.flops);
       w.Number("transcendentals", schedule.transcendentals);
       w.Number("hbm_bytes", schedule.hbm_bytes);
-      w.Seconds("seconds_by_bound", SecondsByBound(schedule));
-      w.Seconds("busy_seconds", BusySeconds(schedule));
+      w.Seconds("seconds_by_bound", SumSecondsByBound(schedule));
+      w.Seconds("busy_seconds", ComputeBusySeconds(schedule));
     });
     out.attributeObject("hbm", [&] {
       w.Integer("capacity", schedule.hbm_capacity);

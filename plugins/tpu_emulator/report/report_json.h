@@ -40,8 +40,8 @@ struct UnitSeconds {
   double Sum() const { return fixed + mxu + vpu + hbm + ici; }
   Unit Largest() const;  // the first one if several are equal
 };
-UnitSeconds SecondsByBound(const Schedule& schedule);
-UnitSeconds BusySeconds(const Schedule& schedule);  // `fixed` stays 0
+UnitSeconds SumSecondsByBound(const Schedule& schedule);
+UnitSeconds ComputeBusySeconds(const Schedule& schedule);  // `fixed` stays 0
 
 // "argument", "result", "temporary", "constant"; "hbm", "vmem", "cmem".
 absl::string_view KindName(ScheduledBuffer::Kind kind);

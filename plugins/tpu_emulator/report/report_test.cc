@@ -276,10 +276,10 @@ TEST(Summary, ShowsRequiredMemoryOfARefusedProgram) {
 TEST(Trace, ShowsPrefetchesInTheHbmLane) {
   const Schedule s = NestedLoops(1);
   EXPECT_THAT(WriteTraceJson(s), HasSubstr("prefetches for later kernels"));
-  EXPECT_GT(BusySeconds(s).hbm, [&] {
+  EXPECT_GT(ComputeBusySeconds(s).hbm, [&] {
     Schedule without = s;
     for (ScheduledKernel& k : without.kernels) k.prefetch_cycles = 0;
-    return BusySeconds(without).hbm;
+    return ComputeBusySeconds(without).hbm;
   }());
 }
 
@@ -310,7 +310,7 @@ TEST(ReportJson, ContainsMachineFiguresAndTotals) {
   EXPECT_DOUBLE_EQ(*machine.getNumber("matrix_flops_per_second"), V5e().PeakBf16Flops());
   EXPECT_DOUBLE_EQ(*machine.getNumber("hbm_bytes_per_second"), 819e9);
   EXPECT_DOUBLE_EQ(*machine.getNumber("vector_flops_per_second"), 4 * 1024 * 1.5e9);
-  const UnitSeconds bound = SecondsByBound(s), busy = BusySeconds(s);
+  const UnitSeconds bound = SumSecondsByBound(s), busy = ComputeBusySeconds(s);
   EXPECT_NEAR(bound.Sum(), s.seconds, 1e-12);
   EXPECT_GT(busy.mxu, 0);
   EXPECT_GT(busy.hbm, 0);

@@ -42,7 +42,7 @@ std::string FormatSeconds(double seconds) {
   return "";
 }
 
-const ScheduledBuffer* WorstPadding(const Schedule& schedule) {
+const ScheduledBuffer* FindWorstPadding(const Schedule& schedule) {
   const ScheduledBuffer* worst = nullptr;
   int64_t most = 0;
   for (const ScheduledBuffer& b : schedule.buffers) {
@@ -67,7 +67,7 @@ std::string FormatSummary(const Schedule& schedule, const Machine& machine, cons
   for (const ScheduledLoop& loop : schedule.loops) known = known && loop.known;
   absl::StrAppend(&out, "  time    ", known ? "" : "at least ", FormatSeconds(seconds), " in ", schedule.kernels.size(),
                   " kernels");
-  const UnitSeconds by_bound = SecondsByBound(schedule);
+  const UnitSeconds by_bound = SumSecondsByBound(schedule);
   if (by_bound.Sum() > 0) {
     const Unit most = by_bound.Largest();
     const absl::string_view name = UnitName(most);
@@ -84,7 +84,7 @@ std::string FormatSummary(const Schedule& schedule, const Machine& machine, cons
   }
   absl::StrAppend(&out, "  HBM     ", FormatBytes(schedule.hbm_peak), " peak of ", FormatBytes(schedule.hbm_capacity),
                   "\n");
-  if (const ScheduledBuffer* worst = WorstPadding(schedule)) {
+  if (const ScheduledBuffer* worst = FindWorstPadding(schedule)) {
     int64_t padded = 0, unpadded = 0;
     for (const ScheduledBuffer& b : schedule.buffers) {
       if (b.space != Space::kHbm) continue;

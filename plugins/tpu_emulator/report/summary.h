@@ -17,7 +17,7 @@ std::string FormatSummary(const Schedule& schedule, const Machine& machine, cons
 std::string FormatSeconds(double seconds);
 
 // Returns the buffer in HBM with the most padding, or null if there is no padding.
-const ScheduledBuffer* WorstPadding(const Schedule& schedule);
+const ScheduledBuffer* FindWorstPadding(const Schedule& schedule);
 
 }  // namespace backplane::tpu
 

@@ -118,7 +118,7 @@ TEST(Reducer, ReducesInOrder) {
                              PrimitiveType::kBF16, PrimitiveType::kS8}) {
     for (Opcode op : {Opcode::kAdd, Opcode::kMultiply, Opcode::kMaximum}) {
       Module module("m");
-      auto body = ScalarBinaryComputation(&module, op, type);
+      auto body = MakeScalarBinaryComputation(&module, op, type);
       ASSERT_TRUE(body.ok()) << body.status();
       auto reducer = Reducer::Make(**body, type);
       ASSERT_TRUE(reducer.ok()) << reducer.status();
@@ -151,7 +151,7 @@ TEST(Reducer, ReducesInOrder) {
 TEST(Reducer, RoundsSumsOf16BitFloatsOnce) {
   for (auto [type, large] : {std::pair(PrimitiveType::kBF16, 256), std::pair(PrimitiveType::kF16, 2048)}) {
     Module module("m");
-    auto body = ScalarBinaryComputation(&module, Opcode::kAdd, type);
+    auto body = MakeScalarBinaryComputation(&module, Opcode::kAdd, type);
     ASSERT_TRUE(body.ok()) << body.status();
     auto reducer = Reducer::Make(**body, type);
     ASSERT_TRUE(reducer.ok()) << reducer.status();

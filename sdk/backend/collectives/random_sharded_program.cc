@@ -214,7 +214,7 @@ class Generator {
       if (Pick(2) == 0) dims.push_back(d);
     }
     const bool sum = Pick(2) == 0;
-    auto body = ScalarBinaryComputation(b_->module(), sum ? Opcode::kAdd : Opcode::kMaximum, kType);
+    auto body = MakeScalarBinaryComputation(b_->module(), sum ? Opcode::kAdd : Opcode::kMaximum, kType);
     EXPECT_TRUE(body.ok());
     Value init = Check(b_->Constant(Literal::ScalarInt(kType, sum ? (Pick(3) == 0 ? 5 : 0) : 3)));
     return Add(b_->Reduce({x}, {init}, *body, dims));
@@ -344,7 +344,7 @@ class Generator {
       Value update = Check(b_->Reshape(Check(b_->Slice(PickValueLike(x), first)), taken));
       Value at = Check(b_->Iota(Shape(kType, {shape.dimensions(0), 1}), 0));
       attrs.Set(AttrId::kScatterDims, g);
-      auto sum = ScalarBinaryComputation(b_->module(), Opcode::kAdd, kType);
+      auto sum = MakeScalarBinaryComputation(b_->module(), Opcode::kAdd, kType);
       return Add(b_->Op(Opcode::kScatter, {x, at, update}, std::move(attrs), {*sum}));
     }
     g.inserted_window_dims = g.scatter_dims_to_operand_dims = {rank - 1};
@@ -353,7 +353,7 @@ class Generator {
     for (int64_t d = 0; d + 1 < rank; ++d) g.update_window_dims.push_back(d);
     const Ints from(g.update_window_dims);
     attrs.Set(AttrId::kScatterDims, g);
-    auto sum = ScalarBinaryComputation(b_->module(), Opcode::kAdd, kType);
+    auto sum = MakeScalarBinaryComputation(b_->module(), Opcode::kAdd, kType);
     Value at = Check(b_->BroadcastInDim(Check(b_->Constant(Literal::ScalarInt(kType, Pick(5)))), DimVector{1}, {}));
     DimVector wide = dims;
     wide.push_back(1);

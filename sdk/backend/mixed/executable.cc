@@ -70,7 +70,7 @@ NamedValues MixedExecutable::cost() const {
 }
 
 CompiledMemoryStats MixedExecutable::memory_stats() const {
-  CompiledMemoryStats stats = EntryMemoryStats(signature_);
+  CompiledMemoryStats stats = ComputeEntryMemoryStats(signature_);
   // An upper bound, because values are freed after their last use.
   for (const auto& instruction : module_->entry()->instructions()) {
     if (instruction->Is(Opcode::kParameter)) continue;
@@ -104,7 +104,7 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileMixed(std::unique_ptr<Module>
   devices.Add<ExpandAsync>();
   devices.Add<SimplifyCollectives>();
   RETURN_IF_ERROR(devices.Run(module.get()).status());
-  RETURN_IF_ERROR(CommonPipeline()->Run(module.get()).status());
+  RETURN_IF_ERROR(MakeCommonPipeline()->Run(module.get()).status());
   RETURN_IF_ERROR(FormRegions(module.get(), claims.regions()).status());
   if (finish) RETURN_IF_ERROR(finish(module.get()));
   std::string text = absl::StrJoin(log, "\n");

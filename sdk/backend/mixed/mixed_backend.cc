@@ -50,8 +50,8 @@ class MixedBackend : public Backend {
     NamedValues options = given;
     ASSIGN_OR_RETURN(ProcessOptions processes, TakeProcessOptions(&options));
     ASSIGN_OR_RETURN(Topology topology, DescribeTopology("", options));
-    ASSIGN_OR_RETURN(std::chrono::milliseconds time_limit, CollectiveTimeLimit(options));
-    ASSIGN_OR_RETURN(int64_t limit, MemoryLimit(options));
+    ASSIGN_OR_RETURN(std::chrono::milliseconds time_limit, ReadCollectiveTimeLimitOption(options));
+    ASSIGN_OR_RETURN(int64_t limit, ReadMemoryLimitOption(options));
     ASSIGN_OR_RETURN(JoinedTopology joined, JoinProcesses(processes, services, std::move(topology)));
     std::shared_ptr<DeviceMemory> memory = options_.memory;
     if (memory != nullptr && joined.group != nullptr)

@@ -94,7 +94,7 @@ absl::StatusOr<int64_t> FormRegion(Computation* c, const Region& region) {
 absl::StatusOr<int64_t> FormRegions(Module* module, const std::vector<Region>& regions) {
   int64_t made = 0;
   for (const Region& region : regions) {
-    for (Computation* c : ControlFlowComputations(module)) {
+    for (Computation* c : CollectControlFlowComputations(module)) {
       if (c->is_fusion()) continue;
       ASSIGN_OR_RETURN(int64_t here, FormRegion(c, region));
       made += here;

@@ -71,7 +71,7 @@ absl::StatusOr<BoundedValue> BoundMovement(const Instruction& i, absl::Span<cons
     std::vector<Literal> moved;
     for (size_t k = 0; k < ops.size(); ++k) {
       const bool index = k >= first_index && k < first_index + index_count;
-      moved.push_back(index ? ops[k]->value : BoundsOf(ops[k]->*bound, ops[k]->value.shape()));
+      moved.push_back(index ? ops[k]->value : ExpandBounds(ops[k]->*bound, ops[k]->value.shape()));
     }
     ASSIGN_OR_RETURN(j.*bound, EvaluateInF64(i, moved));
     Drop(j.*bound);
@@ -96,7 +96,7 @@ absl::StatusOr<Literal> ValueOf(const Instruction& i, absl::Span<const BoundedVa
   return EvaluateInstruction(i, pointers);
 }
 
-double UnitInLastPlace(PrimitiveType type, double v) {
+double ComputeUnitInLastPlace(PrimitiveType type, double v) {
   const Format f = FormatOf(type);
   if (f.mantissa < 0) return 0;
   v = std::abs(v);
@@ -167,7 +167,7 @@ absl::StatusOr<Literal> EvaluateInF64(const Instruction& like, absl::Span<const 
   }
   std::vector<Computation*> called;
   if (combiner.has_value()) {
-    ASSIGN_OR_RETURN(Computation * c, ScalarBinaryComputation(&module, *combiner, result));
+    ASSIGN_OR_RETURN(Computation * c, MakeScalarBinaryComputation(&module, *combiner, result));
     called.push_back(c);
   }
   Shape declared;
@@ -178,9 +178,9 @@ absl::StatusOr<Literal> EvaluateInF64(const Instruction& like, absl::Span<const 
 
 Literal Zeros(const Shape& like) { return Literal(Shape(PrimitiveType::kF64, like.dimensions())); }
 
-Literal BoundsOf(const Literal& bound, const Shape& like) { return bound.valid() ? bound : Zeros(like); }
+Literal ExpandBounds(const Literal& bound, const Shape& like) { return bound.valid() ? bound : Zeros(like); }
 
-Literal Magnitudes(const Literal& value) {
+Literal ComputeMagnitudes(const Literal& value) {
   Literal out = Zeros(value.shape());
   absl::Span<double> to = out.mutable_data<double>();
   const bool complex = IsComplex(value.shape().element_type());
@@ -191,7 +191,7 @@ Literal Magnitudes(const Literal& value) {
   return out;
 }
 
-double Greatest(const Literal& bound) {
+double FindGreatest(const Literal& bound) {
   double most = 0;
   if (!bound.valid()) return most;
   for (const double e : bound.data<double>()) most = e > most || std::isnan(e) ? (std::isnan(e) ? kInf : e) : most;
@@ -218,7 +218,7 @@ bool HasNan(const Literal& value) {
   return false;
 }
 
-bool HasNoUnderflow(PrimitiveType type, int granule) { return granule >= std::ilogb(UnitInLastPlace(type, 0)); }
+bool HasNoUnderflow(PrimitiveType type, int granule) { return granule >= std::ilogb(ComputeUnitInLastPlace(type, 0)); }
 
 int GetLowestBitExponent(const Literal& value) {
   int least = 4096;
@@ -242,7 +242,7 @@ int GetLowestBitExponent(const Literal& value) {
   return least;
 }
 
-std::optional<Opcode> BinaryOf(const Computation& body, int64_t component, int64_t components) {
+std::optional<Opcode> FindBinary(const Computation& body, int64_t component, int64_t components) {
   const Instruction* root = body.root();
   if (components > 1) {
     if (!root->Is(Opcode::kTuple) || root->operand_count() != components) return std::nullopt;

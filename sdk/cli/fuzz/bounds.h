@@ -69,7 +69,7 @@ inline double BoundAt(const Literal& bound, int64_t i) {
 
 // Returns the distance of neighbouring values of a float type at v (of the real type for complex types); 0 for other
 // types.
-double UnitInLastPlace(PrimitiveType type, double v);
+double ComputeUnitInLastPlace(PrimitiveType type, double v);
 // Returns 2^-m for m stored bits of mantissa; 0 for types that are not floats.
 double UnitOf(PrimitiveType type);
 double MaxFinite(PrimitiveType type);
@@ -91,12 +91,12 @@ absl::StatusOr<BoundedValue> BoundComputation(const Computation& computation, ab
 absl::StatusOr<Literal> EvaluateInF64(const Instruction& like, absl::Span<const Literal> operands,
                                       PrimitiveType result = PrimitiveType::kF64,
                                       std::optional<Opcode> combiner = std::nullopt);
-Literal Zeros(const Shape& like);                           // f64 of these dimensions
-Literal BoundsOf(const Literal& bound, const Shape& like);  // never invalid
-Literal Magnitudes(const Literal& value);                   // f64; moduli of complex numbers
+Literal Zeros(const Shape& like);                               // f64 of these dimensions
+Literal ExpandBounds(const Literal& bound, const Shape& like);  // never invalid
+Literal ComputeMagnitudes(const Literal& value);                // f64; moduli of complex numbers
 bool HasNan(const Literal& value);
-double Greatest(const Literal& bound);  // 0 for none
-void Drop(Literal& bound);              // makes a bound of zeros invalid
+double FindGreatest(const Literal& bound);  // 0 for none
+void Drop(Literal& bound);                  // makes a bound of zeros invalid
 // Bound for sums of n terms with magnitudes that add up to S, in any order. 0 if all partial sums are exact.
 double SumUnit(const std::vector<const Literal*>& terms, PrimitiveType type, double n, double greatest_sum);
 // Returns the exponent of the lowest bit that is set in any finite element; 4096 if there is none.
@@ -105,7 +105,7 @@ int GetLowestBitExponent(const Literal& value);
 // even if the mantissa has enough bits.
 bool HasNoUnderflow(PrimitiveType type, int granule);
 
-std::optional<Opcode> BinaryOf(const Computation& body, int64_t component, int64_t components);
+std::optional<Opcode> FindBinary(const Computation& body, int64_t component, int64_t components);
 
 // Returns the literal with bounds, with every element exact or every element undecided.
 BoundedValue MakeBoundedValue(const Literal& value, bool exact);

@@ -75,8 +75,9 @@ bool IsProduct(double p, double x, double y) {
 // about 53 bits below the numbers; IsProduct scales them so that small ones are not rounded to 0.
 double LostF64(Opcode o, double a, double b, double r) {
   if (!std::isfinite(r) || !std::isfinite(a) || !std::isfinite(b)) return 0;
-  const double least = UnitInLastPlace(PrimitiveType::kF64, 0);  // the smallest number, of which there is no half
-  const double unit = std::max(UnitInLastPlace(PrimitiveType::kF64, r) / 2, least);
+  const double least =
+      ComputeUnitInLastPlace(PrimitiveType::kF64, 0);  // the smallest number, of which there is no half
+  const double unit = std::max(ComputeUnitInLastPlace(PrimitiveType::kF64, r) / 2, least);
   switch (o) {
     case Opcode::kAdd:
     case Opcode::kSubtract: {
@@ -323,7 +324,7 @@ absl::StatusOr<BoundedValue> BoundElementwise(const Instruction& i, absl::Span<c
     const std::complex<double> v = NumberAt(value, m), b = NumberAt(base, m);
     const double size = std::max(std::abs(v.real()), std::abs(v.imag()));
     const bool finite = std::isfinite(v.real()) && std::isfinite(v.imag());
-    const double unit = finite ? UnitInLastPlace(type, size) : 0;
+    const double unit = finite ? ComputeUnitInLastPlace(type, size) : 0;
     double lost = 0;  // the rounding error of the result
     if (rounded) {
       if (ComplexPart(type) == PrimitiveType::kF64) {

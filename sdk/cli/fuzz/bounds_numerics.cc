@@ -12,7 +12,7 @@ namespace {
 
 void SetAllBounds(BoundedValue& j, double bound) {
   if (j.value.num_elements() == 0) return;
-  bound += UnitInLastPlace(j.value.shape().element_type(), 0);  // a zero of either sign
+  bound += ComputeUnitInLastPlace(j.value.shape().element_type(), 0);  // a zero of either sign
   j.used = Zeros(j.value.shape());
   for (double& e : j.used.mutable_data<double>()) e = std::isnan(bound) ? kInf : bound;
   j.seen = j.used;
@@ -44,7 +44,7 @@ absl::StatusOr<BoundedValue> BoundFft(const Instruction& i, const BoundedValue& 
     // Twiddle factors and log2(n) steps; long odd lengths are computed by convolutions of padded lengths. Products may
     // underflow.
     // may underflow.
-    const double tiny = UnitInLastPlace(type, 0), unit = 8 * (std::log2(length + 1) + 2) * UnitOf(type);
+    const double tiny = ComputeUnitInLastPlace(type, 0), unit = 8 * (std::log2(length + 1) + 2) * UnitOf(type);
     const double bound = std::isfinite(sum) && sum < MaxFinite(type) / 4
                              ? (error + unit * sum + 4 * length * tiny) * scale + tiny
                              : kInf;
@@ -103,7 +103,7 @@ absl::StatusOr<BoundedValue> BoundCholesky(const Instruction& i, const BoundedVa
     size = std::sqrt(size);
     // The last term is for products that underflow.
     const double disturbed = static_cast<double>(n) * error + 8 * static_cast<double>(n + 1) * UnitOf(type) * size +
-                             static_cast<double>(n) * UnitInLastPlace(type, 0);
+                             static_cast<double>(n) * ComputeUnitInLastPlace(type, 0);
     double bound = norms.norm * norms.inverse * norms.inverse * disturbed;
     // Near a matrix without a factor it is undecided whether there is one.
     if (!(bound < norms.norm / 8)) bound = kInf;
@@ -144,7 +144,7 @@ absl::StatusOr<BoundedValue> BoundTriangularSolve(const Instruction& i, const Bo
     if (!(norms.inverse * dn * error_a < 0.25) || !(condition * dn * UnitOf(type) < 0.25)) bound = kInf;
     // Intermediate products may overflow or underflow; the sign of a zero depends on the order of subtractions.
     if (!(x * norms.norm * dn < MaxFinite(type) / 4)) bound = kInf;
-    bound += (norms.inverse * dn + 1) * UnitInLastPlace(type, 0);
+    bound += (norms.inverse * dn + 1) * ComputeUnitInLastPlace(type, 0);
     for (int64_t k = b * block; k < (b + 1) * block; ++k)
       result.used.mutable_data<double>()[static_cast<size_t>(k)] = bound;
   }
@@ -153,7 +153,7 @@ absl::StatusOr<BoundedValue> BoundTriangularSolve(const Instruction& i, const Bo
   return result;
 }
 
-double GreatestSize(const BoundedValue& j) { return Greatest(Magnitudes(j.value)); }
+double GreatestSize(const BoundedValue& j) { return FindGreatest(ComputeMagnitudes(j.value)); }
 
 // Returns one bound for each result, from the largest operands and the smallest deviation of any feature.
 BoundedValue BoundBatchNorm(const Instruction& i, absl::Span<const BoundedValue* const> ops, BoundedValue result) {
@@ -165,7 +165,7 @@ BoundedValue BoundBatchNorm(const Instruction& i, absl::Span<const BoundedValue*
   const PrimitiveType type = shape.element_type();
   const double epsilon = i.attrs().GetDouble(AttrId::kEpsilon), unit = 4 * (count + 4) * UnitOf(type);
   const double x = GreatestSize(*ops[0]), scale = GreatestSize(*ops[1]);
-  const double ex = Greatest(ops[0]->used), es = Greatest(ops[1]->used);
+  const double ex = FindGreatest(ops[0]->used), es = FindGreatest(ops[1]->used);
   const bool training = i.Is(Opcode::kBatchNormTraining), grad = i.Is(Opcode::kBatchNormGrad);
   const BoundedValue* variance = training ? &result.elements[2] : grad ? ops[3] : ops[4];
   double least = kInf;
@@ -178,21 +178,23 @@ BoundedValue BoundBatchNorm(const Instruction& i, absl::Span<const BoundedValue*
   if (!(least > 1e-3) || !std::isfinite(x) || !std::isfinite(scale)) {
     return BoundedValue::Undecided(result.ToLiteral());
   }
-  if (least == kInf) return result;                                    // no features
-  const double s = std::sqrt(least), tiny = UnitInLastPlace(type, 0);  // tiny: the error of a product that underflows
+  if (least == kInf) return result;  // no features
+  const double s = std::sqrt(least),
+               tiny = ComputeUnitInLastPlace(type, 0);  // tiny: the error of a product that underflows
   // If terms overflow although the result does not, several formulas with different results are correct.
   auto overflows = [&](double reach) { return !(reach < MaxFinite(type) / 4); };
-  const double mean_error = training ? ex + unit * x : grad ? Greatest(ops[2]->used) : Greatest(ops[3]->used);
+  const double mean_error = training ? ex + unit * x : grad ? FindGreatest(ops[2]->used) : FindGreatest(ops[3]->used);
   const double variance_error = training ? 8 * x * (ex + unit * x) + tiny
-                                : grad   ? Greatest(ops[3]->used)
-                                         : Greatest(ops[4]->used);
+                                : grad   ? FindGreatest(ops[3]->used)
+                                         : FindGreatest(ops[4]->used);
   const double mean = training ? x : grad ? GreatestSize(*ops[2]) : GreatestSize(*ops[3]);
   const double centered = x + mean, root_error = (variance_error + unit * (least + 1)) / (2 * s * least);
   if (!(variance_error < least / 4)) return BoundedValue::Undecided(result.ToLiteral());
   if (!grad) {
     const double offset = GreatestSize(*ops[2]);
     const double bound = scale * ((ex + mean_error) / s + centered * root_error) + es * centered / s +
-                         Greatest(ops[2]->used) + unit * (scale * centered / s + offset) + (scale + 1 / s + 2) * tiny;
+                         FindGreatest(ops[2]->used) + unit * (scale * centered / s + offset) +
+                         (scale + 1 / s + 2) * tiny;
     if (overflows(scale * centered * std::max(1.0, 1 / s) + offset) ||
         (training && overflows(count * centered * std::max(1.0, centered)))) {
       return BoundedValue::Undecided(result.ToLiteral());
@@ -206,7 +208,7 @@ BoundedValue BoundBatchNorm(const Instruction& i, absl::Span<const BoundedValue*
     SetAllBounds(result.elements[2], 2 * variance_error);
     return result;
   }
-  const double g = GreatestSize(*ops[4]), eg = Greatest(ops[4]->used);
+  const double g = GreatestSize(*ops[4]), eg = FindGreatest(ops[4]->used);
   const double total = count * g * centered;  // of the sum of gradient times centered operand
   const double total_error = count * (eg * centered + g * (ex + mean_error) + tiny) + unit * total;
   const double scale_error = total_error / s + total * root_error + unit * total / s + tiny;

@@ -55,9 +55,9 @@ void SetSum(BoundedValue& j, const Literal& error, const Literal& sum, double un
     } else {
       const double v = IsComplex(type) ? std::abs(j.value.GetAsComplex(m)) : std::abs(j.value.GetAsDouble(m));
       to[k] = e + unit * s;
-      if (to[k] > 0) to[k] += UnitInLastPlace(type, v);
+      if (to[k] > 0) to[k] += ComputeUnitInLastPlace(type, v);
       // The sign of a sum of zeros depends on whether the init value is added.
-      if (v == 0) to[k] = std::max(to[k], UnitInLastPlace(type, 0));
+      if (v == 0) to[k] = std::max(to[k], ComputeUnitInLastPlace(type, 0));
     }
   }
   Drop(j.seen);
@@ -100,7 +100,7 @@ absl::Status BoundCombined(const Instruction& i, Opcode op, const BoundedValue& 
     return absl::OkStatus();
   }
   const PrimitiveType type = j.value.shape().element_type();
-  const Literal bound = BoundsOf(x.used, x.value.shape()), init_bound = BoundsOf(init.used, init.value.shape());
+  const Literal bound = ExpandBounds(x.used, x.value.shape()), init_bound = ExpandBounds(init.used, init.value.shape());
   if (op == Opcode::kMaximum || op == Opcode::kMinimum) {
     if (x.exact() && init.exact()) return absl::OkStatus();
     ASSIGN_OR_RETURN(j.used, EvaluateInF64(i, {bound, init_bound}, kF64, Opcode::kMaximum));
@@ -108,11 +108,11 @@ absl::Status BoundCombined(const Instruction& i, Opcode op, const BoundedValue& 
     j.seen = j.used;
     return absl::OkStatus();
   }
-  const Literal sizes = Magnitudes(x.value), init_size = Magnitudes(init.value);
+  const Literal sizes = ComputeMagnitudes(x.value), init_size = ComputeMagnitudes(init.value);
   if (op == Opcode::kAdd) {
     ASSIGN_OR_RETURN(const Literal error, EvaluateInF64(i, {bound, init_bound}, kF64, Opcode::kAdd));
     ASSIGN_OR_RETURN(const Literal sum, EvaluateInF64(i, {sizes, init_size}, kF64, Opcode::kAdd));
-    SetSum(j, error, sum, SumUnit({&x.value, &init.value}, type, n + 1, Greatest(sum)),
+    SetSum(j, error, sum, SumUnit({&x.value, &init.value}, type, n + 1, FindGreatest(sum)),
            (n + 1) * (GreatestFinite(sizes) + GreatestFinite(init_size)));
     return absl::OkStatus();
   }
@@ -136,7 +136,7 @@ absl::Status BoundCombined(const Instruction& i, Opcode op, const BoundedValue& 
       // Products whose intermediate values may overflow or underflow in some order.
       to[k] = !(e < 0.5) || !(reach.data<double>()[k] < range) || !std::isfinite(v)
                   ? kInf
-                  : 1.5 * v * e + UnitInLastPlace(type, v);
+                  : 1.5 * v * e + ComputeUnitInLastPlace(type, v);
     }
     Drop(j.seen);
     j.used = j.seen;
@@ -157,7 +157,7 @@ absl::StatusOr<BoundedValue> BoundSort(const Instruction& i, absl::Span<const Bo
     if (key && HasNan(ops[k]->value)) return BoundedValue::Undecided(result.ToLiteral());
   }
   if (ops.size() == 1) {
-    const double most = Greatest(ops[0]->used);
+    const double most = FindGreatest(ops[0]->used);
     if (most == 0) return result;
     // With another sort key than the elements themselves, neighbours may be far apart.
     const Instruction* root = comparator.root();
@@ -171,7 +171,7 @@ absl::StatusOr<BoundedValue> BoundSort(const Instruction& i, absl::Span<const Bo
   }
   for (size_t k = 0; k < ops.size(); ++k) {
     BoundedValue& j = result.elements[k];
-    const double most = keys_exact ? Greatest(ops[k]->used) : kInf;
+    const double most = keys_exact ? FindGreatest(ops[k]->used) : kInf;
     if (most == 0 || j.value.num_elements() == 0) continue;
     j.used = Zeros(j.value.shape());
     for (double& e : j.used.mutable_data<double>()) e = most;
@@ -234,7 +234,7 @@ std::vector<int64_t> FindTiedPositions(const Instruction& i, const Literal& oper
 void MarkUndecided(BoundedValue& j, const std::vector<int64_t>& places) {
   if (places.empty()) return;
   for (Literal BoundedValue::*bound : {&BoundedValue::seen, &BoundedValue::used}) {
-    j.*bound = BoundsOf(j.*bound, j.value.shape());
+    j.*bound = ExpandBounds(j.*bound, j.value.shape());
     for (const int64_t p : places) (j.*bound).mutable_data<double>()[static_cast<size_t>(p)] = kInf;
   }
 }
@@ -254,7 +254,7 @@ absl::StatusOr<BoundedValue> BoundReduction(const Instruction& i, absl::Span<con
   if (i.Is(Opcode::kSort)) return BoundSort(i, ops, std::move(result));
   if (i.Is(Opcode::kTopK)) {
     if (HasNan(ops[0]->value)) return BoundedValue::Undecided(result.ToLiteral());
-    const double most = Greatest(ops[0]->used);
+    const double most = FindGreatest(ops[0]->used);
     if (most == 0) return result;
     BoundedValue& values = result.elements[0];
     if (!IsWhole(values.value) && values.value.num_elements() > 0) {
@@ -272,7 +272,7 @@ absl::StatusOr<BoundedValue> BoundReduction(const Instruction& i, absl::Span<con
   std::vector<std::optional<Opcode>> combiners;
   bool apart = true;
   for (size_t k = 0; k < arrays; ++k) {
-    combiners.push_back(BinaryOf(*i.called(0), static_cast<int64_t>(k), static_cast<int64_t>(arrays)));
+    combiners.push_back(FindBinary(*i.called(0), static_cast<int64_t>(k), static_cast<int64_t>(arrays)));
     apart = apart && combiners.back().has_value();
   }
   if (apart) {
@@ -317,18 +317,18 @@ absl::StatusOr<BoundedValue> BoundScatter(const Instruction& i, absl::Span<const
       const bool swapped = root->operand(0) != i.called(0)->parameter(0);
       ASSIGN_OR_RETURN(const Value c, select.Compare(swapped ? r : l, swapped ? l : r, root->direction()));
       ASSIGN_OR_RETURN(Computation * keep, select.Build(c));
-      ASSIGN_OR_RETURN(Computation * add, ScalarBinaryComputation(&module, Opcode::kAdd, kF64));
+      ASSIGN_OR_RETURN(Computation * add, MakeScalarBinaryComputation(&module, Opcode::kAdd, kF64));
       ASSIGN_OR_RETURN(const Value v, b.Op(Opcode::kSelectAndScatter, {x, s, z}, i.attrs(), {keep, add}));
       return EvaluateInstruction(*v, {&wide, &source, &init});
     };
-    ASSIGN_OR_RETURN(const Literal error, spread(BoundsOf(ops[1]->used, ops[1]->value.shape()),
-                                                 BoundsOf(ops[2]->used, ops[2]->value.shape())));
-    ASSIGN_OR_RETURN(const Literal sum, spread(Magnitudes(ops[1]->value), Magnitudes(ops[2]->value)));
+    ASSIGN_OR_RETURN(const Literal error, spread(ExpandBounds(ops[1]->used, ops[1]->value.shape()),
+                                                 ExpandBounds(ops[2]->used, ops[2]->value.shape())));
+    ASSIGN_OR_RETURN(const Literal sum, spread(ComputeMagnitudes(ops[1]->value), ComputeMagnitudes(ops[2]->value)));
     SetSum(result, error, sum,
            SumUnit({&ops[1]->value, &ops[2]->value}, result.value.shape().element_type(), TermsOfWindow(i.window()) + 1,
-                   Greatest(sum)),
+                   FindGreatest(sum)),
            (TermsOfWindow(i.window()) + 1) *
-               (GreatestFinite(Magnitudes(ops[1]->value)) + GreatestFinite(Magnitudes(ops[2]->value))));
+               (GreatestFinite(ComputeMagnitudes(ops[1]->value)) + GreatestFinite(ComputeMagnitudes(ops[2]->value))));
     MarkUndecided(result, shared);
     return result;
   }
@@ -338,7 +338,7 @@ absl::StatusOr<BoundedValue> BoundScatter(const Instruction& i, absl::Span<const
   for (size_t k = 0; k < arrays; ++k) {
     BoundedValue& j = arrays == 1 ? result : result.elements[k];
     const BoundedValue &x = *ops[k], &update = *ops[arrays + 1 + k];
-    const std::optional<Opcode> op = BinaryOf(*i.called(0), static_cast<int64_t>(k), static_cast<int64_t>(arrays));
+    const std::optional<Opcode> op = FindBinary(*i.called(0), static_cast<int64_t>(k), static_cast<int64_t>(arrays));
     const Instruction* root = i.called(0)->root();
     const bool sets = !op.has_value() && arrays == 1 && root == i.called(0)->parameter(1);
     if (x.exact() && update.exact() && (IsWhole(j.value) || sets || op == Opcode::kMaximum || op == Opcode::kMinimum)) {
@@ -347,7 +347,7 @@ absl::StatusOr<BoundedValue> BoundScatter(const Instruction& i, absl::Span<const
     auto moved = [&](const Literal& a, const Literal& b) {
       return EvaluateInF64(i, {a, places.value, b}, kF64, Opcode::kAdd);
     };
-    const Literal xb = BoundsOf(x.used, x.value.shape()), ub = BoundsOf(update.used, update.value.shape());
+    const Literal xb = ExpandBounds(x.used, x.value.shape()), ub = ExpandBounds(update.used, update.value.shape());
     if (IsWhole(j.value) || sets || op == Opcode::kMaximum || op == Opcode::kMinimum) {
       ASSIGN_OR_RETURN(j.used, moved(xb, ub));
       Drop(j.used);
@@ -359,14 +359,15 @@ absl::StatusOr<BoundedValue> BoundScatter(const Instruction& i, absl::Span<const
       continue;
     }
     ASSIGN_OR_RETURN(const Literal error, moved(xb, ub));
-    const Literal sizes = Magnitudes(x.value), update_sizes = Magnitudes(update.value);
+    const Literal sizes = ComputeMagnitudes(x.value), update_sizes = ComputeMagnitudes(update.value);
     ASSIGN_OR_RETURN(const Literal sum, moved(sizes, update_sizes));
     Literal ones = Zeros(update.value.shape());
     for (double& e : ones.mutable_data<double>()) e = 1;
     ASSIGN_OR_RETURN(const Literal count, moved(Zeros(x.value.shape()), ones));
-    SetSum(j, error, sum,
-           SumUnit({&x.value, &update.value}, j.value.shape().element_type(), Greatest(count) + 1, Greatest(sum)),
-           (Greatest(count) + 1) * (GreatestFinite(sizes) + GreatestFinite(update_sizes)));
+    SetSum(
+        j, error, sum,
+        SumUnit({&x.value, &update.value}, j.value.shape().element_type(), FindGreatest(count) + 1, FindGreatest(sum)),
+        (FindGreatest(count) + 1) * (GreatestFinite(sizes) + GreatestFinite(update_sizes)));
   }
   return result;
 }
@@ -383,7 +384,7 @@ absl::StatusOr<BoundedValue> BoundContraction(const Instruction& i, absl::Span<c
   auto run = [&](const Literal& a, const Literal& b) -> absl::StatusOr<Literal> {
     std::vector<Literal> operands = {a, b};
     if (i.Is(Opcode::kScaledDot)) {
-      operands = {a, b, Magnitudes(ops[2]->value), Magnitudes(ops[3]->value)};
+      operands = {a, b, ComputeMagnitudes(ops[2]->value), ComputeMagnitudes(ops[3]->value)};
     } else if (ops.size() > 2) {
       operands.push_back(ops[2]->value);
     }
@@ -391,7 +392,7 @@ absl::StatusOr<BoundedValue> BoundContraction(const Instruction& i, absl::Span<c
   };
   const BoundedValue &l = *ops[0], &r = *ops[1];
   if (i.Is(Opcode::kScaledDot) && !exact) return BoundedValue::Undecided(result.value);
-  const Literal la = Magnitudes(l.value), ra = Magnitudes(r.value);
+  const Literal la = ComputeMagnitudes(l.value), ra = ComputeMagnitudes(r.value);
   ASSIGN_OR_RETURN(const Literal sum, run(la, ra));
   Literal error = Zeros(sum.shape());
   auto add = [&](const Literal& more) {
@@ -426,10 +427,10 @@ absl::StatusOr<BoundedValue> BoundContraction(const Instruction& i, absl::Span<c
   const bool underflows = !HasNoUnderflow(type, granule);
   if (underflows) {
     for (size_t k = 0; k < static_cast<size_t>(error.num_elements()); ++k) {
-      if (sum.data<double>()[k] != 0) error.mutable_data<double>()[k] += n * UnitInLastPlace(type, 0);
+      if (sum.data<double>()[k] != 0) error.mutable_data<double>()[k] += n * ComputeUnitInLastPlace(type, 0);
     }
   }
-  const double greatest = Greatest(sum);
+  const double greatest = FindGreatest(sum);
   double unit = 4 * (n + 2) * UnitOf(type);
   const bool small_type = BitWidth(ComplexPart(type)) < 32;
   if (!i.Is(Opcode::kScaledDot) && !underflows && std::isfinite(greatest) &&

@@ -78,7 +78,7 @@ bool ReadsSubnormals(const FuzzProgram& program) {
   auto holds = [](const Literal& l) {
     const PrimitiveType type = l.shape().element_type();
     if (!l.shape().IsArray() || !IsFloat(ComplexPart(type))) return false;
-    const double least = UnitInLastPlace(type, 0) / UnitOf(type);
+    const double least = ComputeUnitInLastPlace(type, 0) / UnitOf(type);
     for (int64_t i = 0; i < l.num_elements(); ++i) {
       const std::complex<double> v = IsComplex(type) ? l.GetAsComplex(i) : l.GetAsDouble(i);
       for (const double part : {std::abs(v.real()), std::abs(v.imag())}) {
@@ -107,7 +107,7 @@ struct Running {
 
 }  // namespace
 
-absl::StatusOr<BoundedValue> Meaning(const FuzzProgram& program) {
+absl::StatusOr<BoundedValue> EvaluateMeaning(const FuzzProgram& program) {
   if (!program.schedule.empty()) return BoundSchedule(program, *program.module);
   return BoundEntry(*program.module, program.arguments);
 }
@@ -130,7 +130,7 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
     while (!finished()) {
       const uint64_t seed = static_cast<uint64_t>(options.seed + next++);
       absl::StatusOr<FuzzProgram> program = GenerateProgram(seed, options.generator);
-      absl::StatusOr<BoundedValue> meant = program.ok() ? Meaning(*program) : program.status();
+      absl::StatusOr<BoundedValue> meant = program.ok() ? EvaluateMeaning(*program) : program.status();
       if (!meant.ok()) {
         // A program that the generator made and the evaluator cannot run would be a defect of this tool.
         ++result.generator_failures;
@@ -201,7 +201,7 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
       // Nor does a difference whose values are explained.
       const KnownDifference* computed = outcomes[k].kind == Outcome::Kind::kResults && !options.known.empty()
                                             ? FindKnown(options.known, runner.name(), *r.program.module,
-                                                        ExplainedBy(r.program, outcomes[k].results), finding.what)
+                                                        FindExplanations(r.program, outcomes[k].results), finding.what)
                                             : nullptr;
       const bool told = (described != nullptr && !described->message.empty()) || computed != nullptr;
       const double shrink_until = Now() + options.shrink_seconds;
@@ -209,7 +209,7 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
           r.program,
           [&](const FuzzProgram& candidate) {
             if (Now() > shrink_until) return false;
-            const absl::StatusOr<BoundedValue> meant = Meaning(candidate);
+            const absl::StatusOr<BoundedValue> meant = EvaluateMeaning(candidate);
             if (!meant.ok()) return false;
             const Outcome outcome = runner.Run(candidate, r.form);
             const Verdict v = ClassifyOutcome(*meant, outcome);
@@ -222,7 +222,8 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
       finding.program = std::move(shrunk.program);
       if (ReadsSubnormals(finding.program)) finding.signs.push_back("subnormal-input");
       if (computed == nullptr && shown.kind == Outcome::Kind::kResults) {
-        for (std::string& sign : ExplainedBy(finding.program, shown.results)) finding.signs.push_back(std::move(sign));
+        for (std::string& sign : FindExplanations(finding.program, shown.results))
+          finding.signs.push_back(std::move(sign));
       }
       const KnownDifference* known =
           computed != nullptr

@@ -56,7 +56,7 @@ CampaignResult RunCampaign(std::vector<Lane>& lanes, const CampaignOptions& opti
 
 // Returns the meaning of the program (on several devices a tuple of their results), or an error if the evaluator cannot
 // run it.
-absl::StatusOr<BoundedValue> Meaning(const FuzzProgram& program);
+absl::StatusOr<BoundedValue> EvaluateMeaning(const FuzzProgram& program);
 
 }  // namespace backplane::cli::fuzz
 

@@ -82,7 +82,7 @@ std::optional<Mismatch> CompareResults(const BoundedValue& meant, const std::vec
       m.found = ElementToString(have, i);
       m.bound = bound;
       if (IsFloat(ComplexPart(have.shape().element_type()))) {
-        const double least = std::ldexp(UnitInLastPlace(have.shape().element_type(), 0),
+        const double least = std::ldexp(ComputeUnitInLastPlace(have.shape().element_type(), 0),
                                         static_cast<int>(-std::log2(UnitOf(have.shape().element_type()))));
         for (const std::complex<double> v : {NumberAt(want.value, i), NumberAt(have, i)}) {
           for (const double part : {v.real(), v.imag()}) {

@@ -104,7 +104,7 @@ absl::StatusOr<BoundedValue> BoundProgram(const std::vector<const BoundedValue*>
 // Combines the arrays of all members, element by element, in any order.
 absl::StatusOr<BoundedValue> Combined(const Instruction& i, const std::vector<const BoundedValue*>& members) {
   if (members.size() == 1) return *members[0];
-  const std::optional<Opcode> op = BinaryOf(*i.called(0), 0, 1);
+  const std::optional<Opcode> op = FindBinary(*i.called(0), 0, 1);
   if (!op.has_value()) return absl::UnimplementedError("a reduction of devices by more than one operation");
   return BoundProgram(members, [&](Builder& b, const std::vector<Value>& x) -> absl::StatusOr<Value> {
     const std::optional<Literal> neutral = NeutralOf(*op, x[0]->shape().element_type());
@@ -124,7 +124,7 @@ absl::StatusOr<BoundedValue> Combined(const Instruction& i, const std::vector<co
     }
     ASSIGN_OR_RETURN(const Value together, b.Concatenate(rows, 0));
     ASSIGN_OR_RETURN(const Value init, b.Constant(*neutral));
-    ASSIGN_OR_RETURN(Computation * body, ScalarBinaryComputation(b.module(), *op, x[0]->shape().element_type()));
+    ASSIGN_OR_RETURN(Computation * body, MakeScalarBinaryComputation(b.module(), *op, x[0]->shape().element_type()));
     return b.Reduce({together}, {init}, body, {0});
   });
 }

@@ -31,7 +31,7 @@ bool Explains(const BoundedValue& meant, const BoundedValue& other, const std::v
 
 // Returns the terms of known.h for all explanations of this kind that apply, including rewrites of single instructions
 // (explain_rewrites.cc). Works for any program, shrunk or not.
-std::vector<std::string> ExplainedBy(const FuzzProgram& program, const std::vector<Literal>& found);
+std::vector<std::string> FindExplanations(const FuzzProgram& program, const std::vector<Literal>& found);
 
 }  // namespace backplane::cli::fuzz
 

@@ -174,7 +174,7 @@ bool SliceOfSlice(Computation* c, Instruction* i) {
 // The sum over a product with a broadcast lacks the sum over the contracted dimension: it is divided by its length.
 bool LostContraction(Computation* c, Instruction* i) {
   if (!i->Is(Opcode::kReduce) || i->operand_count() != 2 || !i->operand(0)->Is(Opcode::kDot)) return false;
-  if (BinaryOf(*i->called(0), 0, 1) != Opcode::kAdd || !IsFloat(i->shape().element_type())) return false;
+  if (FindBinary(*i->called(0), 0, 1) != Opcode::kAdd || !IsFloat(i->shape().element_type())) return false;
   Instruction* dot = i->operand(0);
   auto repeats = [](const Instruction* x, const Ints& contracted) {
     if (!x->Is(Opcode::kBroadcast)) return false;
@@ -209,7 +209,7 @@ bool LogOfSubnormal(Computation* c, Instruction* i) {
   };
   Instruction* imaginary = Make(c, i, Opcode::kImag, parts, {i->operand(0)});
   Instruction* size = Make(c, i, Opcode::kAbs, parts, {imaginary});
-  const double least = UnitInLastPlace(part, 0) / UnitOf(part);
+  const double least = ComputeUnitInLastPlace(part, 0) / UnitOf(part);
   Instruction* small =
       Make(c, i, Opcode::kAnd, flags,
            {compare(size, least, ComparisonDirection::kLt), compare(size, 0, ComparisonDirection::kGt)});
@@ -264,14 +264,14 @@ bool MatchesAfterRewrite(Rewrite rewrite, const FuzzProgram& program, const std:
     c->SortTopologically();
   }
   if (!any) return false;
-  const absl::StatusOr<BoundedValue> before = Meaning(program), after = Meaning(other);
+  const absl::StatusOr<BoundedValue> before = EvaluateMeaning(program), after = EvaluateMeaning(other);
   if (!before.ok() || !after.ok()) return false;
   return Explains(*before, *after, found);
 }
 
 }  // namespace
 
-std::vector<std::string> ExplainedBy(const FuzzProgram& program, const std::vector<Literal>& found) {
+std::vector<std::string> FindExplanations(const FuzzProgram& program, const std::vector<Literal>& found) {
   std::vector<std::string> signs;
   if (IsFlushing(program, found)) signs.push_back("flushed");
   for (const Named& n : kRewrites) {

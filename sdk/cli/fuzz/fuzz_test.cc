@@ -94,7 +94,7 @@ TEST_P(Defect, IsFoundAndShrunk) {
   // The program of the finding can be printed and read, and still shows the difference.
   const absl::StatusOr<std::unique_ptr<Module>> again = ParseHloModule(PrintModule(*f.program.module));
   ASSERT_TRUE(again.ok()) << again.status();
-  const absl::StatusOr<BoundedValue> meant = Meaning(f.program);
+  const absl::StatusOr<BoundedValue> meant = EvaluateMeaning(f.program);
   ASSERT_TRUE(meant.ok());
   FuzzProgram read = Copy(f.program);
   read.module = (*again)->Clone();
@@ -103,7 +103,7 @@ TEST_P(Defect, IsFoundAndShrunk) {
   EXPECT_TRUE(wrong.kind == Outcome::Kind::kRefused || CompareResults(*meant, wrong.results).has_value());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Defect, testing::ValuesIn(MutationNames()), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(All, Defect, testing::ValuesIn(ListMutations()), [](const auto& info) {
   std::string name = info.param;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
@@ -426,9 +426,9 @@ TEST(Explain, Rewrites) {
                       .c_str(),
                   {Literal::FromValues<int32_t>({2}, p)});
     auto signs = [&](const std::vector<int32_t>& found) {
-      return ExplainedBy(program, {Literal::FromValues<int32_t>({2}, found)});
+      return FindExplanations(program, {Literal::FromValues<int32_t>({2}, found)});
     };
-    const absl::StatusOr<BoundedValue> meant = Meaning(program);
+    const absl::StatusOr<BoundedValue> meant = EvaluateMeaning(program);
     ASSERT_TRUE(meant.ok()) << meant.status();
     EXPECT_FALSE(CompareResults(*meant, {Literal::FromValues<int32_t>({2}, c.right)}).has_value()) << c.sign;
     EXPECT_THAT(signs(c.right), testing::IsEmpty()) << c.sign;
@@ -443,10 +443,10 @@ TEST(Explain, JoinedConstants) {
 ENTRY e { x = f32[1] parameter(0) c = f32[1] constant({-3}) d = f32[1] constant({-1.29920709}) a = f32[1] multiply(x, c)
   ROOT b = f32[1] multiply(d, a) })",
                                         {Literal::FromValues<float>({1}, x)});
-  EXPECT_THAT(ExplainedBy(program, {Literal::FromValues<float>({1}, right)}), testing::IsEmpty());
-  EXPECT_THAT(ExplainedBy(program, {Literal::FromValues<float>({1}, joined)}),
+  EXPECT_THAT(FindExplanations(program, {Literal::FromValues<float>({1}, right)}), testing::IsEmpty());
+  EXPECT_THAT(FindExplanations(program, {Literal::FromValues<float>({1}, joined)}),
               testing::ElementsAre("joined-constants"));
-  EXPECT_THAT(ExplainedBy(program, {Literal::FromValues<float>({1}, other)}), testing::IsEmpty());
+  EXPECT_THAT(FindExplanations(program, {Literal::FromValues<float>({1}, other)}), testing::IsEmpty());
 }
 
 TEST(Explain, OrderOfRealPartsSignedPowersAndLogarithms) {
@@ -456,19 +456,20 @@ TEST(Explain, OrderOfRealPartsSignedPowersAndLogarithms) {
   const FuzzProgram order = ProgramOf(R"(HloModule m
 ENTRY e { x = c128[1] parameter(0) y = c128[1] parameter(1) ROOT r = pred[1] compare(x, y), direction=GE })",
                                       {Literal::FromValues<C>({1}, zero), Literal::FromValues<C>({1}, above)});
-  EXPECT_THAT(ExplainedBy(order, {Literal::FromValues<bool>({1}, yes)}), testing::ElementsAre("real-parts-only"));
-  EXPECT_THAT(ExplainedBy(order, {Literal::FromValues<bool>({1}, no)}), testing::IsEmpty());
+  EXPECT_THAT(FindExplanations(order, {Literal::FromValues<bool>({1}, yes)}), testing::ElementsAre("real-parts-only"));
+  EXPECT_THAT(FindExplanations(order, {Literal::FromValues<bool>({1}, no)}), testing::IsEmpty());
   const uint8_t base[] = {253}, exponent[] = {250}, right[] = {105}, nothing[] = {0}, other[] = {7};
   const FuzzProgram power =
       ProgramOf("HloModule m\nENTRY e { x = u8[1] parameter(0) y = u8[1] parameter(1) ROOT r = u8[1] power(x, y) }",
                 {Literal::FromValues<uint8_t>({1}, base), Literal::FromValues<uint8_t>({1}, exponent)});
-  EXPECT_THAT(ExplainedBy(power, {Literal::FromValues<uint8_t>({1}, nothing)}), testing::ElementsAre("signed-power"));
-  EXPECT_THAT(ExplainedBy(power, {Literal::FromValues<uint8_t>({1}, right)}), testing::IsEmpty());
-  EXPECT_THAT(ExplainedBy(power, {Literal::FromValues<uint8_t>({1}, other)}), testing::IsEmpty());
+  EXPECT_THAT(FindExplanations(power, {Literal::FromValues<uint8_t>({1}, nothing)}),
+              testing::ElementsAre("signed-power"));
+  EXPECT_THAT(FindExplanations(power, {Literal::FromValues<uint8_t>({1}, right)}), testing::IsEmpty());
+  EXPECT_THAT(FindExplanations(power, {Literal::FromValues<uint8_t>({1}, other)}), testing::IsEmpty());
   const C below[] = {std::log(C(-1.5, -0.0))};
   const FuzzProgram log = ProgramOf("HloModule m\nENTRY e { x = c128[1] parameter(0) ROOT r = c128[1] log(x) }",
                                     {Literal::FromValues<C>({1}, near)});
-  EXPECT_THAT(ExplainedBy(log, {Literal::FromValues<C>({1}, below)}), testing::ElementsAre("log-of-subnormal"));
+  EXPECT_THAT(FindExplanations(log, {Literal::FromValues<C>({1}, below)}), testing::ElementsAre("log-of-subnormal"));
 }
 
 TEST(Known, ReadsAndMatches) {

@@ -21,7 +21,7 @@ Result ByRows(Builder& b, Value x, Value y, Opcode op, const Literal& neutral, i
   ASSIGN_OR_RETURN(const Value wide_y, b.BroadcastInDim(y, {1, n}, {}));
   ASSIGN_OR_RETURN(const Value both, b.Concatenate({wide_x, wide_y}, 0));
   ASSIGN_OR_RETURN(const Value init, b.Constant(neutral));
-  ASSIGN_OR_RETURN(Computation * inner, ScalarBinaryComputation(b.module(), op, type));
+  ASSIGN_OR_RETURN(Computation * inner, MakeScalarBinaryComputation(b.module(), op, type));
   ASSIGN_OR_RETURN(const Value row, b.Reduce({both}, {init}, inner, {0}));
   ASSIGN_OR_RETURN(const Value one, b.Slice(row, {{n - 1, n, 1}}));
   return b.Reshape(one, {});

@@ -100,7 +100,7 @@ Value Generator::Call(Scope& s) {
 
 Value Generator::Quantized(Scope& s) {
   if (!options_.quantized) return nullptr;
-  const QuantizedFunction function = AnyQuantizedFunction(random_);
+  const QuantizedFunction function = DrawQuantizedFunction(random_);
   const std::vector<int64_t> dims = AnyDims(0, 3);
   std::vector<Value> arguments;
   for (size_t k = 0; k < function.arguments.size(); ++k) {

@@ -51,7 +51,7 @@ const std::map<Opcode, const char*>& Reasons() {
 
 }  // namespace
 
-std::string NotGenerated(Opcode opcode, int64_t devices) {
+std::string ExplainNotGenerated(Opcode opcode, int64_t devices) {
   const OpInfo& info = Info(opcode);
   if (devices > 1) {
     for (const Generator::Recipe& r : Generator::DeviceRecipes()) {
@@ -79,13 +79,13 @@ void AddCoverage(const Module& module, Coverage& coverage) {
   }
 }
 
-std::string CoverageText(const Coverage& coverage, int64_t devices) {
+std::string PrintCoverage(const Coverage& coverage, int64_t devices) {
   std::string text;
   for (const OpInfo& info : Operations()) {
     const Opcode opcode = info.opcode;
     const auto it = coverage.find(opcode);
     if (it == coverage.end()) {
-      const std::string why = NotGenerated(opcode, devices);
+      const std::string why = ExplainNotGenerated(opcode, devices);
       absl::StrAppend(&text, OpName(opcode), ": ", why.empty() ? "never" : absl::StrCat("not generated, ", why), "\n");
       continue;
     }
@@ -268,7 +268,7 @@ bool Generator::IsUseful(const BoundedValue& j) const {
   if (n == 0) return true;
   const PrimitiveType type = j.value.shape().element_type();
   const bool floats = IsFloat(ComplexPart(type));
-  const Literal sizes = floats ? Magnitudes(j.value) : Literal();
+  const Literal sizes = floats ? ComputeMagnitudes(j.value) : Literal();
   double most = 0;
   int64_t nans = 0, infinities = 0;
   for (int64_t i = 0; floats && i < n; ++i) {
@@ -302,7 +302,7 @@ void Generator::Keep(Scope& s, Value v) {
 bool Generator::HasNan(const Scope& s, Value v) const {
   const Literal& l = GetBoundedValue(s, v).value;
   if (!IsFloat(ComplexPart(l.shape().element_type()))) return false;
-  const Literal sizes = Magnitudes(l);
+  const Literal sizes = ComputeMagnitudes(l);
   for (const double e : sizes.data<double>()) {
     if (std::isnan(e)) return true;
   }
@@ -517,7 +517,7 @@ Value Generator::ForProduct(Scope& s, Value v) {
 }
 
 Computation* Generator::Combiner(Scope& s, Opcode op, PrimitiveType type) {
-  absl::StatusOr<Computation*> c = ScalarBinaryComputation(s.b.module(), op, type);
+  absl::StatusOr<Computation*> c = MakeScalarBinaryComputation(s.b.module(), op, type);
   return c.ok() ? *c : nullptr;
 }
 

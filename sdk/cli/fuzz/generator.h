@@ -67,12 +67,12 @@ absl::StatusOr<FuzzProgram> GenerateProgram(uint64_t seed, const GeneratorOption
 
 // Returns the reason why an operation is not generated; empty if it is. The reasons are side effects, dependence on
 // them, and collectives in programs on one device.
-std::string NotGenerated(Opcode opcode, int64_t devices = 1);
+std::string ExplainNotGenerated(Opcode opcode, int64_t devices = 1);
 
 // Counts how often each operation was generated with each element type of its (first) result.
 using Coverage = std::map<Opcode, std::map<PrimitiveType, int64_t>>;
 void AddCoverage(const Module& module, Coverage& coverage);
-std::string CoverageText(const Coverage& coverage, int64_t devices = 1);
+std::string PrintCoverage(const Coverage& coverage, int64_t devices = 1);
 
 // Describes what a host does in addition to passing dense arrays, one line each.
 std::vector<std::string> HandlingText(const FuzzProgram& program);
@@ -130,7 +130,7 @@ class Generator {
   static std::vector<Recipe> DeviceRecipes();
   static std::vector<Recipe> LoopRecipes();
   static std::vector<Recipe> SharingRecipes();
-  friend std::string NotGenerated(Opcode opcode, int64_t devices);
+  friend std::string ExplainNotGenerated(Opcode opcode, int64_t devices);
 
   // ---- Steps
   void Step(Scope& s);

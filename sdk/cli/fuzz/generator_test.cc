@@ -27,7 +27,7 @@ TEST(Generator, MakesEveryOperation) {
   }
   for (const OpInfo& info : Operations()) {
     const Opcode opcode = info.opcode;
-    if (!NotGenerated(opcode).empty()) continue;
+    if (!ExplainNotGenerated(opcode).empty()) continue;
     EXPECT_GT(coverage.count(opcode), 0u) << OpName(opcode);
   }
   // Programs on several devices contain the collectives.
@@ -40,14 +40,14 @@ TEST(Generator, MakesEveryOperation) {
   }
   for (const OpInfo& info : Operations()) {
     const Opcode opcode = info.opcode;
-    if (!NotGenerated(opcode, 8).empty()) continue;
+    if (!ExplainNotGenerated(opcode, 8).empty()) continue;
     EXPECT_GT(coverage.count(opcode), 0u) << OpName(opcode);
   }
-  EXPECT_EQ(NotGenerated(Opcode::kAllReduce, 8), "");
+  EXPECT_EQ(ExplainNotGenerated(Opcode::kAllReduce, 8), "");
   // An operation that is not generated must have a reason, and others must not.
-  EXPECT_EQ(NotGenerated(Opcode::kAllReduce), "a collective");
-  EXPECT_EQ(NotGenerated(Opcode::kRng), "a side effect");
-  EXPECT_EQ(NotGenerated(Opcode::kDot), "");
+  EXPECT_EQ(ExplainNotGenerated(Opcode::kAllReduce), "a collective");
+  EXPECT_EQ(ExplainNotGenerated(Opcode::kRng), "a side effect");
+  EXPECT_EQ(ExplainNotGenerated(Opcode::kDot), "");
 }
 
 TEST(Generator, SameProgramForASeed) {
@@ -152,7 +152,7 @@ TEST(Devices, GroupsOfEveryMode) {
 
 // Whether the text, imported and evaluated, gives the meaning of the program.
 bool MeansTheSame(const FuzzProgram& program, const std::string& text) {
-  const absl::StatusOr<BoundedValue> meant = Meaning(program);
+  const absl::StatusOr<BoundedValue> meant = EvaluateMeaning(program);
   const absl::StatusOr<std::unique_ptr<Module>> read = ImportStablehlo(text);
   EXPECT_TRUE(meant.ok() && read.ok()) << read.status() << text;
   if (!meant.ok() || !read.ok()) return false;
@@ -299,7 +299,7 @@ TEST(Schedule, MeansOneStepAfterTheOther) {
   program.schedule = {{Kind::kRun, 0, {1}},  {Kind::kRun, 0, {2}},  {Kind::kDelete, 0, {3}},
                       {Kind::kRead, 0, {4}}, {Kind::kRead, 0, {0}}, {Kind::kRead, 0, {5}}};
   ASSERT_TRUE(ScheduleFits(program));
-  const absl::StatusOr<BoundedValue> meant = Meaning(program);
+  const absl::StatusOr<BoundedValue> meant = EvaluateMeaning(program);
   ASSERT_TRUE(meant.ok()) << meant.status();
   std::vector<int64_t> read;
   for (const BoundedValue& e : meant->elements) read.push_back(e.value.GetAsInt(0));

@@ -378,7 +378,7 @@ const std::vector<std::pair<std::string, Mutation>>& All() {
 
 }  // namespace
 
-std::vector<std::string> MutationNames() {
+std::vector<std::string> ListMutations() {
   std::vector<std::string> names;
   for (const auto& [name, mutation] : All()) names.push_back(name);
   return names;
@@ -389,7 +389,7 @@ absl::StatusOr<Mutation> FindMutation(const std::string& name) {
     if (known == name) return mutation;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("defect '", name, "': expected one of ", absl::StrJoin(MutationNames(), ", ")));
+      absl::StrCat("defect '", name, "': expected one of ", absl::StrJoin(ListMutations(), ", ")));
 }
 
 }  // namespace backplane::cli::fuzz

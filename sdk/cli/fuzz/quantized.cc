@@ -60,7 +60,7 @@ std::string Quantization::Type() const {
   return absl::StrCat(text, ":f32, ", absl::StrFormat("%.17e", static_cast<double>(scale)), ":", zero_point, ">");
 }
 
-Quantization AnyQuantization(Random& random) {
+Quantization DrawQuantization(Random& random) {
   Quantization q;
   q.bits = random.Of(std::vector<int>{8, 8, 8, 4, 16});
   q.is_signed = random.Chance(70);
@@ -75,7 +75,7 @@ Quantization AnyQuantization(Random& random) {
   return q;
 }
 
-QuantizedFunction AnyQuantizedFunction(Random& random) {
+QuantizedFunction DrawQuantizedFunction(Random& random) {
   static const auto* const unary =
       new std::vector<Opcode>{Opcode::kNegate, Opcode::kAbs,  Opcode::kTanh, Opcode::kLogistic, Opcode::kCeil,
                               Opcode::kFloor,  Opcode::kCopy, Opcode::kCopy, Opcode::kSign};
@@ -83,14 +83,14 @@ QuantizedFunction AnyQuantizedFunction(Random& random) {
                                                             Opcode::kSubtract, Opcode::kMaximum, Opcode::kMinimum};
   QuantizedFunction f;
   const int64_t arguments = random.Between(1, 2), steps = random.Between(0, 3);
-  for (int64_t k = 0; k < arguments; ++k) f.arguments.push_back(AnyQuantization(random));
+  for (int64_t k = 0; k < arguments; ++k) f.arguments.push_back(DrawQuantization(random));
   for (int64_t k = 0; k < steps; ++k) {
     QuantizedStep s;
     const int64_t there = arguments + k;
     const bool two = random.Chance(55);
     s.op = random.Of(two ? *binary : *unary);
     for (int o = 0; o < (two ? 2 : 1); ++o) s.operands.push_back(static_cast<size_t>(random.Below(there)));
-    s.result = AnyQuantization(random);
+    s.result = DrawQuantization(random);
     f.steps.push_back(std::move(s));
   }
   return f;

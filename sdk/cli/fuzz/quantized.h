@@ -22,7 +22,7 @@ struct Quantization {
   int64_t zero_point = 0;
   std::string Type() const;  // "!quant.uniform<i8<-127:127>:f32, 0.5:3>"
 };
-Quantization AnyQuantization(Random& random);
+Quantization DrawQuantization(Random& random);
 
 // One operation on quantized values. Arguments and earlier steps are numbered consecutively.
 struct QuantizedStep {
@@ -36,7 +36,7 @@ struct QuantizedFunction {
   std::vector<Quantization> arguments;
   std::vector<QuantizedStep> steps;
 };
-QuantizedFunction AnyQuantizedFunction(Random& random);
+QuantizedFunction DrawQuantizedFunction(Random& random);
 
 // Returns the function by its formulas: a computation on f32 arrays of these sizes.
 absl::StatusOr<Computation*> WriteFormulas(Module* module, const std::string& name, const QuantizedFunction& function,

@@ -187,7 +187,7 @@ class EvaluatorRunner : public Runner {
     if (mutation_) mutation_(*changed);
     if (!program.schedule.empty()) {
       std::vector<Overwrite> overwrites;
-      const std::vector<Handling> handling = HandlingOf(program);
+      const std::vector<Handling> handling = CollectHandling(program);
       for (const InputOutputAlias& a : changed->config().input_output_aliases) {
         if (handling[static_cast<size_t>(a.parameter)].donated) continue;
         overwrites.push_back({a.parameter, a.output_index.empty() ? 0 : a.output_index[0]});
@@ -215,7 +215,7 @@ class EvaluatorRunner : public Runner {
     if (!result.ok()) return Refuse(result.status().message());
     Flatten(*result);
     // Writes results over the arguments that the changed program consumes.
-    const std::vector<Handling> handling = HandlingOf(program);
+    const std::vector<Handling> handling = CollectHandling(program);
     const int64_t devices = DevicesOf(*changed).count();
     const size_t results = outcome_.results.size() / static_cast<size_t>(devices);
     for (const InputOutputAlias& a : changed->config().input_output_aliases) {

@@ -64,7 +64,7 @@ std::unique_ptr<Runner> MakeEvaluatorRunner(std::string name, Mutation mutation 
 
 // Returns the defects of the tests by name; docs/fuzzing.md lists them.
 absl::StatusOr<Mutation> FindMutation(const std::string& name);
-std::vector<std::string> MutationNames();
+std::vector<std::string> ListMutations();
 
 }  // namespace backplane::cli::fuzz
 

@@ -218,7 +218,7 @@ absl::StatusOr<std::vector<Literal>> ServeSchedule(const Session& session, const
           absl::StatusOr<std::vector<host::Buffer>> results = executables[static_cast<size_t>(step.program)].Execute(
               absl::MakeConstSpan(arguments), step.program == 0 ? keep : host::ExecuteOptions());
           if (!results.ok()) {
-            return FromPlugin(host::WithContext(results.status(), absl::StrCat(session.found.name, ": execute")));
+            return FromPlugin(host::AddContext(results.status(), absl::StrCat(session.found.name, ": execute")));
           }
           for (host::Buffer& result : *results) buffers.push_back(std::move(result));
           break;
@@ -317,15 +317,15 @@ absl::StatusOr<std::vector<Literal>> Serve(const Session& session, Reader& reque
   }
   absl::StatusOr<host::ExecuteResult> launched = executable.Execute(arguments, run);
   if (!launched.ok()) {
-    return FromPlugin(host::WithContext(launched.status(), absl::StrCat(session.found.name, ": execute")));
+    return FromPlugin(host::AddContext(launched.status(), absl::StrCat(session.found.name, ": execute")));
   }
   std::vector<std::vector<Literal>> results(devices);
   for (size_t row = 0; row < devices; ++row) {
     for (const host::Buffer& result : launched->outputs[row]) {
       const absl::StatusOr<host::HostArray> array = result.ToHost();
       if (!array.ok()) {
-        return FromPlugin(host::WithContext(
-            array.status(), absl::StrCat(session.found.name, ": result ", results[number[row]].size())));
+        return FromPlugin(host::AddContext(array.status(),
+                                           absl::StrCat(session.found.name, ": result ", results[number[row]].size())));
       }
       ASSIGN_OR_RETURN(Literal l, ToLiteral(*array));
       results[number[row]].push_back(std::move(l));

@@ -85,7 +85,7 @@ std::optional<FuzzProgram> Resize(const FuzzProgram& p, int64_t from, int64_t to
         Attributes attrs = i->attrs();
         for (const AttrId id : {AttrId::kDynamicSliceSizes, AttrId::kSliceSizes, AttrId::kFftLength}) {
           if (!attrs.Has(id)) continue;
-          Ints sizes = attrs.GetInts(id);
+          Ints sizes = attrs.GetAs<Ints>(id);
           std::replace(sizes.begin(), sizes.end(), from, to);
           attrs.Set(id, std::move(sizes));
         }

@@ -8,7 +8,7 @@ namespace backplane::cli::fuzz {
 namespace {
 
 double Special(Random& random, PrimitiveType part) {
-  const double max = MaxFinite(part), tiny = UnitInLastPlace(part, 0);
+  const double max = MaxFinite(part), tiny = ComputeUnitInLastPlace(part, 0);
   switch (random.Below(12)) {
     case 0:
       return std::numeric_limits<double>::quiet_NaN();

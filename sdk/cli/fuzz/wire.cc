@@ -86,7 +86,7 @@ std::vector<int64_t> OrderOf(const Shape& shape) {
   return {shape.layout().minor_to_major.begin(), shape.layout().minor_to_major.end()};
 }
 
-std::vector<Handling> HandlingOf(const FuzzProgram& program) {
+std::vector<Handling> CollectHandling(const FuzzProgram& program) {
   const ModuleConfig& config = program.module->config();
   std::vector<Handling> all(program.arguments.size());
   for (size_t i = 0; i < all.size(); ++i) {
@@ -135,7 +135,7 @@ std::string FormatRequest(const FuzzProgram& program, absl::string_view format, 
     request.Number(step.program);
     request.Numbers(step.buffers);
   }
-  const std::vector<Handling> handling = HandlingOf(program);
+  const std::vector<Handling> handling = CollectHandling(program);
   request.Number(static_cast<int64_t>(handling.size()));
   for (const Handling& h : handling) Write(request, h);
   for (int64_t d = 0; d < devices.count(); ++d) {

@@ -105,7 +105,7 @@ struct Handling {
   bool donated = false;               // whether the argument is donated
 };
 
-std::vector<Handling> HandlingOf(const FuzzProgram& program);
+std::vector<Handling> CollectHandling(const FuzzProgram& program);
 std::vector<int64_t> RowMajorOrder(size_t rank);
 std::vector<int64_t> OrderOf(const Shape& shape);  // minor to major, for a shape with a layout
 

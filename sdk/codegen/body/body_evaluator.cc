@@ -174,7 +174,7 @@ Val BodyEvaluator::Compute(const Instruction* op, const Index& index, const Guar
 }
 
 Val BodyEvaluator::EvalMoved(const Instruction* op, const Index& index, const Guards& guards) {
-  std::vector<Source> sources = compiler::SourcesOf(*op, index, vars_);
+  std::vector<Source> sources = compiler::FindSources(*op, index, vars_);
   if (sources.empty()) {  // nothing there: an empty concatenation under a guard that never holds
     Type* t = e_.ComputeType(op->shape().element_type());
     return {llvm::Constant::getNullValue(t),

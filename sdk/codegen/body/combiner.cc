@@ -12,21 +12,6 @@
 namespace backplane::codegen {
 namespace {
 
-bool IsCommutativeReduction(Opcode op) {
-  switch (op) {
-    case Opcode::kAdd:
-    case Opcode::kMultiply:
-    case Opcode::kMaximum:
-    case Opcode::kMinimum:
-    case Opcode::kAnd:
-    case Opcode::kOr:
-    case Opcode::kXor:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // A value of the small interpreter below: pairs of comparable numbers. NaN is a real NaN.
 using Env = absl::flat_hash_map<const Instruction*, double>;
 
@@ -215,7 +200,7 @@ Combiner AnalyzeCombiner(const Computation& c) {
         p1->shape().element_type() == type && body->operand(0)->shape().element_type() == PrimitiveType::kF32)
       body = body->operand(0);
     auto strip = [&](const Instruction* x) { return x->Is(Opcode::kConvert) && body != root ? x->operand(0) : x; };
-    if (body->operand_count() == 2 && IsCommutativeReduction(body->opcode())) {
+    if (body->operand_count() == 2 && body->info().Has(kCommutative)) {
       const Instruction *a = strip(body->operand(0)), *b = strip(body->operand(1));
       if ((a == p0 && b == p1) || (a == p1 && b == p0)) {
         result.op = body->opcode();
@@ -236,7 +221,7 @@ Combiner AnalyzeCombiner(const Computation& c) {
     bool all = n > 0;
     for (size_t i = 0; i < n && all; ++i) {
       const Instruction* x = root->operand(i);
-      all = x->operand_count() == 2 && IsCommutativeReduction(x->opcode()) &&
+      all = x->operand_count() == 2 && x->info().Has(kCommutative) &&
             ((x->operand(0) == c.parameter(i) && x->operand(1) == c.parameter(n + i)) ||
              (x->operand(1) == c.parameter(i) && x->operand(0) == c.parameter(n + i)));
     }

@@ -90,7 +90,7 @@ std::string Fuse(absl::string_view entry, TestPolicy& policy) {
   const absl::StatusOr<bool> fused = FusionGraph(module->entry(), &policy).Fuse();
   EXPECT_TRUE(fused.ok()) << fused.status();
   EXPECT_TRUE(VerifyModule(*module).ok()) << VerifyModule(*module);
-  EXPECT_EQ(DifferenceOfResults(*original, *module, {}).value(), "") << module->ToString();
+  EXPECT_EQ(DescribeDifferenceOfResults(*original, *module, {}).value(), "") << module->ToString();
   std::vector<std::string> words;
   for (const auto& i : module->entry()->instructions()) {
     if (i->Is(Opcode::kFusion)) words.push_back(absl::StrCat("{", TestPolicy::Describe(*i->called(0)), "}"));
@@ -287,7 +287,7 @@ TEST(FusionGraph, NeedsThreeAnswersOfAPolicy) {
   const std::unique_ptr<Module> module = original->Clone();
   LoopPolicy policy;
   ASSERT_TRUE(FusionGraph(module->entry(), &policy).Fuse().value());
-  EXPECT_EQ(DifferenceOfResults(*original, *module, {}).value(), "");
+  EXPECT_EQ(DescribeDifferenceOfResults(*original, *module, {}).value(), "");
   std::vector<int64_t> operands;
   for (const auto& i : module->entry()->instructions()) {
     if (i->Is(Opcode::kFusion)) operands.push_back(i->operand_count());
@@ -415,7 +415,7 @@ class RandomPolicy : public TestPolicy {
 TEST(FusionGraph, FindsPathsAndKeepsResultsOfRandomPrograms) {
   int compared = 0, found = 0, merged = 0, fused = 0;
   for (uint32_t seed = 1; seed <= 150; ++seed) {
-    const std::unique_ptr<Module> original = RandomArrayProgram(seed), module = original->Clone();
+    const std::unique_ptr<Module> original = MakeRandomArrayProgram(seed), module = original->Clone();
     RandomPolicy policy(seed, seed % 3 == 0);
     if (seed % 3 == 0) policy.copied = {Opcode::kConstant, Opcode::kBroadcast};
     policy.wanted.merge_equal_members = seed % 2 == 0;
@@ -423,7 +423,8 @@ TEST(FusionGraph, FindsPathsAndKeepsResultsOfRandomPrograms) {
     const absl::StatusOr<bool> changed = FusionGraph(module->entry(), &policy).Fuse();
     ASSERT_TRUE(changed.ok()) << "seed " << seed << ": " << changed.status() << original->ToString();
     ASSERT_TRUE(VerifyModule(*module).ok()) << "seed " << seed << ": " << VerifyModule(*module);
-    EXPECT_EQ(DifferenceOfResults(*original, *module, {}).value_or(""), "") << "seed " << seed << module->ToString();
+    EXPECT_EQ(DescribeDifferenceOfResults(*original, *module, {}).value_or(""), "")
+        << "seed " << seed << module->ToString();
     compared += policy.compared;
     found += policy.found;
     merged += policy.merged;

@@ -55,7 +55,7 @@ Runtime* MakeRuntime() {
   if (IsCpuTimeRationed()) threads.spin_microseconds = 0;
   tasks.spin_microseconds = threads.spin_microseconds;
   MemoryPool::Options blocks;
-  if (const int64_t bytes = HostMemoryBytes(); bytes > 0) {
+  if (const int64_t bytes = ReadHostMemoryBytes(); bytes > 0) {
     blocks.max_kept_bytes = std::min(blocks.max_kept_bytes, static_cast<size_t>(bytes / kKeptMemoryDivisor));
     blocks.trim_above_bytes = static_cast<size_t>(bytes);
   }

@@ -150,7 +150,7 @@ absl::StatusOr<std::shared_ptr<Executable>> EngineExecutable::Create(std::unique
 }
 
 CompiledMemoryStats EngineExecutable::memory_stats() const {
-  CompiledMemoryStats m = EntryMemoryStats(signature_);
+  CompiledMemoryStats m = ComputeEntryMemoryStats(signature_);
   m.generated_code = program_->code_bytes();
   m.temp = program_->temporary_bytes();
   m.total = m.argument + m.output - m.alias + m.temp + m.generated_code;

@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<LoadedExecutable>> LoadEngineExecutable(EngineCli
 
 // Returns the target of serialized machine code: the host's processor and this build. See ExecutableWriter in
 // serialized_executable.h.
-std::string CodeTarget();
+std::string DescribeCodeTarget();
 
 // Reads the bytes of EngineExecutable::Serialize. Returns FailedPrecondition if another host or build wrote them.
 absl::StatusOr<std::shared_ptr<Executable>> DeserializeEngineExecutable(absl::string_view bytes,

@@ -75,10 +75,10 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileOnEngine(std::unique_ptr<Modu
   module->config().num_replicas = options.num_replicas;
   module->config().num_partitions = options.num_partitions;
   RETURN_IF_ERROR(::backplane::codegen::CheckAccuracy(*module, jit::Host().target.has_fma));
-  const std::string fingerprint = absl::StrCat(module->Fingerprint(), "-", jit::HostFingerprint());
+  const std::string fingerprint = absl::StrCat(module->Fingerprint(), "-", jit::ComputeHostFingerprint());
   RETURN_IF_ERROR(compiler::PartitionForDevices(module.get(), options, &log));
   RETURN_IF_ERROR(SimplifyForEngine(module.get(), &log));
-  NamedValues cost = compiler::CountCost(*module);
+  NamedValues cost = compiler::ComputeCostAnalysis(*module);
   RETURN_IF_ERROR(LowerForEngine(module.get(), nullptr, &log));
   const ProgramOptions program_options = OptionsForRuntime(custom_calls);
   const auto start = std::chrono::steady_clock::now();

@@ -15,10 +15,10 @@ constexpr absl::string_view kStoredBy = "backplane engine";
 
 }  // namespace
 
-std::string CodeTarget() { return absl::StrCat(jit::HostFingerprint(), "; build ", BuildId()); }
+std::string DescribeCodeTarget() { return absl::StrCat(jit::ComputeHostFingerprint(), "; build ", BuildId()); }
 
 absl::StatusOr<std::string> EngineExecutable::Serialize() const {
-  ExecutableWriter writer(kStoredBy, CodeTarget());
+  ExecutableWriter writer(kStoredBy, DescribeCodeTarget());
   writer.AddBytes(fingerprint_);
   writer.AddOptions(options_);
   writer.AddCost(cost_);
@@ -29,7 +29,7 @@ absl::StatusOr<std::string> EngineExecutable::Serialize() const {
 
 absl::StatusOr<std::shared_ptr<Executable>> DeserializeEngineExecutable(absl::string_view bytes,
                                                                         CustomCallRegistry* custom_calls) {
-  ASSIGN_OR_RETURN(ExecutableReader reader, ExecutableReader::Open(bytes, kStoredBy, CodeTarget()));
+  ASSIGN_OR_RETURN(ExecutableReader reader, ExecutableReader::Open(bytes, kStoredBy, DescribeCodeTarget()));
   ASSIGN_OR_RETURN(absl::string_view fingerprint, reader.ReadBytes("fingerprint"));
   ASSIGN_OR_RETURN(CompileOptions options, reader.ReadOptions());
   ASSIGN_OR_RETURN(NamedValues cost, reader.ReadCost());

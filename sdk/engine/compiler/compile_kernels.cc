@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<jit::ObjectCode>> CompileKernels(const CodeRequests& 
   int64_t total = 0;
   for (int k = 0; k < count; ++k) total += load_of(k);
   // A module for each thread, and more where they would grow large: what LLVM holds at a time stays bounded.
-  const int modules = std::max({1, jit::SuggestedModuleCount(count, std::max(1, num_threads)),
+  const int modules = std::max({1, jit::SuggestModuleCount(count, std::max(1, num_threads)),
                                 static_cast<int>(std::min<int64_t>(count, total / kMaxModuleInstructions))});
   std::vector<ModuleWork> work(static_cast<size_t>(modules));
   // Largest kernels first, each to the module with the least so far.

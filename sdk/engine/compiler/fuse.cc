@@ -8,7 +8,7 @@ namespace backplane::engine {
 
 absl::StatusOr<bool> Fuse::Run(Module* module) {
   bool changed = false;
-  for (Computation* c : ControlFlowComputations(module)) {
+  for (Computation* c : CollectControlFlowComputations(module)) {
     DuplicateCheapProducers(c, lowering_);
     EngineFusionPolicy policy(lowering_);
     ASSIGN_OR_RETURN(const bool fused, compiler::FusionGraph(c, &policy).Fuse());

@@ -154,8 +154,8 @@ class LibraryThunkMaker {
         [p, in = a_.slot(i_.operand(0)), values = Results()[0], indices = Results()[1]](const RunState& s) {
           TopK(p, s.slots[in], s.slots[values], static_cast<int32_t*>(s.slots[indices]), s.workspace, s.pool);
         },
-        TopKMicroseconds(p), absl::StrCat("top ", p.k, " of ", p.n, ", ", p.rows, " rows"),
-        [p](int threads) { return TopKWorkspaceBytes(p, threads); });
+        EstimateTopKMicroseconds(p), absl::StrCat("top ", p.k, " of ", p.n, ", ", p.rows, " rows"),
+        [p](int threads) { return ComputeTopKWorkspaceBytes(p, threads); });
   }
 
   std::unique_ptr<Thunk> MakeFft() {
@@ -213,8 +213,8 @@ class LibraryThunkMaker {
     for (int64_t d = 0; d < rank - 2; ++d) p.batch *= i_.shape().dimensions(d);
     return Bind([p, in = a_.slot(i_.operand(0)), out = Results()[0]](
                     const RunState& s) { Cholesky(p, s.slots[in], s.slots[out], s.workspace, s.pool); },
-                CholeskyMicroseconds(p), absl::StrCat("cholesky of ", p.batch, " x ", p.n),
-                [p](int threads) { return CholeskyWorkspaceBytes(p, threads); });
+                EstimateCholeskyMicroseconds(p), absl::StrCat("cholesky of ", p.batch, " x ", p.n),
+                [p](int threads) { return ComputeCholeskyWorkspaceBytes(p, threads); });
   }
 
   std::unique_ptr<Thunk> MakeTriangularSolve() {
@@ -236,8 +236,8 @@ class LibraryThunkMaker {
         [p, a = a_.slot(i_.operand(0)), b = a_.slot(i_.operand(1)), out = Results()[0]](const RunState& s) {
           TriangularSolve(p, s.slots[a], s.slots[b], s.slots[out], s.workspace, s.pool);
         },
-        TriangularMicroseconds(p), absl::StrCat("triangular solve of ", p.batch, " x ", p.n, " for ", p.others),
-        [p](int threads) { return TriangularWorkspaceBytes(p, threads); });
+        EstimateTriangularMicroseconds(p), absl::StrCat("triangular solve of ", p.batch, " x ", p.n, " for ", p.others),
+        [p](int threads) { return ComputeTriangularWorkspaceBytes(p, threads); });
   }
 
   std::unique_ptr<Thunk> MakeBits() {
@@ -255,9 +255,9 @@ class LibraryThunkMaker {
           std::memcpy(words, s.slots[in], static_cast<size_t>(state_bytes));
           RandomState state{words[0], words[1], state_bytes > 16 ? words[2] : words[0]};
           if (threefry)
-            ThreeFryBits(state, dims, width, s.slots[out], s.pool);
+            GenerateThreeFryBits(state, dims, width, s.slots[out], s.pool);
           else
-            PhiloxBits(state, count, width, s.slots[out], s.pool);
+            GeneratePhiloxBits(state, count, width, s.slots[out], s.pool);
           words[1] = state.low;
           words[2] = state.high;
           std::memcpy(s.slots[next], words, static_cast<size_t>(state_bytes));
@@ -274,11 +274,11 @@ class LibraryThunkMaker {
     return Bind(
         [=, type = *type, a = a_.slot(i_.operand(0)), b = a_.slot(i_.operand(1)),
          out = Results()[0]](const RunState& s) {
-          RandomState state = NextRandomState();
+          RandomState state = DrawRandomState();
           if (normal)
-            NormalNumbers(state, type, s.slots[a], s.slots[b], count, s.slots[out], s.pool);
+            DrawNormalNumbers(state, type, s.slots[a], s.slots[b], count, s.slots[out], s.pool);
           else
-            UniformNumbers(state, type, s.slots[a], s.slots[b], count, s.slots[out], s.pool);
+            DrawUniformNumbers(state, type, s.slots[a], s.slots[b], count, s.slots[out], s.pool);
         },
         0.2 + static_cast<double>(count) * (normal ? 0.03 : 0.003), normal ? "normal numbers" : "uniform numbers");
   }

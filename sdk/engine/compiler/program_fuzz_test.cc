@@ -448,7 +448,7 @@ TEST(ProgramFuzz, RandomControlPrograms) {
   const char* seeds = std::getenv("PROGRAM_FUZZ_SEEDS");
   if (seeds != nullptr) std::sscanf(seeds, "%d,%d", &first, &count);
   for (int seed = first; seed < first + count; ++seed) {
-    const std::unique_ptr<Module> module = RandomControlProgram(static_cast<uint32_t>(seed));
+    const std::unique_ptr<Module> module = MakeRandomControlProgram(static_cast<uint32_t>(seed));
     ProgramRunOptions options;
     options.seed = static_cast<uint32_t>(seed);
     options.stored = seed % 8 == 0;

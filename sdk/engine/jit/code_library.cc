@@ -52,7 +52,7 @@ class SizePlugin : public orc::ObjectLinkingLayer::Plugin {
   std::atomic<int64_t>* bytes_;
 };
 
-// Supplies the functions of ExactMath() to code that calls them.
+// Supplies the functions of CompileExactMath() to code that calls them.
 class ExactMathGenerator : public orc::DefinitionGenerator {
  public:
   llvm::Error tryToGenerate(orc::LookupState&, orc::LookupKind, orc::JITDylib& dylib, orc::JITDylibLookupFlags,
@@ -62,7 +62,7 @@ class ExactMathGenerator : public orc::DefinitionGenerator {
       const absl::string_view wanted((*name).data(), (*name).size());
       // Only what that library defines: it would ask itself for anything else.
       if (!absl::c_linear_search(backplane::codegen::kExactMathNames, wanted)) continue;
-      absl::StatusOr<const CodeLibrary*> library = ExactMath();
+      absl::StatusOr<const CodeLibrary*> library = CompileExactMath();
       if (!library.ok()) return ErrorOf(library.status());
       absl::StatusOr<void*> address = (*library)->Lookup(wanted);
       if (!address.ok()) return ErrorOf(address.status());

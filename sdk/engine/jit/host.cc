@@ -64,7 +64,7 @@ HostInfo DetectHost(int max_vector_bytes) {
 }
 
 const HostInfo& Host() {
-  static const HostInfo* const host = new HostInfo(DetectHost(MaxVectorBytesFromEnvironment()));
+  static const HostInfo* const host = new HostInfo(DetectHost(ReadMaxVectorBytesFromEnvironment()));
   return *host;
 }
 

@@ -115,18 +115,18 @@ absl::StatusOr<std::vector<ObjectCode>> CompileModules(int num_modules, ModuleEm
   return objects;
 }
 
-int SuggestedModuleCount(int num_kernels, int num_threads) {
+int SuggestModuleCount(int num_kernels, int num_threads) {
   constexpr int kKernelsWorthAModule = 4;
   return std::clamp(num_kernels / kKernelsWorthAModule, num_kernels > 0 ? 1 : 0, std::max(1, num_threads));
 }
 
-std::string HostFingerprint() {
+std::string ComputeHostFingerprint() {
   const backplane::codegen::IrTarget& target = Host().target;
   return absl::StrCat("llvm", LLVM_VERSION_STRING, ";r", kCodegenRevision, ";", target.triple, ";", target.cpu, ";",
                       target.features);
 }
 
-absl::StatusOr<const CodeLibrary*> ExactMath() {
+absl::StatusOr<const CodeLibrary*> CompileExactMath() {
   // Kept for ever: linked code of any client may call it. An error is not kept; the next caller tries again.
   static Mutex mutex;
   static const CodeLibrary* library = nullptr;
@@ -178,7 +178,7 @@ absl::Status WarmUp() {
   absl::StatusOr<std::unique_ptr<CodeLibrary>> library = CodeLibrary::Link(*objects);
   if (!library.ok()) return library.status();
   if (absl::Status s = (*library)->Lookup("backplane_warm_up").status(); !s.ok()) return s;
-  return ExactMath().status();
+  return CompileExactMath().status();
 }
 
 }  // namespace backplane::engine::jit

@@ -33,12 +33,12 @@ class ThreadPool;
 
 namespace backplane::engine::jit {
 
-// Compiles and links one small kernel and ExactMath, so that the first real compilation does not pay for the
+// Compiles and links one small kernel and CompileExactMath, so that the first real compilation does not pay for the
 // initialization of LLVM. Meant for a start-up thread; may be called more than once.
 absl::Status WarmUp();
 
 // Machine code of one module: a relocatable ELF object, position independent, ready to be written to disk. Valid only
-// on a host whose HostFingerprint() is the same.
+// on a host whose ComputeHostFingerprint() is the same.
 struct ObjectCode {
   std::string bytes;
   double emit_ms = 0;  // milliseconds spent by the emitter
@@ -48,7 +48,7 @@ struct ObjectCode {
 
 // Identifies the cpu, its features, the version of LLVM and the revision of this library's code generation. Use it as a
 // cache key.
-std::string HostFingerprint();
+std::string ComputeHostFingerprint();
 
 struct CompileOptions {
   const HostInfo* host = nullptr;   // nullptr: Host()
@@ -68,7 +68,7 @@ absl::StatusOr<std::vector<ObjectCode>> CompileModules(int num_modules, ModuleEm
 
 // Returns the number of modules into which `num_kernels` kernels should be divided: one per thread, but at least about
 // four kernels per module.
-int SuggestedModuleCount(int num_kernels, int num_threads);
+int SuggestModuleCount(int num_kernels, int num_threads);
 
 // Linked code. Function pointers live as long as this object.
 class CodeLibrary {
@@ -78,8 +78,8 @@ class CodeLibrary {
   virtual ~CodeLibrary() = default;
 
   // Links objects, whose symbols are visible to one another. Undefined symbols are searched in `externals`, then among
-  // the memory functions of DefaultSymbols(), then in ExactMath(). A symbol that is not found is an Internal error with
-  // its name. `program` is a name for profilers (tool_support.h).
+  // the memory functions of DefaultSymbols(), then in CompileExactMath(). A symbol that is not found is an Internal
+  // error with its name. `program` is a name for profilers (tool_support.h).
   static absl::StatusOr<std::unique_ptr<CodeLibrary>> Link(absl::Span<const ObjectCode> objects,
                                                            const Symbols& externals = {},
                                                            absl::string_view program = "backplane");
@@ -100,7 +100,7 @@ class CodeLibrary {
 // Returns the functions that generated code calls for huge angles and for remainders of huge quotients (EmitExactMath
 // in sdk/codegen/vector_math.h). The first caller in the process compiles them, and they are never freed.
 // CodeLibrary::Link uses them if one of these symbols is undefined.
-absl::StatusOr<const CodeLibrary*> ExactMath();
+absl::StatusOr<const CodeLibrary*> CompileExactMath();
 
 // Returns memcpy and similar functions, calls of which LLVM inserts into generated code.
 const CodeLibrary::Symbols& DefaultSymbols();

@@ -57,7 +57,7 @@ TEST(Host, IsPlausible) {
   EXPECT_FALSE(host.target.cpu.empty());
   EXPECT_THAT(host.target.triple, HasSubstr("linux"));
   EXPECT_TRUE(host.target.vector_bytes == 16 || host.target.vector_bytes == 32 || host.target.vector_bytes == 64);
-  EXPECT_THAT(HostFingerprint(), HasSubstr(host.target.cpu));
+  EXPECT_THAT(ComputeHostFingerprint(), HasSubstr(host.target.cpu));
   std::printf("host: %s, %d byte vectors, fp16 %d, vnni %d\n", host.target.cpu.c_str(), host.target.vector_bytes,
               host.has_avx512_fp16, host.has_avx512_vnni);
 }
@@ -169,7 +169,7 @@ TEST(Jit, SlowCasesOfMathAreLinkedOrBroughtAlongWithTheSameResults) {
 }
 
 TEST(Jit, ExactMathIsCompiledOnce) {
-  auto first = ExactMath(), second = ExactMath();
+  auto first = CompileExactMath(), second = CompileExactMath();
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_EQ(*first, *second);
   for (const absl::string_view name : codegen::kExactMathNames) EXPECT_TRUE((*first)->Lookup(name).ok()) << name;
@@ -362,11 +362,11 @@ TEST(Tools, GdbFindsObjects) {
 }
 
 TEST(Jit, ModuleCountFollowsThreads) {
-  EXPECT_EQ(SuggestedModuleCount(0, 2), 0);
-  EXPECT_EQ(SuggestedModuleCount(1, 2), 1);
-  EXPECT_EQ(SuggestedModuleCount(7, 2), 1);
-  EXPECT_EQ(SuggestedModuleCount(8, 2), 2);
-  EXPECT_EQ(SuggestedModuleCount(200, 2), 2);
+  EXPECT_EQ(SuggestModuleCount(0, 2), 0);
+  EXPECT_EQ(SuggestModuleCount(1, 2), 1);
+  EXPECT_EQ(SuggestModuleCount(7, 2), 1);
+  EXPECT_EQ(SuggestModuleCount(8, 2), 2);
+  EXPECT_EQ(SuggestModuleCount(200, 2), 2);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace backplane::engine {
 namespace {
 
 SimdLevel Detect() {
-  const int bytes = std::min(MaxVectorBytesFromEnvironment(), CpuVectorBytes());
+  const int bytes = std::min(ReadMaxVectorBytesFromEnvironment(), DetectCpuVectorBytes());
   if (bytes == 64) return __builtin_cpu_supports("avx512bf16") ? SimdLevel::kAvx512Bf16 : SimdLevel::kAvx512;
   return bytes == 32 ? SimdLevel::kAvx2 : SimdLevel::kBase;
 }

@@ -232,7 +232,7 @@ class Axis {
   }
 
   int64_t slot_bytes() const {
-    return Aligned(Line<T>::Arrays(line_.is_bluestein()) * line_.array_length() * static_cast<int64_t>(sizeof(T)));
+    return AlignTo64(Line<T>::Arrays(line_.is_bluestein()) * line_.array_length() * static_cast<int64_t>(sizeof(T)));
   }
   double microseconds() const {
     return static_cast<double>(outer_ * inner_) * (0.05 + line_.flops() / 3e4 * (sizeof(T) / 4.0));
@@ -506,7 +506,7 @@ class Plan : public FftPlan {
  private:
   int64_t between_bytes() const {
     return kind_ == FftKind::kRealInverse && axes_.size() > 1
-               ? Aligned(complex_ * static_cast<int64_t>(sizeof(Complex<T>)))
+               ? AlignTo64(complex_ * static_cast<int64_t>(sizeof(Complex<T>)))
                : 0;
   }
   int64_t slot_bytes() const {

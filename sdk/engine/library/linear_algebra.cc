@@ -128,7 +128,7 @@ int64_t FactorBuffer(int64_t n) { return n <= kFactorRows ? 0 : Half(n, kFactorR
 
 template <typename T>
 void CholeskyAll(const CholeskyProblem& p, const void* a, void* out, std::byte* workspace, ThreadPool* pool) {
-  const int64_t slot_bytes = Aligned(FactorBuffer(p.n) * static_cast<int64_t>(sizeof(T)));
+  const int64_t slot_bytes = AlignTo64(FactorBuffer(p.n) * static_cast<int64_t>(sizeof(T)));
   auto one = [&](int64_t b, int slot, ThreadPool* threads) {
     CholeskyOne(p, static_cast<const T*>(a) + b * p.n * p.n, static_cast<T*>(out) + b * p.n * p.n,
                 reinterpret_cast<T*>(workspace + slot * slot_bytes), threads);
@@ -164,11 +164,11 @@ struct TriangularSizes {
   int64_t total() const { return a + x + column; }
 };
 
-TriangularSizes SizesOf(const TriangularProblem& p, int64_t element) {
+TriangularSizes ComputeSizes(const TriangularProblem& p, int64_t element) {
   TriangularSizes s;
-  if (FormOf(p).copy_a) s.a = Aligned(p.n * p.n * element);
-  if (!p.left) s.x = Aligned(p.n * p.others * element);
-  if (p.others <= kFewColumns) s.column = Aligned(p.n * element);
+  if (FormOf(p).copy_a) s.a = AlignTo64(p.n * p.n * element);
+  if (!p.left) s.x = AlignTo64(p.n * p.others * element);
+  if (p.others <= kFewColumns) s.column = AlignTo64(p.n * element);
   return s;
 }
 
@@ -177,7 +177,7 @@ void SolveOne(const TriangularProblem& p, const T* a, const T* b, T* x, std::byt
   const int64_t n = p.n, m = p.others;
   if (n == 0 || m == 0) return;
   const TriangularForm form = FormOf(p);
-  const TriangularSizes sizes = SizesOf(p, sizeof(T));
+  const TriangularSizes sizes = ComputeSizes(p, sizeof(T));
   ConstBlock<T> l{a, n};
   if (form.copy_a) {
     T* copy = reinterpret_cast<T*>(memory);
@@ -219,7 +219,7 @@ void SolveOne(const TriangularProblem& p, const T* a, const T* b, T* x, std::byt
 template <typename T>
 void SolveAll(const TriangularProblem& p, const void* a, const void* b, void* x, std::byte* workspace,
               ThreadPool* pool) {
-  const int64_t slot_bytes = SizesOf(p, sizeof(T)).total();
+  const int64_t slot_bytes = ComputeSizes(p, sizeof(T)).total();
   auto one = [&](int64_t k, int slot, ThreadPool* threads) {
     SolveOne(p, static_cast<const T*>(a) + k * p.n * p.n, static_cast<const T*>(b) + k * p.n * p.others,
              static_cast<T*>(x) + k * p.n * p.others, workspace + slot * slot_bytes, threads);
@@ -241,8 +241,8 @@ double FlopsPerMicrosecond(MatrixType type) {
 
 }  // namespace
 
-int64_t CholeskyWorkspaceBytes(const CholeskyProblem& problem, int num_threads) {
-  return Aligned(FactorBuffer(problem.n) * ElementBytes(problem.type)) * (problem.batch == 1 ? 1 : num_threads);
+int64_t ComputeCholeskyWorkspaceBytes(const CholeskyProblem& problem, int num_threads) {
+  return AlignTo64(FactorBuffer(problem.n) * ElementBytes(problem.type)) * (problem.batch == 1 ? 1 : num_threads);
 }
 
 void Cholesky(const CholeskyProblem& problem, const void* a, void* out, std::byte* workspace, ThreadPool* pool) {
@@ -258,14 +258,14 @@ void Cholesky(const CholeskyProblem& problem, const void* a, void* out, std::byt
   }
 }
 
-double CholeskyMicroseconds(const CholeskyProblem& problem) {
+double EstimateCholeskyMicroseconds(const CholeskyProblem& problem) {
   const double n = static_cast<double>(problem.n);
   return 0.1 + static_cast<double>(problem.batch) *
                    (0.05 + n * n * 0.002 + n * n * n / 3 / FlopsPerMicrosecond(problem.type));
 }
 
-int64_t TriangularWorkspaceBytes(const TriangularProblem& problem, int num_threads) {
-  return SizesOf(problem, ElementBytes(problem.type)).total() * (problem.batch == 1 ? 1 : num_threads);
+int64_t ComputeTriangularWorkspaceBytes(const TriangularProblem& problem, int num_threads) {
+  return ComputeSizes(problem, ElementBytes(problem.type)).total() * (problem.batch == 1 ? 1 : num_threads);
 }
 
 void TriangularSolve(const TriangularProblem& problem, const void* a, const void* b, void* x, std::byte* workspace,
@@ -282,7 +282,7 @@ void TriangularSolve(const TriangularProblem& problem, const void* a, const void
   }
 }
 
-double TriangularMicroseconds(const TriangularProblem& problem) {
+double EstimateTriangularMicroseconds(const TriangularProblem& problem) {
   const double n = static_cast<double>(problem.n), m = static_cast<double>(problem.others);
   return 0.1 + static_cast<double>(problem.batch) *
                    (0.05 + n * (n + m) * 0.0003 + n * n * m / FlopsPerMicrosecond(problem.type));

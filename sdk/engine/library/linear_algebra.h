@@ -31,14 +31,14 @@ struct TriangularProblem {
 // Inputs and outputs must not overlap. `workspace` has the bytes that the corresponding function returns for the
 // threads of the pool and is 64-byte aligned. The pool may be null: one thread. The functions that end in Microseconds
 // estimate the time on one thread.
-int64_t CholeskyWorkspaceBytes(const CholeskyProblem& problem, int num_threads);
+int64_t ComputeCholeskyWorkspaceBytes(const CholeskyProblem& problem, int num_threads);
 void Cholesky(const CholeskyProblem& problem, const void* a, void* out, std::byte* workspace, ThreadPool* pool);
-double CholeskyMicroseconds(const CholeskyProblem& problem);
+double EstimateCholeskyMicroseconds(const CholeskyProblem& problem);
 
-int64_t TriangularWorkspaceBytes(const TriangularProblem& problem, int num_threads);
+int64_t ComputeTriangularWorkspaceBytes(const TriangularProblem& problem, int num_threads);
 void TriangularSolve(const TriangularProblem& problem, const void* a, const void* b, void* x, std::byte* workspace,
                      ThreadPool* pool);
-double TriangularMicroseconds(const TriangularProblem& problem);
+double EstimateTriangularMicroseconds(const TriangularProblem& problem);
 
 }  // namespace backplane::engine
 

@@ -75,7 +75,7 @@ class LinearAlgebra : public ::testing::Test {
       }
     }
     CholeskyProblem p{kType<T>, batch, n, lower};
-    const auto workspace = Workspace(CholeskyWorkspaceBytes(p, pool == nullptr ? 1 : pool->num_threads()));
+    const auto workspace = Workspace(ComputeCholeskyWorkspaceBytes(p, pool == nullptr ? 1 : pool->num_threads()));
     Cholesky(p, a.data(), out.data(), workspace.get(), pool);
     for (int64_t k = 0; k < batch; ++k) {
       auto at = [&](const std::vector<T>& m, int64_t i, int64_t j) {
@@ -115,7 +115,7 @@ class LinearAlgebra : public ::testing::Test {
       }
     }
     for (T& v : b) v = To<T>(Number());
-    const auto workspace = Workspace(TriangularWorkspaceBytes(p, pool == nullptr ? 1 : pool->num_threads()));
+    const auto workspace = Workspace(ComputeTriangularWorkspaceBytes(p, pool == nullptr ? 1 : pool->num_threads()));
     TriangularSolve(p, a.data(), b.data(), x.data(), workspace.get(), pool);
     auto op = [&](int64_t k, int64_t i, int64_t j) -> C {
       if (p.transpose) std::swap(i, j);
@@ -167,7 +167,7 @@ TYPED_TEST(LinearAlgebra, NotPositiveDefiniteIsNanAlone) {
     for (int64_t i = 0; i < 2 * n; ++i) a[static_cast<size_t>(i * n + i % n)] = T(1);
     a[static_cast<size_t>((2 * n - 1) * n + n - 1)] = T(-1);  // the second matrix's last pivot
     CholeskyProblem p{kType<T>, 2, n, true};
-    const auto workspace = Workspace(CholeskyWorkspaceBytes(p, 1));
+    const auto workspace = Workspace(ComputeCholeskyWorkspaceBytes(p, 1));
     Cholesky(p, a.data(), out.data(), workspace.get(), nullptr);
     for (int64_t i = 0; i < n * n; ++i) {
       ASSERT_EQ(out[static_cast<size_t>(i)], a[static_cast<size_t>(i)]);
@@ -226,16 +226,16 @@ TYPED_TEST(LinearAlgebra, DISABLED_Speed) {
       std::vector<T> a(static_cast<size_t>(batch * n * n), T(0.01f)), out(a.size());
       for (int64_t i = 0; i < batch * n; ++i) a[static_cast<size_t>(i * n + i % n)] = T(2);
       CholeskyProblem p{kType<T>, batch, n, true};
-      const auto workspace = Workspace(CholeskyWorkspaceBytes(p, 2));
-      time(n == 512 ? "cholesky 512" : "cholesky 1000 x 16", CholeskyMicroseconds(p),
+      const auto workspace = Workspace(ComputeCholeskyWorkspaceBytes(p, 2));
+      time(n == 512 ? "cholesky 512" : "cholesky 1000 x 16", EstimateCholeskyMicroseconds(p),
            [&] { Cholesky(p, a.data(), out.data(), workspace.get(), pool); });
     }
     for (int64_t m : {1, 512}) {
       std::vector<T> a(512 * 512, T(0.01f)), b(static_cast<size_t>(512 * m), T(1)), x(b.size());
       for (int64_t i = 0; i < 512; ++i) a[static_cast<size_t>(i * 513)] = T(2);
       TriangularProblem p{kType<T>, 1, 512, m};
-      const auto workspace = Workspace(TriangularWorkspaceBytes(p, 2));
-      time(m == 1 ? "solve 512, 1 column" : "solve 512, 512 columns", TriangularMicroseconds(p),
+      const auto workspace = Workspace(ComputeTriangularWorkspaceBytes(p, 2));
+      time(m == 1 ? "solve 512, 1 column" : "solve 512, 512 columns", EstimateTriangularMicroseconds(p),
            [&] { TriangularSolve(p, a.data(), b.data(), x.data(), workspace.get(), pool); });
     }
   }

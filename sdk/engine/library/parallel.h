@@ -31,7 +31,7 @@ inline void ForChunks(ThreadPool* pool, int64_t chunks, absl::FunctionRef<void(i
 }
 
 // Rounds bytes up to a multiple of 64.
-inline int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+inline int64_t AlignTo64(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace backplane::engine
 

@@ -282,7 +282,8 @@ void NormalFloats(RandomState& state, const void* mean, const void* deviation, i
 
 }  // namespace
 
-void ThreeFryBits(RandomState& state, absl::Span<const int64_t> dims, int element_bytes, void* out, ThreadPool* pool) {
+void GenerateThreeFryBits(RandomState& state, absl::Span<const int64_t> dims, int element_bytes, void* out,
+                          ThreadPool* pool) {
   int64_t count = 1;
   for (int64_t d : dims) count *= d;
   if (count == 0) return;
@@ -305,7 +306,7 @@ void ThreeFryBits(RandomState& state, absl::Span<const int64_t> dims, int elemen
   state.low += static_cast<uint64_t>(h.outer * h.half * h.inner);
 }
 
-void PhiloxBits(RandomState& state, int64_t count, int element_bytes, void* out, ThreadPool* pool) {
+void GeneratePhiloxBits(RandomState& state, int64_t count, int element_bytes, void* out, ThreadPool* pool) {
   if (element_bytes >= 4) {
     const int64_t words = count * (element_bytes / 4), pieces = (words + 4 * kBatch - 1) / (4 * kBatch);
     ForRange(pool, pieces, kGrain / kBatch, [&](int64_t first, int64_t last, int) {
@@ -323,8 +324,8 @@ void PhiloxBits(RandomState& state, int64_t count, int element_bytes, void* out,
   });
 }
 
-void UniformNumbers(RandomState& state, RandomNumber type, const void* low, const void* high, int64_t count, void* out,
-                    ThreadPool* pool) {
+void DrawUniformNumbers(RandomState& state, RandomNumber type, const void* low, const void* high, int64_t count,
+                        void* out, ThreadPool* pool) {
   switch (type) {
     case RandomNumber::kF16:
       return UniformFloats<_Float16>(state, low, high, count, out, pool);
@@ -354,8 +355,8 @@ void UniformNumbers(RandomState& state, RandomNumber type, const void* low, cons
   }
 }
 
-void NormalNumbers(RandomState& state, RandomNumber type, const void* mean, const void* deviation, int64_t count,
-                   void* out, ThreadPool* pool) {
+void DrawNormalNumbers(RandomState& state, RandomNumber type, const void* mean, const void* deviation, int64_t count,
+                       void* out, ThreadPool* pool) {
   switch (type) {
     case RandomNumber::kF16:
       return NormalFloats<_Float16>(state, mean, deviation, count, out, pool);
@@ -368,7 +369,7 @@ void NormalNumbers(RandomState& state, RandomNumber type, const void* mean, cons
   }
 }
 
-RandomState NextRandomState() {
+RandomState DrawRandomState() {
   static std::atomic<uint64_t> calls{0};
   return {0x853c49e6748fea9b, 0, calls.fetch_add(1, std::memory_order_relaxed)};
 }

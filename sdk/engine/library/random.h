@@ -23,20 +23,21 @@ struct RandomState {
 // bytes. For smaller elements the two words go to elements that are neighbours along the first dimension of even size,
 // or else along the largest dimension. Elements of less than 4 bytes take the low bits of a word. `pool` may be null:
 // one thread.
-void ThreeFryBits(RandomState& state, absl::Span<const int64_t> dims, int element_bytes, void* out, ThreadPool* pool);
-void PhiloxBits(RandomState& state, int64_t count, int element_bytes, void* out, ThreadPool* pool);
+void GenerateThreeFryBits(RandomState& state, absl::Span<const int64_t> dims, int element_bytes, void* out,
+                          ThreadPool* pool);
+void GeneratePhiloxBits(RandomState& state, int64_t count, int element_bytes, void* out, ThreadPool* pool);
 
 enum class RandomNumber : uint8_t { kF16, kBF16, kF32, kF64, kPred, kS8, kS16, kS32, kS64, kU8, kU16, kU32, kU64 };
 
 // Draws uniform numbers from [*low, *high), also for integers. `low` and `high` point to values of the element type.
-void UniformNumbers(RandomState& state, RandomNumber type, const void* low, const void* high, int64_t count, void* out,
-                    ThreadPool* pool);
+void DrawUniformNumbers(RandomState& state, RandomNumber type, const void* low, const void* high, int64_t count,
+                        void* out, ThreadPool* pool);
 // Draws normal numbers. Supports floats only.
-void NormalNumbers(RandomState& state, RandomNumber type, const void* mean, const void* deviation, int64_t count,
-                   void* out, ThreadPool* pool);
+void DrawNormalNumbers(RandomState& state, RandomNumber type, const void* mean, const void* deviation, int64_t count,
+                       void* out, ThreadPool* pool);
 
 // Returns a different state at each call. The sequence is the same in every process. Thread-safe.
-RandomState NextRandomState();
+RandomState DrawRandomState();
 
 // Returns the generator state that all programs share, 128 bits with the low word first, and then advances it by
 // `delta`. Thread-safe.

@@ -56,7 +56,7 @@ TEST(Random, KnownAnswersOfTheReferencesHere) {
 TEST(Random, SpecifiedVector) {
   RandomState s{1, 2, 0};
   uint64_t out[4];
-  ThreeFryBits(s, {2, 2}, 8, out, nullptr);
+  GenerateThreeFryBits(s, {2, 2}, 8, out, nullptr);
   EXPECT_EQ(out[0], 9236835810183407956u);
   EXPECT_EQ(out[1], 16087790271692313299u);
   EXPECT_EQ(out[2], 18212823393184779219u);
@@ -87,7 +87,7 @@ TEST_P(RandomLevels, ThreeFryInEveryShape) {
       const int64_t n = std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
       RandomState s{0x123456789abcdef0, ~uint64_t{0} - 100, 5};
       std::vector<uint8_t> out(static_cast<size_t>(n * width)), want(out.size());
-      ThreeFryBits(s, dims, width, out.data(), &pool_);
+      GenerateThreeFryBits(s, dims, width, out.data(), &pool_);
       uint64_t used = 0, start = ~uint64_t{0} - 100;
       auto put = [&](int64_t i, uint64_t v) { std::memcpy(want.data() + i * width, &v, static_cast<size_t>(width)); };
       if (width == 8) {
@@ -128,7 +128,7 @@ TEST_P(RandomLevels, PhiloxOfEveryLengthAcrossTheCarry) {
       const RandomState start{0xfedcba9876543210, ~uint64_t{0} - 70, 0xffffffff};
       RandomState s = start;
       std::vector<uint8_t> out(static_cast<size_t>(n * width)), want(out.size());
-      PhiloxBits(s, n, width, out.data(), &pool_);
+      GeneratePhiloxBits(s, n, width, out.data(), &pool_);
       const int64_t per = width == 8 ? 2 : 4, blocks = (n + per - 1) / per;
       unsigned __int128 counter = static_cast<unsigned __int128>(start.high) << 64 | start.low;
       for (int64_t b = 0; b < blocks; ++b, ++counter) {
@@ -150,10 +150,10 @@ INSTANTIATE_TEST_SUITE_P(Widths, RandomLevels,
                          ::testing::Values(SimdLevel::kBase, SimdLevel::kAvx2, SimdLevel::kAvx512Bf16));
 
 TEST(Random, UniformStaysInsideAndIsFlat) {
-  RandomState s = NextRandomState();
+  RandomState s = DrawRandomState();
   const float low = -2, high = 6;
   std::vector<float> x(100000);
-  UniformNumbers(s, RandomNumber::kF32, &low, &high, 100000, x.data(), nullptr);
+  DrawUniformNumbers(s, RandomNumber::kF32, &low, &high, 100000, x.data(), nullptr);
   int count[8] = {};
   for (float v : x) {
     ASSERT_GE(v, low);
@@ -163,7 +163,7 @@ TEST(Random, UniformStaysInsideAndIsFlat) {
   for (int c : count) EXPECT_NEAR(c, 12500, 500);
   const int32_t a = -5, b = 5;
   std::vector<int32_t> y(100000);
-  UniformNumbers(s, RandomNumber::kS32, &a, &b, 100000, y.data(), nullptr);
+  DrawUniformNumbers(s, RandomNumber::kS32, &a, &b, 100000, y.data(), nullptr);
   int hits[10] = {};
   for (int32_t v : y) {
     ASSERT_GE(v, a);
@@ -173,21 +173,21 @@ TEST(Random, UniformStaysInsideAndIsFlat) {
   for (int h : hits) EXPECT_NEAR(h, 10000, 500);
   const uint16_t one = 0x3c00, next = 0x3c01;  // f16: 1 and the number after it
   std::vector<uint16_t> z(1000);
-  UniformNumbers(s, RandomNumber::kF16, &one, &next, 1000, z.data(), nullptr);
+  DrawUniformNumbers(s, RandomNumber::kF16, &one, &next, 1000, z.data(), nullptr);
   for (uint16_t v : z) ASSERT_EQ(v, one);
   const uint8_t no = 0, yes = 1;
   std::vector<uint8_t> preds(100, 7);
-  UniformNumbers(s, RandomNumber::kPred, &no, &yes, 100, preds.data(), nullptr);
+  DrawUniformNumbers(s, RandomNumber::kPred, &no, &yes, 100, preds.data(), nullptr);
   for (uint8_t v : preds) ASSERT_EQ(v, 0);
 }
 
 TEST(Random, NormalHasItsMoments) {
-  RandomState s = NextRandomState(), other = NextRandomState();
+  RandomState s = DrawRandomState(), other = DrawRandomState();
   EXPECT_NE(s, other);
   const double mean = 3, deviation = 2;
   std::vector<double> x(200000), y(200000);
-  NormalNumbers(s, RandomNumber::kF64, &mean, &deviation, 200000, x.data(), nullptr);
-  NormalNumbers(other, RandomNumber::kF64, &mean, &deviation, 200000, y.data(), nullptr);
+  DrawNormalNumbers(s, RandomNumber::kF64, &mean, &deviation, 200000, x.data(), nullptr);
+  DrawNormalNumbers(other, RandomNumber::kF64, &mean, &deviation, 200000, y.data(), nullptr);
   EXPECT_NE(x, y);
   double sum = 0, squares = 0, fourth = 0;
   for (double v : x) {
@@ -212,11 +212,11 @@ TEST(Random, DISABLED_Speed) {
     std::printf("%s: %.3f ms\n", name, best);
   };
   RandomState s;
-  time("threefry 4M words", [&] { ThreeFryBits(s, {1 << 22}, 4, x.data(), nullptr); });
-  time("threefry 2M u64", [&] { ThreeFryBits(s, {1 << 21}, 8, x.data(), nullptr); });
-  time("philox 4M words", [&] { PhiloxBits(s, 1 << 22, 4, x.data(), nullptr); });
+  time("threefry 4M words", [&] { GenerateThreeFryBits(s, {1 << 22}, 4, x.data(), nullptr); });
+  time("threefry 2M u64", [&] { GenerateThreeFryBits(s, {1 << 21}, 8, x.data(), nullptr); });
+  time("philox 4M words", [&] { GeneratePhiloxBits(s, 1 << 22, 4, x.data(), nullptr); });
   const float a = 0, b = 1;
-  time("uniform 4M f32", [&] { UniformNumbers(s, RandomNumber::kF32, &a, &b, 1 << 22, x.data(), nullptr); });
+  time("uniform 4M f32", [&] { DrawUniformNumbers(s, RandomNumber::kF32, &a, &b, 1 << 22, x.data(), nullptr); });
 }
 
 }  // namespace

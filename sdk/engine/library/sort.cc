@@ -78,21 +78,21 @@ Sizes ScratchSizes(const SortProblem& p, int threads) {
   Sizes s;
   switch (MethodOf(p)) {
     case Method::kSingle:
-      s.second = Aligned(p.n * p.operand_bytes[0]);  // the first is the output row itself
+      s.second = AlignTo64(p.n * p.operand_bytes[0]);  // the first is the output row itself
       break;
     case Method::kPacked:
-      s.first = s.second = Aligned(p.n * 8);
+      s.first = s.second = AlignTo64(p.n * 8);
       break;
     case Method::kChunks:
-      s.first = s.second = Aligned(p.n * static_cast<int64_t>(sizeof(Wide)));
+      s.first = s.second = AlignTo64(p.n * static_cast<int64_t>(sizeof(Wide)));
       break;
     case Method::kComparator:
-      s.first = s.second = Aligned(p.n * 4);
+      s.first = s.second = AlignTo64(p.n * 4);
       break;
   }
-  s.counts = Aligned(4 * std::max<int64_t>(kCounts, int64_t{threads} << kMaxDigitBits));
+  s.counts = AlignTo64(4 * std::max<int64_t>(kCounts, int64_t{threads} << kMaxDigitBits));
   if (p.inner > 1) {
-    for (int b : p.operand_bytes) s.group += Aligned(GroupSize(p) * GroupStride(p) * b);
+    for (int b : p.operand_bytes) s.group += AlignTo64(GroupSize(p) * GroupStride(p) * b);
   }
   return s;
 }
@@ -445,7 +445,7 @@ void Sort(const SortProblem& problem, const void* const* inputs, void* const* ou
         const int64_t bytes = problem.operand_bytes[k];
         Transpose(bytes, static_cast<const std::byte*>(inputs[k]) + start * bytes, problem.inner, 1, at, 1, stride,
                   problem.n, count);
-        at += Aligned(group * stride * bytes);
+        at += AlignTo64(group * stride * bytes);
       }
       for (int64_t r = 0; r < count; ++r) {
         std::byte* to = copies;
@@ -453,7 +453,7 @@ void Sort(const SortProblem& problem, const void* const* inputs, void* const* ou
           const int64_t bytes = problem.operand_bytes[k];
           row.in[k] = to + r * stride * bytes;
           row.out[k] = outputs[k] == nullptr ? nullptr : to + sizes.group + r * stride * bytes;
-          to += Aligned(group * stride * bytes);
+          to += AlignTo64(group * stride * bytes);
         }
         RowSorter(problem, row, scratch, row_pool).Run();
       }
@@ -463,7 +463,7 @@ void Sort(const SortProblem& problem, const void* const* inputs, void* const* ou
         if (outputs[k] != nullptr)
           Transpose(bytes, at, 1, stride, static_cast<std::byte*>(outputs[k]) + start * bytes, problem.inner, 1,
                     problem.n, count);
-        at += Aligned(group * stride * bytes);
+        at += AlignTo64(group * stride * bytes);
       }
     }
   };

@@ -79,7 +79,8 @@ const Candidate* SelectTopK(const TopKProblem& p, const U* x, std::byte* memory)
   if (SortAll(p)) {
     Candidate* other = buffer + p.n;
     for (int64_t i = 0; i < p.n; ++i) buffer[i] = candidate(i);
-    uint32_t* counts = reinterpret_cast<uint32_t*>(memory + Aligned(2 * p.n * static_cast<int64_t>(sizeof(Candidate))));
+    uint32_t* counts =
+        reinterpret_cast<uint32_t*>(memory + AlignTo64(2 * p.n * static_cast<int64_t>(sizeof(Candidate))));
     return RadixSort(
         buffer, other, p.n, 0, 8 * sizeof(U), [](const Candidate& c) { return c.key; }, counts);
   }
@@ -108,13 +109,13 @@ const Candidate* SelectTopK(const TopKProblem& p, const U* x, std::byte* memory)
 }
 
 int64_t SlotBytes(const TopKProblem& p) {
-  if (SortAll(p)) return Aligned(2 * p.n * static_cast<int64_t>(sizeof(Candidate))) + 4 * kCounts;
-  return Aligned(BufferLength(p) * static_cast<int64_t>(sizeof(Candidate)));
+  if (SortAll(p)) return AlignTo64(2 * p.n * static_cast<int64_t>(sizeof(Candidate))) + 4 * kCounts;
+  return AlignTo64(BufferLength(p) * static_cast<int64_t>(sizeof(Candidate)));
 }
 
 }  // namespace
 
-int64_t TopKWorkspaceBytes(const TopKProblem& problem, int num_threads) {
+int64_t ComputeTopKWorkspaceBytes(const TopKProblem& problem, int num_threads) {
   return SlotBytes(problem) * (problem.rows == 1 ? 1 : num_threads);
 }
 
@@ -137,7 +138,7 @@ void TopK(const TopKProblem& problem, const void* input, void* values, int32_t* 
   });
 }
 
-double TopKMicroseconds(const TopKProblem& problem) {
+double EstimateTopKMicroseconds(const TopKProblem& problem) {
   const double n = static_cast<double>(problem.n), k = static_cast<double>(problem.k);
   const double row =
       SortAll(problem) ? 0.012 * n : 0.5 + 0.00004 * problem.format.bytes * n + 0.02 * k * std::log2(k + 1);

@@ -21,10 +21,10 @@ struct TopKProblem {
 };
 
 // The workspace is 64-byte aligned, and the pool may be null, as for Sort.
-int64_t TopKWorkspaceBytes(const TopKProblem& problem, int num_threads);
+int64_t ComputeTopKWorkspaceBytes(const TopKProblem& problem, int num_threads);
 void TopK(const TopKProblem& problem, const void* input, void* values, int32_t* indices, std::byte* workspace,
           ThreadPool* pool);
-double TopKMicroseconds(const TopKProblem& problem);
+double EstimateTopKMicroseconds(const TopKProblem& problem);
 
 }  // namespace backplane::engine
 

@@ -33,7 +33,7 @@ void Check(const TopKProblem& p, const std::vector<std::byte>& x, ThreadPool* po
   const int bytes = p.format.bytes;
   std::vector<std::byte> values(static_cast<size_t>(p.rows * p.k * bytes));
   std::vector<int32_t> indices(static_cast<size_t>(p.rows * p.k), -1);
-  const auto workspace = Workspace(TopKWorkspaceBytes(p, pool == nullptr ? 1 : pool->num_threads()));
+  const auto workspace = Workspace(ComputeTopKWorkspaceBytes(p, pool == nullptr ? 1 : pool->num_threads()));
   TopK(p, x.data(), values.data(), indices.data(), workspace.get(), pool);
   std::vector<int32_t> order(static_cast<size_t>(p.n));
   for (int64_t r = 0; r < p.rows; ++r) {
@@ -114,7 +114,7 @@ TEST(TopK, DISABLED_Speed) {
     std::vector<float> x(static_cast<size_t>(n)), v(static_cast<size_t>(k));
     std::vector<int32_t> at(static_cast<size_t>(k));
     for (float& f : x) f = normal(rng);
-    const auto workspace = Workspace(TopKWorkspaceBytes(p, 1));
+    const auto workspace = Workspace(ComputeTopKWorkspaceBytes(p, 1));
     double best = 1e30;
     for (int i = 0; i < 200; ++i) {
       const auto start = std::chrono::steady_clock::now();

@@ -79,7 +79,7 @@ struct alignas(64) Job {
 
 struct ThreadPool::Impl {
   explicit Impl(const Options& options)
-      : num_threads(options.num_threads > 0 ? options.num_threads : AvailableCpus()),
+      : num_threads(options.num_threads > 0 ? options.num_threads : CountAvailableCpus()),
         spin_nanos(int64_t{std::max(0, options.spin_microseconds)} * 1000),
         on_thread_start(options.on_thread_start) {
     workers.reserve(num_threads - 1);
@@ -216,7 +216,7 @@ struct ThreadPool::Impl {
     Job& job = jobs[index];
     job.fn = &fn;
     job.num_chunks = num_chunks;
-    job.subnormals = CurrentSubnormals();
+    job.subnormals = GetCurrentSubnormals();
     job.next.store(0, std::memory_order_relaxed);
     job.word.store(kActive, std::memory_order_release);
     active_jobs.fetch_or(uint64_t{1} << index, std::memory_order_seq_cst);

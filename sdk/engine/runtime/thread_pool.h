@@ -19,7 +19,7 @@ namespace backplane::engine {
 class ThreadPool {
  public:
   struct Options {
-    int num_threads = 0;  // 0: AvailableCpus() of sdk/backend/host_limits.h
+    int num_threads = 0;  // 0: CountAvailableCpus() of sdk/backend/host_limits.h
     // How long an idle worker, and a joining caller, spins before it sleeps. Should be longer than the pause of a host
     // between two short steps, such as the tokens of a language model; otherwise every step begins by waking all
     // threads. 0: no thread spins, not even in an ActiveScope.

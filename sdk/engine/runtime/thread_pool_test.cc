@@ -47,10 +47,10 @@ TEST(ThreadPool, WorkersHaveTheCallersModeForSubnormalNumbers) {
   for (int round = 0; round < 100; ++round) {
     for (Subnormals mode : {Subnormals::kFlushResults, Subnormals::kKeep}) {
       const ScopedSubnormals caller(mode);
-      const Subnormals expected = CurrentSubnormals();
+      const Subnormals expected = GetCurrentSubnormals();
       std::atomic<int> others{0};
       pool.ParallelFor(64, [&](int64_t, int) {
-        if (CurrentSubnormals() != expected) others.fetch_add(1);
+        if (GetCurrentSubnormals() != expected) others.fetch_add(1);
         std::this_thread::yield();
       });
       ASSERT_EQ(others.load(), 0);

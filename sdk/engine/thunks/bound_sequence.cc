@@ -7,7 +7,7 @@
 
 namespace backplane::engine {
 
-size_t SelectedBranch(const void* selector, bool is_pred, size_t branches) {
+size_t SelectBranch(const void* selector, bool is_pred, size_t branches) {
   if (is_pred) return *static_cast<const uint8_t*>(selector) != 0 ? 0 : 1;
   const int32_t index = *static_cast<const int32_t*>(selector);
   return index < 0 || static_cast<size_t>(index) >= branches ? branches - 1 : static_cast<size_t>(index);
@@ -81,7 +81,7 @@ absl::Status BoundSequence::RunOther(const Step& step) const {
   if (step.loop != nullptr) return step.loop->Run();
   if (step.branch == nullptr) return step.thunk->Run(state_);
   const Branch& b = *step.branch;
-  return b.branches[SelectedBranch(b.selector, b.selector_is_pred, b.branches.size())].Run();
+  return b.branches[SelectBranch(b.selector, b.selector_is_pred, b.branches.size())].Run();
 }
 
 absl::Status BoundSequence::Loop::Run() const {

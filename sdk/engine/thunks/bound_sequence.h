@@ -61,7 +61,7 @@ class BoundSequence {
 
 // The number of the branch that a pred (true selects branch 0) or an s32 selects. An index out of range selects the
 // last branch.
-size_t SelectedBranch(const void* selector, bool is_pred, size_t branches);
+size_t SelectBranch(const void* selector, bool is_pred, size_t branches);
 
 }  // namespace backplane::engine
 

@@ -87,7 +87,7 @@ ConditionalThunk::ConditionalThunk(std::vector<ThunkSequence> branches, SlotId s
 }
 
 absl::Status ConditionalThunk::Run(const RunState& state) const {
-  return RunSequence(branches_[SelectedBranch(state.slots[selector_], selector_is_pred_, branches_.size())], state);
+  return RunSequence(branches_[SelectBranch(state.slots[selector_], selector_is_pred_, branches_.size())], state);
 }
 
 void ConditionalThunk::Bind(const RunState& state, BoundSequence* bound) const {

@@ -95,7 +95,7 @@ void FaultLayer::DelayCallback(Call& call, int64_t delay_ns) {
   args->user_arg = late;
   args->callback = [](PJRT_Error* error, void* user_arg) {
     std::unique_ptr<Late> l(static_cast<Late*>(user_arg));
-    l->timer->At(MonotonicNanos() + l->delay_ns,
+    l->timer->At(ReadMonotonicNanos() + l->delay_ns,
                  [error, callback = l->callback, arg = l->user_arg] { callback(error, arg); });
   };
   call.memo[0] = reinterpret_cast<uint64_t>(late);

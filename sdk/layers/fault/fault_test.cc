@@ -137,11 +137,11 @@ TEST_F(FaultTest, TheOutcomeOfEventsIsReplaced) {
 TEST_F(FaultTest, SlowCallsAndLateEvents) {
   Open("fault", {{"spec", "PJRT_Client_PlatformName=delay:30ms,event=late:40ms"}});
   PJRT_Client* client = NewClient();
-  const int64_t before = MonotonicNanos();
+  const int64_t before = ReadMonotonicNanos();
   BP_ARGS(p, PJRT_Client_PlatformName);
   p.client = client;
   EXPECT_OK(CALL(PJRT_Client_PlatformName, p));
-  EXPECT_GE(MonotonicNanos() - before, 30000000);
+  EXPECT_GE(ReadMonotonicNanos() - before, 30000000);
   PJRT_Buffer* buffer = NewBuffer(client);
   BP_ARGS(r, PJRT_Buffer_ReadyEvent);
   r.buffer = buffer;
@@ -150,14 +150,14 @@ TEST_F(FaultTest, SlowCallsAndLateEvents) {
     std::atomic<int64_t> at{0};
     std::thread::id thread;
   } seen;
-  const int64_t registered = MonotonicNanos();
+  const int64_t registered = ReadMonotonicNanos();
   BP_ARGS(o, PJRT_Event_OnReady);
   o.event = r.event;
   o.user_arg = &seen;
   o.callback = [](PJRT_Error* error, void* arg) {
     auto* s = static_cast<Seen*>(arg);
     s->thread = std::this_thread::get_id();
-    s->at = MonotonicNanos();
+    s->at = ReadMonotonicNanos();
   };
   EXPECT_OK(CALL(PJRT_Event_OnReady, o));
   EXPECT_EQ(seen.at, 0) << "the callback waits, the caller does not";

@@ -161,7 +161,7 @@ absl::StatusOr<std::vector<FaultRule>> ParseFaultSpec(absl::string_view spec) {
     const absl::string_view text = absl::StripAsciiWhitespace(spec.substr(0, end));
     FaultRule rule;
     if (absl::Status status = Rule(text, &rule); !status.ok()) {
-      return host::WithContext(status, absl::StrCat("fault: rule '", text, "'"));
+      return host::AddContext(status, absl::StrCat("fault: rule '", text, "'"));
     }
     rules.push_back(std::move(rule));
     spec.remove_prefix(std::min(spec.size(), end + 1));

@@ -38,7 +38,7 @@ void Timer::Loop() {
       changed_.Wait(mutex_);
       continue;
     }
-    const int64_t left = work_.begin()->first - MonotonicNanos();
+    const int64_t left = work_.begin()->first - ReadMonotonicNanos();
     if (left > 0 && !ending_) {
       changed_.WaitFor(mutex_, std::chrono::nanoseconds(left));
       continue;

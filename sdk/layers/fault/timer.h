@@ -16,8 +16,8 @@ class Timer {
   Timer() = default;
   // Runs the remaining functions at once.
   ~Timer();
-  // Runs `work` on the timer's thread when MonotonicNanos() >= due_ns. Functions with equal times run in the order of
-  // the calls. Thread-safe.
+  // Runs `work` on the timer's thread when ReadMonotonicNanos() >= due_ns. Functions with equal times run in the order
+  // of the calls. Thread-safe.
   void At(int64_t due_ns, std::function<void()> work);
   // Waits until no function remains.
   void Drain();

@@ -47,8 +47,8 @@ CLayout::CLayout(const std::optional<host::BufferLayout>& layout) : given_(layou
   c_.tiled.num_tiles = tile_dim_sizes_.size();
 }
 
-absl::StatusOr<HostExtent> ExtentOfStrides(PJRT_Buffer_Type type, absl::Span<const int64_t> dims,
-                                           absl::Span<const int64_t> byte_strides) {
+absl::StatusOr<HostExtent> ComputeExtentOfStrides(PJRT_Buffer_Type type, absl::Span<const int64_t> dims,
+                                                  absl::Span<const int64_t> byte_strides) {
   BP_ASSIGN_OR_RETURN(const size_t dense, host::HostByteSize(type, dims));
   if (byte_strides.size() != dims.size()) {
     return absl::InvalidArgumentError(
@@ -78,7 +78,7 @@ absl::StatusOr<HostExtent> ExtentOfStrides(PJRT_Buffer_Type type, absl::Span<con
 absl::StatusOr<HostExtent> ExtentOf(PJRT_Buffer_Type type, absl::Span<const int64_t> dims,
                                     const host::BufferLayout* layout) {
   if (layout != nullptr && layout->type == PJRT_Buffer_MemoryLayout_Type_Strides)
-    return ExtentOfStrides(type, dims, layout->byte_strides);
+    return ComputeExtentOfStrides(type, dims, layout->byte_strides);
   BP_ASSIGN_OR_RETURN(const size_t dense, host::HostByteSize(type, dims));
   if (layout != nullptr && !layout->tiles.empty())
     return absl::InvalidArgumentError("array: a tiled layout in host memory");

@@ -41,8 +41,8 @@ struct HostExtent {
 // the order do not match the dimensions, or if the array is too large.
 absl::StatusOr<HostExtent> ExtentOf(PJRT_Buffer_Type type, absl::Span<const int64_t> dims,
                                     const host::BufferLayout* layout);
-absl::StatusOr<HostExtent> ExtentOfStrides(PJRT_Buffer_Type type, absl::Span<const int64_t> dims,
-                                           absl::Span<const int64_t> byte_strides);
+absl::StatusOr<HostExtent> ComputeExtentOfStrides(PJRT_Buffer_Type type, absl::Span<const int64_t> dims,
+                                                  absl::Span<const int64_t> byte_strides);
 
 // Copies dense row-major bytes to the positions that `extent` gives. `memory` has extent.size bytes.
 void Scatter(absl::string_view dense, size_t element_size, absl::Span<const int64_t> dims, const HostExtent& extent,

@@ -90,7 +90,7 @@ Recorder::Recorder(std::string path, Data data, SessionWriter::Settings settings
       data_(data),
       settings_(settings),
       process_(getpid()),
-      start_ns_(layers::MonotonicNanos()) {}
+      start_ns_(layers::ReadMonotonicNanos()) {}
 
 absl::Status Recorder::Open() {
   // Another copy of the library in this process, or a process that the host started with its own environment, writes a
@@ -285,7 +285,7 @@ void Recorder::AfterEvent(Call& call) {
 }
 
 void Recorder::Observe(const EventPtr& event, const PJRT_Error* error, WaitKind kind) {
-  const layers::Ticks start = layers::NowTicks();
+  const layers::Ticks start = layers::ReadTicks();
   Operation op, destroy;
   op.kind = Kind::kWait;
   op.uses = {event->id};
@@ -304,7 +304,7 @@ void Recorder::Observe(const EventPtr& event, const PJRT_Error* error, WaitKind 
     op.blobs.push_back(AddRead(*event->read));
     op.data_left_out = data_ != Data::kAll;
   }
-  Write(op, start, layers::NowTicks());
+  Write(op, start, layers::ReadTicks());
   if (event->destroyed && !event->destroy_written) {
     destroy.kind = Kind::kEventDestroy;
     destroy.uses = {event->id};
@@ -490,7 +490,7 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeRecordLayer(const Options& options) {
   settings.compression = static_cast<int>(level);
   settings.size_limit = static_cast<uint64_t>(limit);
   auto layer = std::make_unique<Recorder>(options.GetPath("file", "backplane-%p.bprec"), data, settings);
-  BP_RETURN_IF_ERROR(host::WithContext(layer->Open(), "record"));
+  BP_RETURN_IF_ERROR(host::AddContext(layer->Open(), "record"));
   return layer;
 }
 

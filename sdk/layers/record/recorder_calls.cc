@@ -228,7 +228,7 @@ void Recorder::End(PJRT_Client_BufferFromHostBuffer_Args& args, Pending& call) {
   Operation& op = call.op;
   op.makes = {MakeBuffer(args.buffer), MakeEvent(args.done_with_host_buffer)};
   auto extent = op.byte_strides.empty() ? ExtentOf(op.type, op.dims, nullptr)
-                                        : ExtentOfStrides(op.type, op.dims, op.byte_strides);
+                                        : ComputeExtentOfStrides(op.type, op.dims, op.byte_strides);
   if (!extent.ok() || (args.data == nullptr && extent->size > 0)) {
     op.obstacle = extent.ok() ? "no data" : std::string(extent.status().message());
     return;
@@ -503,9 +503,9 @@ void Recorder::End(PJRT_Buffer_DonateWithControlDependency_Args& args, Pending& 
     if (host->error_code != PJRT_Error_Code_OK) op.text = Text(host->error_message, host->error_message_size);
     Callback inner = *host;
     inner.callback_data = owned->data;
-    const layers::Ticks start = layers::NowTicks();
+    const layers::Ticks start = layers::ReadTicks();
     owned->function(&inner);
-    owned->recorder->Write(op, start, layers::NowTicks());
+    owned->recorder->Write(op, start, layers::ReadTicks());
   };
 }
 

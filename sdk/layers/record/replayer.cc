@@ -280,7 +280,7 @@ absl::StatusOr<std::string> Replayer::OptionsFor(const Client& client, const std
   bool same = client.ids.size() == client.facts.size();
   for (const auto& [theirs, ours] : client.ids) same = same && theirs == ours;
   if (same) return bytes;
-  return WithDevices(bytes, client.ids);
+  return ReplaceDevices(bytes, client.ids);
 }
 
 absl::Status Replayer::DoCompile(const Operation& op, Outcome& out) {
@@ -333,10 +333,10 @@ absl::Status Replayer::DoDeserialize(const Operation& op, Outcome& out) {
   Stopwatch watch(out);
   absl::StatusOr<host::LoadedExecutable> loaded = client->client->Deserialize(bytes);
   if (!loaded.ok()) {
-    return host::WithContext(loaded.status(),
-                             ours != serialized_.end()
-                                 ? "deserialize"
-                                 : "deserialize: bytes of another session, perhaps of another platform");
+    return host::AddContext(loaded.status(),
+                            ours != serialized_.end()
+                                ? "deserialize"
+                                : "deserialize: bytes of another session, perhaps of another platform");
   }
   Make(op, 0, std::make_shared<host::LoadedExecutable>(*std::move(loaded)));
   return absl::OkStatus();

@@ -144,7 +144,7 @@ class Replayer {
 
 // Returns a CompileOptionsProto in which the device ids are changed according to `ids`. Returns INVALID_ARGUMENT for an
 // id that is not in it.
-absl::StatusOr<std::string> WithDevices(absl::string_view options, const absl::flat_hash_map<int64_t, int64_t>& ids);
+absl::StatusOr<std::string> ReplaceDevices(absl::string_view options, const absl::flat_hash_map<int64_t, int64_t>& ids);
 
 }  // namespace backplane::record
 

@@ -40,7 +40,7 @@ absl::Status Replayer::DoFromHost(const Operation& op, Outcome& out) {
   BP_ASSIGN_OR_RETURN(HostExtent extent, ExtentOf(op.type, op.dims, nullptr));
   bool strided = false;
   if (!op.byte_strides.empty()) {
-    BP_ASSIGN_OR_RETURN(HostExtent theirs, ExtentOfStrides(op.type, op.dims, op.byte_strides));
+    BP_ASSIGN_OR_RETURN(HostExtent theirs, ComputeExtentOfStrides(op.type, op.dims, op.byte_strides));
     if (theirs.size <= kLargestGap || theirs.size / 4 <= dense_size) {
       extent = std::move(theirs);
       strided = true;
@@ -415,7 +415,8 @@ absl::StatusOr<std::string> Rewrite(absl::string_view message,
 
 }  // namespace
 
-absl::StatusOr<std::string> WithDevices(absl::string_view options, const absl::flat_hash_map<int64_t, int64_t>& ids) {
+absl::StatusOr<std::string> ReplaceDevices(absl::string_view options,
+                                           const absl::flat_hash_map<int64_t, int64_t>& ids) {
   auto ours = [&](uint64_t theirs) -> absl::StatusOr<uint64_t> {
     const auto found = ids.find(static_cast<int64_t>(theirs));
     if (found == ids.end()) {

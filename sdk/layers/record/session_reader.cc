@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<SessionReader>> SessionReader::Open(const std::st
   if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode))
     return absl::InvalidArgumentError(absl::StrCat("session: ", path, ": not a file"));
   reader->file_bytes_ = static_cast<uint64_t>(facts.st_size);
-  BP_RETURN_IF_ERROR(host::WithContext(reader->Scan(), path));
+  BP_RETURN_IF_ERROR(host::AddContext(reader->Scan(), path));
   return reader;
 }
 
@@ -140,7 +140,7 @@ absl::Status SessionReader::ScanFrame(uint64_t at, absl::string_view kind, uint3
     BP_ASSIGN_OR_RETURN(info_, DecodeInfo(payload));
     have_info_ = true;
   } else if (kind == "OPER") {
-    BP_RETURN_IF_ERROR(host::WithContext(DecodeOperation(payload).status(), absl::StrCat("byte ", at)));
+    BP_RETURN_IF_ERROR(host::AddContext(DecodeOperation(payload).status(), absl::StrCat("byte ", at)));
     operations_.push_back({at + kFrameHead, size});
     complete_ = false;
   } else {

@@ -193,11 +193,11 @@ TEST(SessionFileTest, StridesAreGathered) {
     }
   }
   EXPECT_TRUE(source.Next().empty());
-  ASSERT_OK_AND_ASSIGN(const HostExtent extent, ExtentOfStrides(PJRT_Buffer_Type_U16, {5, 3}, {-12, 4}));
+  ASSERT_OK_AND_ASSIGN(const HostExtent extent, ComputeExtentOfStrides(PJRT_Buffer_Type_U16, {5, 3}, {-12, 4}));
   EXPECT_EQ(extent.below, 48);
   EXPECT_EQ(extent.size, 48u + 8 + 2);
-  EXPECT_FALSE(ExtentOfStrides(PJRT_Buffer_Type_U16, {5, 3}, {INT64_MAX, 4}).ok());
-  EXPECT_FALSE(ExtentOfStrides(PJRT_Buffer_Type_U16, {5, 3}, {4}).ok());
+  EXPECT_FALSE(ComputeExtentOfStrides(PJRT_Buffer_Type_U16, {5, 3}, {INT64_MAX, 4}).ok());
+  EXPECT_FALSE(ComputeExtentOfStrides(PJRT_Buffer_Type_U16, {5, 3}, {4}).ok());
 }
 
 TEST(SessionFileTest, AFileCutAnywhereGivesWhatIsWhole) {
@@ -240,7 +240,7 @@ void Use(const std::string& path, int* opened, int* refused) {
     if (!op.ok()) continue;
     for (const BlobRef& blob : op->blobs) (*reader)->ReadBlob(blob, uint64_t{1} << 26).IgnoreError();
   }
-  if (const auto links = LinksOf(**reader); links.ok() && !links->empty())
+  if (const auto links = CollectLinks(**reader); links.ok() && !links->empty())
     CollectDependencies(*links, links->size() - 1);
 }
 
@@ -410,17 +410,17 @@ TEST(DevicesTest, OfCompileOptionsAreChanged) {
   options.Varint(4, 7);
   options.Bytes(3, build.Take());
   const std::string bytes = options.Take();
-  ASSERT_OK_AND_ASSIGN(const std::string same, WithDevices(bytes, {{0, 0}, {1, 1}}));
+  ASSERT_OK_AND_ASSIGN(const std::string same, ReplaceDevices(bytes, {{0, 0}, {1, 1}}));
   EXPECT_EQ(same, bytes);
-  ASSERT_OK_AND_ASSIGN(const std::string other, WithDevices(bytes, {{0, 8}, {1, 9}}));
+  ASSERT_OK_AND_ASSIGN(const std::string other, ReplaceDevices(bytes, {{0, 8}, {1, 9}}));
   ASSERT_EQ(other.size(), bytes.size());
   std::string expected = bytes;
   expected[5] = 9;                    // device_ordinal
   expected[expected.size() - 2] = 8;  // the row
   expected[expected.size() - 1] = 9;
   EXPECT_EQ(other, expected);
-  EXPECT_EQ(WithDevices(bytes, {{0, 8}}).status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_FALSE(WithDevices("\x1a\x7f", {}).ok());
+  EXPECT_EQ(ReplaceDevices(bytes, {{0, 8}}).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_FALSE(ReplaceDevices("\x1a\x7f", {}).ok());
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ absl::Status CopyBlobs(const SessionReader& from, const Operation& op, SessionWr
 
 }  // namespace
 
-absl::StatusOr<std::vector<Link>> LinksOf(const SessionReader& session) {
+absl::StatusOr<std::vector<Link>> CollectLinks(const SessionReader& session) {
   std::vector<Link> links;
   links.reserve(session.size());
   for (size_t i = 0; i < session.size(); ++i) {
@@ -103,7 +103,7 @@ absl::Status WriteSelection(const SessionReader& session, const Selection& keep,
   for (size_t i : keep) {
     BP_ASSIGN_OR_RETURN(Operation op, session.At(i));
     if (i >= split) break;
-    if (values != nullptr) BP_RETURN_IF_ERROR(host::WithContext(values->Step(op).status, absl::StrCat(op.number)));
+    if (values != nullptr) BP_RETURN_IF_ERROR(host::AddContext(values->Step(op).status, absl::StrCat(op.number)));
     if (op.kind == Kind::kClient || CreatesProgram(op.kind)) before.push_back(std::move(op));
   }
   // Removes programs that no operation after the split runs. Backwards, because a loaded program needs the one that it

@@ -17,7 +17,7 @@ struct Link {
   Kind kind = Kind::kCall;
   std::vector<uint64_t> uses, makes;
 };
-absl::StatusOr<std::vector<Link>> LinksOf(const SessionReader& session);
+absl::StatusOr<std::vector<Link>> CollectLinks(const SessionReader& session);
 
 // Indices of operations in a list of links, in order.
 using Selection = std::set<size_t>;

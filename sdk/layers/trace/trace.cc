@@ -56,7 +56,7 @@ class TraceLayer : public Layer {
 
   const std::string json_, html_;
   const bool spans_;
-  const int64_t start_ns_ = MonotonicNanos();
+  const int64_t start_ns_ = ReadMonotonicNanos();
   std::string title_;
   // Callbacks of events may run after the layer has been destroyed.
   struct SpanLog {
@@ -190,7 +190,7 @@ std::unique_ptr<ReadyWait> TraceLayer::Span(Call& call, const Event& e, EventKin
     }
     ~Wait() override { log->open.fetch_sub(1, std::memory_order_release); }
     void Done(const PJRT_Error* error) override {
-      event.end = NowTicks();
+      event.end = ReadTicks();
       event.error = static_cast<uint8_t>(ErrorCode(*stack, error));
       log->events.Add(event);
     }

@@ -194,13 +194,13 @@ TEST(EventLogTest, EveryFieldComesBack) {
 
 TEST(ClockTest, TicksAreNanosecondsOfTheSystem) {
   StartClock();
-  const int64_t before = MonotonicNanos();
-  const Ticks tick = NowTicks();
-  const int64_t after = MonotonicNanos();
+  const int64_t before = ReadMonotonicNanos();
+  const Ticks tick = ReadTicks();
+  const int64_t after = ReadMonotonicNanos();
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  const int64_t late_before = MonotonicNanos();
-  const Ticks late = NowTicks();
-  const int64_t late_after = MonotonicNanos();
+  const int64_t late_before = ReadMonotonicNanos();
+  const Ticks late = ReadTicks();
+  const int64_t late_after = ReadMonotonicNanos();
   const TickScale scale;
   constexpr int64_t kInexact = 20000;  // nanoseconds; the scale is measured on a machine that may be busy
   EXPECT_GE(scale.Nanos(tick), before - kInexact);

@@ -11,7 +11,7 @@ namespace backplane::layers {
 
 struct TraceHead {
   std::string title;  // the plugin
-  int64_t start_ns;   // the time in MonotonicNanos that becomes 0
+  int64_t start_ns;   // the time in ReadMonotonicNanos that becomes 0
   int64_t process_id;
 };
 

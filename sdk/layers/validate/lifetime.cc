@@ -31,7 +31,7 @@ void ValidateLayer::FollowCallback(Call& call, const void* client) {
   p.client = client;
   p.stack = Remember(call);
   p.fn = call.fn;
-  p.since = NowTicks();
+  p.since = ReadTicks();
   // Added once it is certain that the callback will run or be destroyed.
   if (Hook* h = hook.get(); HookOnReady(call, std::move(hook))) state_->AddPending(&h->pending);
 }
@@ -96,7 +96,7 @@ void ValidateLayer::End() {
     f.others.push_back({absl::StrCat("created by ", InfoOf(g.fn).name), key.second});
     state_->report.Add(std::move(f), state_->stacks);
   }
-  const int64_t now = MonotonicNanos();
+  const int64_t now = ReadMonotonicNanos();
   const TickScale scale;
   const auto missed = [&](const ValidateState::Pending& p) {
     return now - scale.Nanos(p.since) >= options_.patience_ns;

@@ -133,7 +133,7 @@ Stacks::ThreadStacks& Stacks::GetThreadStacks() {
   return met;
 }
 
-Stacks::Stacks(int64_t percent) : serial_(NextStacksSerial()), percent_(percent), start_ns_(MonotonicNanos()) {}
+Stacks::Stacks(int64_t percent) : serial_(NextStacksSerial()), percent_(percent), start_ns_(ReadMonotonicNanos()) {}
 
 uint32_t Stacks::Capture(const void* from, int depth) {
   const Frames f = Frames::Take(from, depth);
@@ -154,7 +154,7 @@ uint32_t Stacks::Remember(const void* from, const void* cfa, int depth) {
     if (hash == m.hash) return m.stack;
   }
   constexpr int64_t kFree = 100000000;
-  const int64_t now = MonotonicNanos();
+  const int64_t now = ReadMonotonicNanos();
   if (spent_ns_.load(std::memory_order_relaxed) > kFree + (now - start_ns_) / 100 * percent_) {
     void* only = const_cast<void*>(from);
     return Intern(HashOf(&only, 1), &only, 1);
@@ -163,7 +163,7 @@ uint32_t Stacks::Remember(const void* from, const void* cfa, int depth) {
   const uint64_t hash = HashOf(f.address, f.count);
   const uint32_t stack = Intern(hash, f.address, f.count);
   unwound_.fetch_add(1, std::memory_order_relaxed);
-  spent_ns_.fetch_add(MonotonicNanos() - now, std::memory_order_relaxed);
+  spent_ns_.fetch_add(ReadMonotonicNanos() - now, std::memory_order_relaxed);
 
   auto* const* base = static_cast<void* const*>(cfa);
   if (base == nullptr || f.count == 0 || f.position[0] != base - 1) return stack;

@@ -9,7 +9,7 @@
 
 namespace backplane::shim {
 
-PJRT_Extension_Base* ExtensionChain() {
+PJRT_Extension_Base* GetExtensionChain() {
   static PJRT_Extension_Base* const first = [] {
     PJRT_Extension_Base* const all[] = {
         LayoutsExtension(),

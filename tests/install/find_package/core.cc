@@ -20,7 +20,7 @@ module @area {
 
 absl::Status Run() {
   ASSIGN_OR_RETURN(std::unique_ptr<backplane::Module> module, backplane::ImportProgram("mlir", kProgram));
-  RETURN_IF_ERROR(backplane::CommonPipeline()->Run(module.get()).status());
+  RETURN_IF_ERROR(backplane::MakeCommonPipeline()->Run(module.get()).status());
   const float values[] = {1, 2, 3};
   const int64_t dims[] = {3};
   const std::vector<backplane::Literal> arguments = {backplane::Literal::FromValues<float>(dims, values)};

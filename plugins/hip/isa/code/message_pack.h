@@ -19,11 +19,11 @@ struct PackedValue {
   std::vector<PackedValue> items;  // of an array; the values of a map
   std::vector<std::string> keys;   // of a map
 
-  // Null if this is no map or has no such field.
+  // Returns null if this is no map or has no such field.
   const PackedValue* Find(absl::string_view name) const;
 };
 
-// One value, which has to be all of `bytes`. InvalidArgument otherwise.
+// Reads one value. Returns InvalidArgument if `bytes` are not exactly one value.
 absl::StatusOr<PackedValue> ReadMessagePack(absl::string_view bytes);
 
 }  // namespace backplane::hip::isa

@@ -140,7 +140,7 @@ std::optional<Operand> ParseOperand(absl::string_view text) {
   return std::nullopt;
 }
 
-uint64_t ImmediateBits(const Operand& o, Type type) {
+uint64_t EncodeImmediate(const Operand& o, Type type) {
   if (o.is_float) {
     if (Is64Bit(type)) return std::bit_cast<uint64_t>(o.number);
     if (type == Type::kBF16) return Bf16OfFloat(static_cast<float>(o.number));

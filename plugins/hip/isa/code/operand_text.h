@@ -9,12 +9,12 @@
 
 namespace backplane::hip::isa {
 
-// Nothing if the text is no operand.
+// Returns nullopt if the text is no operand.
 std::optional<Operand> ParseOperand(absl::string_view text);
 
-// The bits of an immediate for an operation that reads it as `type`: inline constants like 0.5 are floats of the
-// operand's width, and a literal of 32 bits is the upper half of a double.
-uint64_t ImmediateBits(const Operand& immediate, Type type);
+// Returns the bits of an immediate for an operation that reads it as `type`: inline constants like 0.5 are floats of
+// the operand's width, and a literal of 32 bits is the upper half of a double.
+uint64_t EncodeImmediate(const Operand& immediate, Type type);
 
 }  // namespace backplane::hip::isa
 

@@ -177,7 +177,7 @@ void BindImmediate(Operand& o, Type type, const Operation& op, uint16_t simm16) 
   } else if (op.short_immediate == ShortImmediate::kUnsigned) {
     o.value = simm16;
   } else {
-    o.value = ImmediateBits(o, type);
+    o.value = EncodeImmediate(o, type);
   }
 }
 

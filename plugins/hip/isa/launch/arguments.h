@@ -10,13 +10,13 @@
 
 namespace backplane::hip::isa {
 
-// The explicit arguments, and behind them the hidden ones that the kernel's metadata names. Unimplemented for a hidden
-// argument that only a runtime could give (a queue, a heap, a buffer of printf), if the kernel needs it: such arguments
-// are listed by every kernel whose calls the compiler cannot see through, so they are zero, as a runtime without them
-// passes.
+// Returns the explicit arguments, and behind them the hidden ones that the kernel's metadata names. Hidden arguments
+// that only a runtime could give (a queue, a heap, a buffer of printf) are zero, as a runtime without them passes,
+// because every kernel whose calls the compiler cannot analyze lists them. Returns Unimplemented if the kernel needs
+// such an argument.
 absl::StatusOr<std::vector<uint64_t>> BuildArguments(const KernelInfo& kernel, const Launch& launch);
 
-// hsa_kernel_dispatch_packet_t, 64 bytes.
+// Returns an hsa_kernel_dispatch_packet_t, 64 bytes.
 std::vector<uint64_t> BuildDispatchPacket(const KernelInfo& kernel, const Launch& launch, uint64_t arguments);
 
 }  // namespace backplane::hip::isa

@@ -132,7 +132,7 @@ void GroupRunner::RunWave(Wave& wave) {
     if (!wave.outstanding.empty()) {
       const Order order = i.operation == nullptr ? Order::kNone : i.operation->load_order;
       for (const RegisterRange& r : i.touched) {
-        const Instruction* by = wave.outstanding.Conflict(r, order);
+        const Instruction* by = wave.outstanding.FindConflict(r, order);
         if (by == nullptr) continue;
         wave.Fail(absl::FailedPreconditionError(absl::StrCat(
             "a register is ", r.is_result ? "written" : "read", " while '", by->text, "' at +0x",

@@ -14,7 +14,7 @@ namespace backplane::hip::isa {
 
 class GroupRunner {
  public:
-  // Unimplemented if the kernel descriptor asks for something that the interpreter does not set up.
+  // Returns Unimplemented if the kernel descriptor asks for something that the interpreter does not set up.
   static absl::StatusOr<std::unique_ptr<GroupRunner>> Create(LaunchState* state, size_t kernel, const Launch& launch);
   absl::Status Run(uint32_t x, uint32_t y, uint32_t z);
 

@@ -1,5 +1,5 @@
 // An instruction in the form that the interpreter executes: a function and operands, made once from the text that
-// LLVM's disassembler prints (decode/parse.h).
+// LLVM's disassembler prints (isa/code/parse.h).
 #ifndef BACKPLANE_PLUGINS_HIP_ISA_MACHINE_INSTRUCTION_H_
 #define BACKPLANE_PLUGINS_HIP_ISA_MACHINE_INSTRUCTION_H_
 
@@ -14,7 +14,7 @@ namespace backplane::hip::isa {
 
 struct Wave;
 struct Instruction;
-// Accesses of one order complete as they were issued (outstanding.h).
+// Accesses of one order complete in the order in which they were issued (outstanding.h).
 enum class Order : uint8_t { kNone, kVectorMemory, kStore, kLds };
 
 enum class Machine : uint8_t { kGfx942, kGfx1100 };

@@ -21,7 +21,7 @@ class LdsState {
   uint32_t size() const { return static_cast<uint32_t>(bytes_.size()); }
   uint8_t* data() { return bytes_.data(); }
 
-  // Whether the wave may access the range now, which lies within LDS.
+  // Records an access to a range, which must be within LDS. Returns an error if it is a race.
   absl::Status Record(uint32_t wave, uint32_t address, uint32_t bytes, LdsAccess access);
   void PassBarrier() { ++phase_; }
   // Begins to remember the ranges that Record gets, for an access of the wave that may go on behind a barrier. Returns
@@ -38,7 +38,7 @@ class LdsState {
     uint32_t address, bytes;
     LdsAccess access;
   };
-  // The shadow after an access; zero if it is a race.
+  // Returns the shadow after an access; zero if it is a race.
   Shadow Advance(Shadow before, uint8_t me, LdsAccess access) const;
   static absl::Status DescribeRace(Shadow s, uint32_t address, uint8_t me, LdsAccess access);
   static constexpr uint8_t kSeveral = 255;

@@ -45,11 +45,12 @@ struct LanePointers {
   uint8_t* at[kMaxLanes];
 };
 
-// Computes and checks addresses: with MemoryGuard, LDS bounds and races, the size of private memory. On an error the
-// wave has failed and the result is false. `address` and `base` are the operands (base: a scalar, or off).
+// Computes the addresses of lanes and checks them: by MemoryGuard, against LDS bounds and races, and against the size
+// of private memory. `address` and `base` are the operands; `base` is a scalar or off. On an error the wave fails, and
+// the result is false.
 bool ResolveLanes(Wave& wave, Segment segment, const Operand& address, const Operand& base, int64_t offset,
                   uint32_t bytes, LdsAccess access, LanePointers& pointers);
-// For LDS, whose addresses are one register.
+// Does the same for LDS, whose addresses are one register.
 bool ResolveLocal(Wave& wave, const Operand& address, int64_t offset, uint32_t bytes, LdsAccess access,
                   LanePointers& pointers);
 

@@ -37,7 +37,7 @@ inline uint16_t HalfOfDouble(double d) {
 }
 inline uint16_t HalfOfFloat(float f) { return HalfOfDouble(f); }
 
-// Toward zero: what v_cvt_pkrtz does. Finite values stay finite.
+// Rounds toward zero, as v_cvt_pkrtz does. Finite values stay finite.
 inline uint16_t HalfTowardZero(float f) {
   if (std::isnan(f) || std::isinf(f)) return HalfOfFloat(f);
   const uint16_t h = HalfOfFloat(f);

@@ -47,7 +47,7 @@ void Outstanding::Wait(Counter counter, int most) {
   accesses_.erase(std::remove_if(accesses_.begin(), accesses_.end(), done), accesses_.end());
 }
 
-const Instruction* Outstanding::Conflict(RegisterRange range, Order order) const {
+const Instruction* Outstanding::FindConflict(RegisterRange range, Order order) const {
   int pending = 0;
   for (int i = 0; i < range.count; ++i) pending |= pending_[range.first + i];
   if (pending == 0) return nullptr;

@@ -19,17 +19,17 @@ enum class Counter : uint8_t { kVector, kLgkm, kStore };  // vmcnt, lgkmcnt, vsc
 
 class Outstanding {
  public:
-  // `registers` are those that the access will write; none for a store. LDS words it reads or writes are given by
-  // `lds_access`, see LdsState; 0 if it has none.
+  // `registers` are those that the access will write; none for a store. `lds_access` is the number of an access to LDS
+  // (LdsState); 0 for other accesses.
   void Issue(Counter counter, Order order, RegisterRange registers, const Instruction* by, uint32_t lds_access = 0);
   void IssueFlat(RegisterRange registers, const Instruction* by);
   void Wait(Counter counter, int most);
 
   bool empty() const { return accesses_.empty(); }
-  // The access that has not completed and writes a register of the range; null if there is none. Loads of one order may
-  // overwrite each other's registers.
-  const Instruction* Conflict(RegisterRange range, Order order) const;
-  // Adds what LDS accesses have not completed.
+  // Returns the access that has not completed and writes a register of the range; null if there is none. Loads of one
+  // order may overwrite each other's registers.
+  const Instruction* FindConflict(RegisterRange range, Order order) const;
+  // Appends the numbers of the LDS accesses that have not completed.
   void AppendLdsAccesses(std::vector<uint32_t>& accesses) const;
 
  private:

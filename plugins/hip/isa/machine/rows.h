@@ -1,4 +1,4 @@
-// Rows: a register of all lanes, read and written with an instruction's modifiers.
+// Reads and writes rows: a register of all lanes, with an instruction's modifiers.
 #ifndef BACKPLANE_PLUGINS_HIP_ISA_MACHINE_ROWS_H_
 #define BACKPLANE_PLUGINS_HIP_ISA_MACHINE_ROWS_H_
 
@@ -17,8 +17,8 @@ struct alignas(64) Row {
   };
 };
 
-// The row of a source: the register itself where no modifier changes it, otherwise `buffer`. Elements have 4 bytes,
-// those of 64-bit types 8. Sign modifiers and mode bits that flush subnormals are applied; DPP is not.
+// Returns the row of a source: the register itself if no modifier changes it, otherwise `buffer`. Elements have 4
+// bytes, those of 64-bit types 8. Sign modifiers and mode bits that flush subnormals are applied; DPP is not.
 const void* ReadRow(const Wave& wave, const Operand& source, Type type, Row& buffer);
 
 // DPP: moves the row's elements among lanes. Returns the lanes that may write.

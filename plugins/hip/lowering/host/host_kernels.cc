@@ -38,7 +38,7 @@ void WidenSyncScopes(llvm::Module& module) {
 // The numbers of thread and block are parameters of a body. Copies are made where they begin.
 void LowerNumbersAndCopies(const HostBody& body) {
   for (llvm::Instruction& i : llvm::make_early_inc_range(llvm::instructions(*body.function))) {
-    const llvm::Function* callee = CalledGpuFunction(i);
+    const llvm::Function* callee = FindCalledGpuFunction(i);
     if (callee == nullptr) continue;
     auto* call = llvm::cast<llvm::CallInst>(&i);
     if (callee->getName() == kCopyAsync) {
@@ -57,9 +57,9 @@ void LowerNumbersAndCopies(const HostBody& body) {
       continue;
     }
     llvm::Value* value = nullptr;
-    if (callee->getName() == kThread) value = ParameterOf(body, kThreadParameter);
-    if (callee->getName() == kBlock) value = ParameterOf(body, kBlockParameter);
-    if (callee->getName() == kBlocks) value = ParameterOf(body, kBlocksParameter);
+    if (callee->getName() == kThread) value = GetParameter(body, kThreadParameter);
+    if (callee->getName() == kBlock) value = GetParameter(body, kBlockParameter);
+    if (callee->getName() == kBlocks) value = GetParameter(body, kBlocksParameter);
     if (value == nullptr) continue;
     call->replaceAllUsesWith(value);
     call->eraseFromParent();

@@ -1,4 +1,4 @@
-// Kernels as functions of the host that run the threads of a block (host_image.h).
+// Makes kernels functions of the host that run the threads of a block (host_image.h).
 #ifndef BACKPLANE_PLUGINS_HIP_LOWERING_HOST_HOST_KERNELS_H_
 #define BACKPLANE_PLUGINS_HIP_LOWERING_HOST_HOST_KERNELS_H_
 
@@ -11,7 +11,7 @@
 
 namespace backplane::hip {
 
-// The module gets the table of kernels and loses everything else that others could see. It is optimized.
+// Adds the table of kernels to the module, makes everything else in it internal, and optimizes it.
 absl::Status LowerHostKernels(llvm::Module& module, const std::vector<Kernel>& kernels, const GpuTarget& target,
                               PassRunner& passes);
 

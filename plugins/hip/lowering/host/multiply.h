@@ -13,11 +13,12 @@ class Module;
 
 namespace backplane::hip {
 
-// What a thread of the group leaves for the others: its words of the left matrix, then those of the right one.
+// The size of what a thread of the group stores for the others: its words of the left matrix, then those of the right
+// one.
 inline constexpr uint64_t kFactorBytes = 48;
 
-// The function for a gpu.multiply of this name, internal to the module: (ptr factors, i32 thread, sums) to sums, where
-// `factors` has kFactorBytes for each thread of the group, and `thread` is below 32.
+// Defines the function for a gpu.multiply of this name, internal to the module. It takes (ptr factors, i32 thread,
+// sums) and returns sums; `factors` has kFactorBytes for each thread of the group, and `thread` is below 32.
 llvm::Function* DefineMultiply(llvm::Module& module, llvm::StringRef name);
 
 }  // namespace backplane::hip

@@ -159,7 +159,7 @@ class Rewriting {
     std::vector<llvm::Instruction*> places;
     uint64_t end = 0;
     for (llvm::GlobalVariable* variable : kernel.shared) {
-      end = llvm::alignTo(end, SharedAlignment(*variable));
+      end = llvm::alignTo(end, ComputeSharedAlignment(*variable));
       auto* offset = llvm::ConstantInt::get(llvm::Type::getInt64Ty(module_.getContext()), end);
       places.push_back(llvm::GetElementPtrInst::CreateInBounds(llvm::Type::getInt8Ty(module_.getContext()), base,
                                                                {offset}, variable->getName()));

@@ -1,4 +1,4 @@
-// GPU code without address spaces.
+// Makes GPU code that uses no address spaces.
 #ifndef BACKPLANE_PLUGINS_HIP_LOWERING_HOST_ONE_ADDRESS_SPACE_H_
 #define BACKPLANE_PLUGINS_HIP_LOWERING_HOST_ONE_ADDRESS_SPACE_H_
 
@@ -11,7 +11,7 @@ namespace backplane::hip {
 // A kernel's body as a function of the host. Its parameters are the kernel's, then those of BodyParameter.
 struct HostBody {
   llvm::Function* function = nullptr;  // internal
-  llvm::Function* kernel = nullptr;    // what it was made from
+  llvm::Function* kernel = nullptr;    // the kernel from which it was made
 };
 enum BodyParameter {
   kThreadParameter,

@@ -2,7 +2,7 @@
 
 namespace backplane::hip {
 
-llvm::Argument* ParameterOf(const HostBody& body, BodyParameter parameter) {
+llvm::Argument* GetParameter(const HostBody& body, BodyParameter parameter) {
   const size_t first = body.function->arg_size() - kBodyParameters;
   return body.function->getArg(static_cast<unsigned>(first + parameter));
 }

@@ -1,4 +1,4 @@
-// The function that an image has for a kernel (HostKernelFunction), in pieces.
+// Parts of the function that an image has for a kernel (HostKernelFunction).
 #ifndef BACKPLANE_PLUGINS_HIP_LOWERING_HOST_RUN_FUNCTION_H_
 #define BACKPLANE_PLUGINS_HIP_LOWERING_HOST_RUN_FUNCTION_H_
 
@@ -11,8 +11,8 @@
 
 namespace backplane::hip {
 
-// A parameter of a body.
-llvm::Argument* ParameterOf(const HostBody& body, BodyParameter parameter);
+// Returns a parameter of a body.
+llvm::Argument* GetParameter(const HostBody& body, BodyParameter parameter);
 
 // A function whose entry has loaded the kernel's arguments; `b` is at its end.
 struct RunFunction {
@@ -28,22 +28,24 @@ struct RunFunction {
   uint64_t kernarg_bytes = 0;
 };
 
-// A kernel whose threads do not wait for each other: a loop over threads, whose body will be inlined. LLVM may make
-// vectors of threads.
+// Emits a kernel whose threads do not wait for each other: a loop over threads, whose body will be inlined. LLVM may
+// make vectors of threads.
 void RunInLoop(RunFunction& run, const Kernel& kernel, const HostBody& body);
 
-// A kernel whose threads wait for each other: each is a coroutine that is suspended while it waits.
+// RunInRounds emits a kernel whose threads wait for each other. Each thread is a coroutine that is suspended while it
+// waits.
 struct WaitingThreads {
   llvm::Function* coroutine = nullptr;
   llvm::GlobalVariable* frame_bytes = nullptr;   // stands for the size of a thread's frame until it is known
-  llvm::GlobalVariable* frame_stride = nullptr;  // and for the distance of frames
-  uint64_t factors = 0;                          // of gpu.multiply, in a block's memory for frames
-  uint64_t first_frame = 0;                      // in a block's memory for frames
+  llvm::GlobalVariable* frame_stride = nullptr;  // stands for the distance of frames until it is known
+  uint64_t factors = 0;      // the position of gpu.multiply's factors in a block's memory for frames
+  uint64_t first_frame = 0;  // the position of the first frame in it
   int threads = 0;
 };
 WaitingThreads RunInRounds(RunFunction& run, const Kernel& kernel, const HostBody& body);
 
-// After coroutines have been split: sets the sizes where they are used. Returns the memory for the frames of a block.
+// Sets the sizes of frames where they are used. Called after coroutines have been split. Returns the bytes of memory
+// for the frames of a block.
 uint64_t SetFrameSizes(const WaitingThreads& threads);
 
 }  // namespace backplane::hip

@@ -1,6 +1,7 @@
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/InstIterator.h"
 #include "plugins/hip/lowering/host/run_function.h"
+#include "plugins/hip/lowering/loop_metadata.h"
 
 namespace backplane::hip {
 namespace {
@@ -24,14 +25,6 @@ void MarkParallelAccesses(llvm::Function& body, llvm::MDNode* group) {
   }
 }
 
-llvm::MDNode* ParallelLoop(llvm::LLVMContext& context, llvm::MDNode* group) {
-  llvm::MDNode* accesses =
-      llvm::MDNode::get(context, {llvm::MDString::get(context, "llvm.loop.parallel_accesses"), group});
-  llvm::MDNode* loop = llvm::MDNode::getDistinct(context, {nullptr, accesses});
-  loop->replaceOperandWith(0, loop);
-  return loop;
-}
-
 }  // namespace
 
 void RunInLoop(RunFunction& run, const Kernel& kernel, const HostBody& body) {
@@ -52,7 +45,8 @@ void RunInLoop(RunFunction& run, const Kernel& kernel, const HostBody& body) {
   thread->addIncoming(b.getInt32(0), entry);
   thread->addIncoming(next, loop);
   llvm::Value* more = b.CreateICmpULT(next, b.getInt32(static_cast<uint32_t>(kernel.threads)));
-  b.CreateCondBr(more, loop, done)->setMetadata(llvm::LLVMContext::MD_loop, ParallelLoop(context, group));
+  SetLoopProperty(*b.CreateCondBr(more, loop, done),
+                  llvm::MDNode::get(context, {llvm::MDString::get(context, "llvm.loop.parallel_accesses"), group}));
   b.SetInsertPoint(done);
   b.CreateRet(b.getInt32(0));
 }

@@ -16,6 +16,7 @@
 #include "plugins/hip/lowering/gpu_ir.h"
 #include "plugins/hip/lowering/host/multiply.h"
 #include "plugins/hip/lowering/host/run_function.h"
+#include "plugins/hip/lowering/loop_metadata.h"
 
 namespace backplane::hip {
 namespace {
@@ -60,15 +61,15 @@ class CoroutineMaker {
       : body_(*body.function),
         context_(body_.getContext()),
         b_(context_),
-        thread_(ParameterOf(body, kThreadParameter)),
-        memory_{b_, ParameterOf(body, kFrameParameter)},
+        thread_(GetParameter(body, kThreadParameter)),
+        memory_{b_, GetParameter(body, kFrameParameter)},
         threads_(threads) {}
 
   void Run() {
     std::vector<llvm::Instruction*> waits, returns;
     for (llvm::Instruction& i : llvm::instructions(body_)) {
       if (llvm::isa<llvm::ReturnInst>(i)) returns.push_back(&i);
-      if (CalledGpuFunction(i) != nullptr) waits.push_back(&i);
+      if (FindCalledGpuFunction(i) != nullptr) waits.push_back(&i);
     }
     // Other threads write between two instructions of this one.
     for (llvm::Argument& argument : body_.args()) argument.removeAttr(llvm::Attribute::NoAlias);
@@ -102,7 +103,7 @@ class CoroutineMaker {
   }
 
   void ReplaceWait(llvm::CallInst& call) {
-    const llvm::StringRef name = CalledGpuFunction(call)->getName();
+    const llvm::StringRef name = FindCalledGpuFunction(call)->getName();
     b_.SetInsertPoint(&call);
     const uint32_t place = ++waits_;
     if (name == kBarrier) {
@@ -245,7 +246,8 @@ class RoundsEmitter {
     llvm::Value* next_thread = b_.CreateNUWAdd(thread, b_.getInt32(1));
     thread->addIncoming(next_thread, next);
     group_state->addIncoming(state, next);
-    KeepLoop(b_.CreateCondBr(b_.CreateICmpULT(next_thread, last), each, waiting));
+    // Unrolling this loop, or the one of groups below, would copy calls.
+    KeepLoopRolled(*b_.CreateCondBr(b_.CreateICmpULT(next_thread, last), each, waiting));
 
     b_.SetInsertPoint(waiting);
     b_.CreateCondBr(b_.CreateICmpUGE(state, b_.getInt32(kAtShuffle)), round, group_end);
@@ -255,7 +257,7 @@ class RoundsEmitter {
     b_.SetInsertPoint(next_group);
     first->addIncoming(last, next_group);
     block_state->addIncoming(state, next_group);
-    KeepLoop(b_.CreateCondBr(b_.CreateICmpULT(last, b_.getInt32(threads)), group, phase_end));
+    KeepLoopRolled(*b_.CreateCondBr(b_.CreateICmpULT(last, b_.getInt32(threads)), group, phase_end));
 
     b_.SetInsertPoint(phase_end);
     b_.CreateCondBr(b_.CreateICmpEQ(state, b_.getInt32(kEnded)), done, phase);
@@ -271,15 +273,6 @@ class RoundsEmitter {
     llvm::PHINode* phi = b_.CreatePHI(type, 2);
     phi->addIncoming(value, from);
     return phi;
-  }
-
-  // Unrolling it would copy calls.
-  void KeepLoop(llvm::BranchInst* back) {
-    llvm::LLVMContext& context = b_.getContext();
-    llvm::MDNode* keep = llvm::MDNode::get(context, llvm::MDString::get(context, "llvm.loop.unroll.disable"));
-    llvm::MDNode* loop = llvm::MDNode::getDistinct(context, {nullptr, keep});
-    loop->replaceOperandWith(0, loop);
-    back->setMetadata(llvm::LLVMContext::MD_loop, loop);
   }
 
   RunFunction& run_;
