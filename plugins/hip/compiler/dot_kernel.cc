@@ -1,9 +1,10 @@
 // Matrix products in tiles, for every element type.
 //
 // A block of 16 x 16 threads computes a tile of the result (ChooseProductTile). In each step its threads copy kTileK
-// columns of the left and as many rows of the right operand to shared memory, in the type of the sums; the loads of the
-// next step are under way while one is multiplied. Both are stored by k, so that a thread reads its rows and columns as
-// vectors. A thread keeps squares of 4 x 4 sums in registers, kSquareSpan rows or columns apart.
+// columns of the left and as many rows of the right operand to shared memory, in the type of the sums. They load the
+// elements of the next step while they multiply those of the current one. Both operands are stored by k, so that a
+// thread reads its rows and columns as vectors. A thread keeps squares of 4 x 4 sums in registers, kSquareSpan rows or
+// columns apart.
 #include <functional>
 #include <utility>
 
@@ -118,7 +119,7 @@ class DotEmitter {
   Value* Extend(Value* v, Value* like) { return b_.CreateZExtOrTrunc(v, like->getType()); }
   Value* Number(Value* like, int64_t n) { return llvm::ConstantInt::get(like->getType(), static_cast<uint64_t>(n)); }
 
-  // The line and the k, within a tile, of what the thread copies in its `part`-th load.
+  // Returns the line and the k, within a tile, of the element that the thread copies in its `part`-th load.
   std::pair<Value*, Value*> FindElement(const Operand& o, int64_t part) {
     Value* number = b_.CreateAdd(f_.thread(), b_.getInt32(static_cast<uint32_t>(part * kThreads)));
     // Neighbouring threads read neighbouring memory.
@@ -128,7 +129,7 @@ class DotEmitter {
     return o.line_stride < o.k_stride ? std::pair(inner_at, outer_at) : std::pair(outer_at, inner_at);
   }
 
-  // The thread's elements of the tile from (first_line, first_k) on, zeros beyond the matrix.
+  // Loads the thread's elements of the tile from (first_line, first_k) on, with zeros beyond the matrix.
   Vals LoadLines(const Operand& o, Value* first_line, Value* first_k) {
     const VarId l = f_.vars.Loop(o.matrix_lines), k = f_.vars.Loop(p_.k);
     Vals values;
@@ -164,7 +165,7 @@ class DotEmitter {
     }
   }
 
-  // The elements of one k that the thread multiplies.
+  // Reads the elements of one k that the thread multiplies.
   Vals ReadLines(const Operand& o, VarId k, VarId thread) {
     Vals values;
     for (int64_t i = 0; i < o.lines / kThreadsAcross; ++i) {

@@ -34,7 +34,7 @@ class DotTiles {
   }
 
   // Whether a block computes several tiles, one after another.
-  bool ManyForBlock() const {
+  bool HasSeveralForBlock() const {
     return p_.batch_size() * CeilDiv(p_.m, rows_) * CeilDiv(p_.n, columns_) > f_.plan.blocks;
   }
 

@@ -19,17 +19,17 @@ using compiler::MergeDecision;
 
 namespace {
 
-constexpr size_t kMaxMembers = 96;         // of one kernel: registers and code size grow with it
-constexpr size_t kMaxSimpleMembers = 512;  // of one that only computes each element by itself, such as random bits
+constexpr size_t kMaxMembers = 96;         // of a kernel: registers and code size grow with them
+constexpr size_t kMaxSimpleMembers = 512;  // of a kernel that computes each element by itself, such as random bits
 constexpr int kMaxInputs = 32;             // arrays that a kernel reads
-constexpr size_t kMaxMovingReads = 4;      // places at which a kernel computes one value again
+constexpr size_t kMaxMovingReads = 4;      // the places at which a kernel computes one value again
 
 bool IsCheap(const Instruction& i) {
   return !i.info().Has(OpTrait::kTranscendental) && !i.Is(Opcode::kDivide) && !i.Is(Opcode::kRemainder) &&
          !i.Is(Opcode::kPower) && !i.Is(Opcode::kReduce) && !i.Is(Opcode::kReduceWindow) && i.called().empty();
 }
 
-// Whether it computes an element from those of the same position, or from none.
+// Whether the instruction computes an element from those at the same position, or from none.
 bool ComputesInPlace(const Instruction& i, FusionRole role) {
   if (i.Is(Opcode::kIota) || i.Is(Opcode::kConstant)) return true;
   if (i.Is(Opcode::kBroadcast)) return i.operand(0)->shape().IsScalar();
@@ -37,8 +37,8 @@ bool ComputesInPlace(const Instruction& i, FusionRole role) {
   return role == FusionRole::kElementwise && i.called().empty();
 }
 
-// How many arrays a merged group of `a` and `b` would read. A kernel contains the constants and broadcasts of constants
-// that it reads.
+// Returns how many arrays a merged group of `a` and `b` would read. Constants and broadcasts of constants do not count,
+// because the kernel contains them.
 int CountArrays(const FusionGraph& graph, int a, int b) {
   std::vector<int> inputs = graph.group(a).inputs;
   inputs.insert(inputs.end(), graph.group(b).inputs.begin(), graph.group(b).inputs.end());
@@ -81,7 +81,7 @@ FusionRole GpuFusionPolicy::GetRole(const Instruction& i) const {
 bool GpuFusionPolicy::IsCopiedIntoReaders(const Instruction& i) const {
   if (i.Is(Opcode::kConstant)) return i.shape().IsScalar();
   if ((!i.Is(Opcode::kBroadcast) && !i.Is(Opcode::kIota)) || i.IsRoot()) return false;
-  // What is no kernel's part, such as a sort or a loop, reads an array.
+  // An instruction outside of all kernels, such as a sort or a loop, reads an array.
   const Users users = i.users();
   return std::all_of(users.begin(), users.end(),
                      [&](const Instruction* user) { return GetRole(*user) != FusionRole::kNotFusible; });
@@ -127,7 +127,7 @@ MergeDecision GpuFusionPolicy::DecideMerge(const FusionGraph& graph, int produce
       CountArrays(graph, p.group, target) > kMaxInputs)
     return MergeDecision::kRefuse;
   if (own.has_reduction) {
-    // One that a thread computes alone is computed for each element that reads it.
+    // A reduction that a thread computes alone is computed again for each element that reads it.
     if (!own.has_shared_reduction)
       return IsReadElementwise(graph, producer, target) && !facts.has_reduction ? MergeDecision::kIfPlannable
                                                                                 : MergeDecision::kRefuse;
@@ -139,7 +139,7 @@ MergeDecision GpuFusionPolicy::DecideMerge(const FusionGraph& graph, int produce
     const FusionGraph::Node& reader = graph.node(use.node);
     if (reader.role == FusionRole::kWindow && (!IsCheap(instruction) || graph.group(p.group).members.size() > 3))
       return MergeDecision::kRefuse;
-    // The updated array must stay one: the kernel works in place on it.
+    // The updated array must stay an array, because the kernel updates it in place.
     if (reader.role == FusionRole::kUpdate && reader.instruction->operand(0) == &instruction)
       return MergeDecision::kRefuse;
     if (reader.role == FusionRole::kIndexing || use.repeats) {

@@ -53,8 +53,8 @@ void StoreResult(KernelFrame& frame, const ResultRef& result, const Index& index
 
 // ---- Rows.
 
-// The memory in which the threads of a block exchange accumulators: for each operand of a reduction room for one value
-// of each thread. All reductions of a kernel use it, one after another.
+// The memory in which the threads of a block exchange accumulators. It has room for one value of each thread for each
+// operand of a reduction. All reductions of a kernel use it, one after another.
 using SharedAccumulators = std::vector<Value*>;
 
 SharedAccumulators AddSharedAccumulators(KernelFrame& frame) {
@@ -74,7 +74,7 @@ SharedAccumulators AddSharedAccumulators(KernelFrame& frame) {
   return shared;
 }
 
-// The threads of a block that share a row: thread / group of them, which have the row thread % group of the block's.
+// The threads of a block that share a row. Thread t works on row t % group of the block, as member t / group.
 int64_t ThreadsOfRow(const KernelFrame& frame) { return frame.plan.threads / frame.plan.group; }
 Value* ThreadInRow(KernelFrame& frame) {
   return frame.plan.group == 1 ? frame.thread()

@@ -26,7 +26,7 @@ constexpr int64_t kMinSharedElements = 32;  // below this one thread combines a 
 constexpr int64_t kMaxBlocks = 16384;       // beyond them a block computes several parts of the work
 constexpr int kVectorBytes = 16;            // the widest load of a thread
 
-// `except`: an instruction whose value the kernel computes otherwise.
+// `except` is an instruction whose value the kernel computes in another way.
 absl::Status CanEvaluateAll(const Computation& body, const Instruction* except = nullptr) {
   for (const auto& i : body.instructions()) {
     if (i.get() == except) continue;
@@ -39,7 +39,7 @@ absl::Status CanEvaluateAll(const Computation& body, const Instruction* except =
 
 // ---- Rows.
 
-// The shape of the rows of a body: the dims that its reductions read, and which of them they reduce.
+// The shape of the rows of a body: the dimensions that its reductions read, and which of them they reduce.
 struct RowSpace {
   std::vector<int64_t> dims, reduced;  // `reduced` ascending
   bool IsFull(const Shape& s) const {
@@ -149,7 +149,7 @@ bool PlanRows(const Computation& body, KernelPlan* plan) {
 
 // ---- Updates.
 
-// Whether the value is computed without a look at the array.
+// Whether the value is computed without reading the array.
 bool IsIndependentOf(const Instruction* value, const Instruction* array) {
   absl::flat_hash_set<const Instruction*> seen;
   std::vector<const Instruction*> open = {value};
@@ -177,7 +177,7 @@ bool PlanUpdate(const Computation& body, KernelPlan* plan) {
   return true;
 }
 
-// What threads can combine at the same time: one operation that the machines have as an atomic one.
+// Whether threads can combine updates at the same time: by one operation that the machines have as an atomic one.
 bool IsAtomic(const Instruction& scatter) {
   if (scatter.operand_count() != 3) return false;
   const std::optional<Opcode> op = codegen::AnalyzeCombiner(*scatter.called(0)).op;
@@ -265,7 +265,7 @@ int ChooseLanes(const Computation& body, const std::vector<KernelResult>& result
 }
 
 // Whether operands of f32 may be rounded to tf32: the dot's algorithm says so, or the client permits it for products of
-// the default precision. In an algorithm the type without a number is tf32.
+// the default precision. In an algorithm, the invalid type stands for tf32.
 bool PermitsTf32(const Instruction& dot, const GpuTarget& target) {
   if (dot.attrs().Has(AttrId::kDotAlgorithm)) {
     const DotAlgorithm& a = dot.attrs().Get<DotAlgorithm>(AttrId::kDotAlgorithm);

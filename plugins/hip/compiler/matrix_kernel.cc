@@ -34,8 +34,8 @@ class MatrixEmitter {
         tiles_(frame, p_, tile_.rows, tile_.columns),
         output_(frame, tiles_, p_, site),
         wave_(machine_.MakeUniform(b_.CreateUDiv(f_.thread(), Number(step_.wave_size())))),
-        lhs_(frame, step_, Lhs(), wave_),
-        rhs_(frame, step_, Rhs(), wave_) {
+        lhs_(frame, step_, DescribeLeft(), wave_),
+        rhs_(frame, step_, DescribeRight(), wave_) {
     machine_.SetAttributes(*b_.GetInsertBlock()->getParent());
     lanes_ = MatrixWave::Make(f_, step_, rhs_, b_.CreateAnd(f_.thread(), Number(step_.wave_size() - 1)));
     wave_row_ = b_.CreateMul(b_.CreateUDiv(wave_, Number(tile_.waves_across)), Number(tile_.wave_rows()));
@@ -51,12 +51,12 @@ class MatrixEmitter {
   int64_t steps_across() const { return tile_.wave_columns() / step_.columns(); }
   Value* Number(int64_t n) { return b_.getInt32(static_cast<uint32_t>(n)); }
 
-  MatrixOperand Lhs() const {
+  MatrixOperand DescribeLeft() const {
     MatrixOperand o{output_.lhs(), p_.m, p_.k, p_.lhs_m_stride, p_.lhs_k_stride, {}, tile_.rows, false, tile_.stages};
     for (const DotProblem::BatchDim& d : p_.batch) o.other_strides.push_back(d.lhs_stride);
     return o;
   }
-  MatrixOperand Rhs() const {
+  MatrixOperand DescribeRight() const {
     MatrixOperand o{output_.rhs(), p_.n, p_.k, p_.rhs_n_stride, p_.rhs_k_stride, {}, tile_.columns, true, tile_.stages};
     for (const DotProblem::BatchDim& d : p_.batch) o.other_strides.push_back(d.rhs_stride);
     return o;
@@ -67,9 +67,13 @@ class MatrixEmitter {
     rhs_.StartTile(column, f_.indices.Uniform(tiles_.BatchOffset(&DotProblem::BatchDim::rhs_stride)));
     LoopScopes::Values sums(static_cast<size_t>(steps_down() * steps_across()),
                             llvm::Constant::getNullValue(SumVector(b_, step_)));
-    tile_.stages > 0 ? SumCopiedSlices(sums) : SumSlices(sums);
+    if (tile_.stages > 0) {
+      SumCopiedSlices(sums);
+    } else {
+      SumSlices(sums);
+    }
     StoreSums(row, column, sums);
-    if (tiles_.ManyForBlock()) f_.EmitBarrier();  // the next tile's slices overwrite this one's
+    if (tiles_.HasSeveralForBlock()) f_.EmitBarrier();  // the next tile's slices overwrite this one's
   }
 
   // The GPU copies some slices ahead while threads multiply another.

@@ -127,7 +127,7 @@ MatrixSlice::Values MatrixSlice::KeepInLoop(const Values& offsets) {
   return kept;
 }
 
-// The address of element `k` of the tile's first row.
+// Returns the address of element `k` of the tile's first row.
 Value* MatrixSlice::Base(Value* k) {
   auto number = [&](int64_t n) { return b_.getInt64(static_cast<uint64_t>(n)); };
   Value* at = b_.CreateAdd(matrix_, b_.CreateMul(first_row_, number(operand_.row_stride)));
@@ -177,8 +177,8 @@ MatrixSlice::Values MatrixSlice::Load(Value* k, const Values& offsets) {
   });
 }
 
-// A chunk that would reach beyond the end of k begins earlier; what it then holds of the chunk before becomes zeros.
-// Both operands of a product do the same, so that the elements of their chunks belong to the same k.
+// A chunk that would reach beyond the end of k begins earlier, and its elements that belong to the chunk before are
+// zeros. Both operands of a product do the same, so that the elements of their chunks belong to the same k.
 MatrixSlice::End MatrixSlice::FindEnd(int64_t k) {
   Value* wanted = b_.CreateAdd(Number(k), b_.CreateMul(chunk_number_, Number(chunk_)));
   Value* begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, wanted, Number(operand_.k - chunk_));
@@ -231,7 +231,7 @@ Value* MatrixSlice::ZeroBefore(Value* chunk, Value* count) {
                           whole);
 }
 
-// A chunk whose elements are not neighbours in memory, or not all exist.
+// Loads a chunk whose elements are not neighbours in memory, or of which some do not exist.
 Value* MatrixSlice::LoadElements(Value* tile_row, Value* first_k) {
   llvm::Type* element = b_.getIntNTy(static_cast<unsigned>(8 * width_));
   Value* chunk = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, static_cast<unsigned>(chunk_)));
@@ -252,7 +252,7 @@ Value* MatrixSlice::LoadElements(Value* tile_row, Value* first_k) {
   return b_.CreateBitCast(chunk, llvm::FixedVectorType::get(b_.getInt32Ty(), 4));
 }
 
-// From chunks along the rows, one for each element of k, to chunks along k, one for each row.
+// Makes chunks along k, one for each row, from chunks along the rows, one for each element of k.
 MatrixSlice::Values MatrixSlice::Transpose(const Values& rows) {
   const size_t count = rows.size(), words = 4, in_word = count / words;  // elements in a word
   if (count == 2) {                                                      // f64, of two words each
@@ -312,7 +312,7 @@ Value* MatrixSlice::Round(Value* chunk) {
 
 Value* MatrixSlice::LoadChunk(Value* row, Value* chunk, int64_t more_rows, int64_t more_chunks) {
   Value* at = b_.CreateAdd(b_.CreateMul(row, Number(kRowChunks * kChunkBytes)), SwizzleChunk(b_, step_, row, chunk));
-  // The swizzle is linear: it is that of the row with the constant's flipped.
+  // The swizzle is linear: the constant parts of row and chunk flip the bits of its own swizzle.
   at = b_.CreateXor(at, SwizzleChunk(b_, step_, Number(more_rows), Number(more_chunks)));
   if (read_from_ != nullptr) at = b_.CreateAdd(at, read_from_);
   Value* from = b_.CreateGEP(b_.getInt8Ty(), shared_, at);
@@ -320,7 +320,7 @@ Value* MatrixSlice::LoadChunk(Value* row, Value* chunk, int64_t more_rows, int64
   return b_.CreateAlignedLoad(llvm::FixedVectorType::get(b_.getInt32Ty(), 4), from, llvm::Align(kChunkBytes));
 }
 
-// ---- With stages.
+// ---- Asynchronous copies.
 
 Value* MatrixSlice::PlaceInSlice(Value* k, Value* group) {
   // Eight lanes that read a matrix have elements of k that differ in bits 0, 3 and 4 (matrix_wave.cc); those that write

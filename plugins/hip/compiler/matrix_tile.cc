@@ -12,21 +12,22 @@ namespace {
 // About the compute units of a large GPU of AMD, and of one of NVIDIA.
 constexpr int64_t kManyTiles = 240, kManyMmaTiles = 128;
 
-// From large to small. A wave of 64 lanes computes up to 64 x 64 elements, one of 32 lanes up to 32 x 64.
+// The tiles that ChooseMatrixTile tries, from large to small. A wave of 64 lanes computes up to 64 x 64 elements, one
+// of 32 lanes up to 32 x 64.
 constexpr MatrixTile kMfmaTiles[] = {
     {256, 128, 4, 2}, {128, 128, 2, 2}, {128, 64, 2, 2}, {64, 128, 2, 2},
     {64, 64, 2, 2},   {32, 128, 2, 2},  {32, 64, 2, 2},
 };
-// Of f64, blocks of two elements by two are transposed on the way, one for each thread.
+// Elements of f64 are transposed on the way in blocks of two by two, one for each thread.
 constexpr MatrixTile kF64Tiles[] = {{64, 64, 2, 2}, {32, 64, 2, 2}};
 constexpr MatrixTile kWmmaTiles[] = {{128, 128, 4, 2}, {128, 64, 4, 2}, {64, 128, 4, 2}, {64, 64, 4, 2}};
 // Both operands' slices fit into 48 KiB. A thread transposes at most one block of elements.
 constexpr MatrixTile kMmaTiles[] = {
     {128, 128, 2, 4}, {128, 64, 2, 2}, {64, 128, 2, 2}, {64, 64, 2, 2}, {32, 128, 2, 2}, {32, 64, 2, 2},
 };
-// A thread that transposes bytes has 64 registers of them.
+// A thread that transposes bytes needs 64 registers for them.
 constexpr MatrixTile kMmaTransposedByteTiles[] = {{64, 64, 2, 4}, {32, 64, 2, 4}};
-// With asynchronous copies no thread transposes, and no registers hold what is under way.
+// With asynchronous copies no thread transposes, and no registers hold the slices that are being copied.
 constexpr MatrixTile kMmaAsyncTiles[] = {{128, 128, 2, 2}, {128, 64, 2, 2}, {64, 128, 2, 2}, {64, 64, 2, 2}};
 constexpr MatrixTile kMmaAsyncF64Tiles[] = {{128, 64, 4, 2}, {64, 64, 2, 2}};
 constexpr int64_t kMaxStages = 4;
@@ -45,7 +46,8 @@ llvm::Value* Bit(llvm::IRBuilder<>& b, llvm::Value* v, int from, int to) {
   return b.CreateLShr(bit, b.getInt32(static_cast<uint32_t>(from - to)));
 }
 
-// Whether each chunk of both operands is 16 aligned bytes in memory, and the step finds its factors in what is copied.
+// Whether each chunk of both operands is 16 aligned bytes in memory, and lanes can load the factors of the step from
+// the copied chunks.
 bool CanCopyAsync(const DotProblem& p, const MatrixStep& step, const GpuTarget& target) {
   const int64_t chunk = CountChunkElements(step);
   auto can = [&](int64_t rows, int64_t row_stride, int64_t k_stride, int64_t DotProblem::BatchDim::*stride) {
@@ -60,7 +62,7 @@ bool CanCopyAsync(const DotProblem& p, const MatrixStep& step, const GpuTarget& 
          can(p.n, p.rhs_n_stride, p.rhs_k_stride, &DotProblem::BatchDim::rhs_stride);
 }
 
-// As many as two blocks of a multiprocessor have room for; two at least.
+// Returns how many slices each of two blocks on a multiprocessor has room for; at least two.
 int CountStages(const MatrixTile& tile, const GpuTarget& target) {
   const int64_t bytes = (tile.rows + tile.columns) * kRowChunks * kChunkBytes;
   const int64_t room = target.multiprocessor_shared_bytes / 2 - kReservedShared;

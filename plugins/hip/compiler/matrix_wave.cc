@@ -18,9 +18,9 @@ class AmdWave : public MatrixWave {
     part_ = b_.CreateLShr(lane, b_.getInt32(4));
   }
 
-  // A lane's chunks: of MFMA one of four neighbours; its parts serve one step after another, in the same way for both
-  // operands, so that it does not matter which elements of k a step multiplies. Of WMMA both of two neighbours, of
-  // bytes one after the other.
+  // For MFMA a lane loads one of four neighbouring chunks. Parts of it serve one step after another, in the same way
+  // for both operands, so it does not matter which elements of k a step multiplies. For WMMA a lane loads both of two
+  // neighbouring chunks, or, for bytes, one after the other.
   int64_t chunks() const override { return is_wmma() ? 2 : 4; }
   std::vector<Values> LoadLeft(MatrixSlice& slice, Value* row, int64_t steps, int64_t chunk) override {
     std::vector<Values> factors;
@@ -75,7 +75,8 @@ class AmdWave : public MatrixWave {
   bool is_wmma() const { return step_.family == MatrixFamily::kWmma; }
   Value* Number(int64_t n) { return b_.getInt32(static_cast<uint32_t>(n)); }
 
-  // What the intrinsic takes, for one step after another: of the lane's row behind `row` in shared memory.
+  // Returns the operands of the intrinsic for one step after another, from the lane's row behind `row` in shared
+  // memory.
   Values LoadParts(MatrixSlice& slice, Value* row, int64_t chunk) {
     row = b_.CreateAdd(row, lane_in_step_);
     if (is_wmma() && step_.operand == PrimitiveType::kS8) {
