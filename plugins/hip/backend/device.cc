@@ -131,7 +131,7 @@ absl::Status StreamQueue::CopyOut(const void* address, void* host, size_t bytes)
 
 // ---- Devices.
 
-// A block of a device's memory that is no array.
+// A block of a device's memory that belongs to no array.
 class Devices::Block : public Storage {
  public:
   Block(std::shared_ptr<Devices> devices, int device, void* address, size_t size)
@@ -166,7 +166,7 @@ absl::StatusOr<std::shared_ptr<Devices>> Devices::Open(HipApi api, const Limits&
     options.name = absl::StrCat("device ", d);
     options.limit_bytes = static_cast<int64_t>(total);
     if (limits.memory_bytes > 0) options.limit_bytes = std::min(options.limit_bytes, limits.memory_bytes);
-    // Of a small memory no large part is taken for small blocks.
+    // A slab for small blocks must not take a large part of a small memory.
     const size_t most = std::max(static_cast<size_t>(options.limit_bytes) / 64, MemoryPool::kAlignment);
     options.slab_bytes = std::min(limits.slab_bytes, most);
     const MemoryPool::Source source = {

@@ -26,7 +26,7 @@ absl::Status DrainStream(const HipApi& api, hipStream_t stream) {
   return status;
 }
 
-// An event of the runtime that was recorded behind a work. Others may wait for it as long as they hold the signal.
+// An event of the runtime that was recorded after some work. Others may wait for it as long as they hold the signal.
 class DeviceStream::StreamSignal : public Signal {
  public:
   StreamSignal(const DeviceStream* stream, EventPool* pool, hipEvent_t event)
@@ -70,7 +70,7 @@ bool DeviceStream::CanWaitFor(const Event& event) {
 DeviceStream::Inputs DeviceStream::Sort(const StreamWork& work) {
   Inputs inputs;
   for (const Event& input : work.inputs) {
-    // Asked for first: it is gone when the event is ready.
+    // The signal is taken before the event is asked whether it is ready, because a ready event has none any more.
     std::shared_ptr<StreamSignal> signal = std::dynamic_pointer_cast<StreamSignal>(input.signal());
     if (signal != nullptr && signal->recorded) {
       inputs.signals.push_back(std::move(signal));
@@ -94,7 +94,7 @@ Event DeviceStream::Submit(StreamWork work) {
     if (inputs.for_host.empty() || !inputs.failed.ok()) return Enqueue(std::move(items));
     items.front().done = Promise(items.front().work.what);
     Event event = items.front().done.event();
-    // What waits for an event must not hold it: nobody would learn that it was dropped.
+    // Work that waits for an event must not hold it: nobody would learn that the event was dropped.
     items.front().work.inputs = std::move(inputs.others);
     auto waiting = std::make_shared<Items>(std::move(items));
     Event::All(inputs.for_host).OnReady([this, waiting](const absl::Status& status) {
@@ -127,7 +127,7 @@ absl::Status DeviceStream::Start(Item& item, const Inputs& inputs, bool* began) 
   RETURN_IF_ERROR(Prepare());
   ASSIGN_OR_RETURN(hipEvent_t event, events_->Take());
   item.signal = std::make_shared<StreamSignal>(this, events_, event);
-  // An event that is visible already gets no signal.
+  // An event that others can see already gets no signal.
   if (item.done.event().IsReady()) item.done = Promise(item.work.what, item.signal);
   for (const std::shared_ptr<StreamSignal>& signal : inputs.signals) {
     if (signal->stream() == this) continue;
@@ -186,7 +186,8 @@ absl::Status DeviceStream::AwaitEnd(const Item& item) {
     status = ToStatus(api_.hipEventSynchronize(item.signal->event()), "waiting for the device");
     if (status.ok()) return status;
   }
-  // Without the event, or if the wait was refused. The error stays, because it may be the only report of a failure.
+  // There is no event, or the runtime refused the wait. The error stays, because it may be the only report of a
+  // failure.
   hipStream_t stream;
   {
     MutexLock enqueuing(enqueue_mu_);
@@ -210,7 +211,7 @@ void DeviceStream::Complete(Item& item) {
   if (status.ok() && item.work.finish) status = CatchExceptions(item.work.finish);
   OperationTrace& trace = OperationTrace::Get();
   if (trace.Active() && !item.work.program.empty() && item.enqueued_ns > 0) {
-    // The device works on one after another.
+    // The device does the work of a stream in its order.
     const int64_t start = std::max(item.enqueued_ns, last_end_ns_);
     last_end_ns_ = OperationTrace::NowNs();
     (void)CatchExceptions([&] {

@@ -12,8 +12,8 @@
 namespace backplane::hip {
 namespace {
 
-// A program that starts more is enqueued by a thread of the workers, on a stream of its own, because the thread that
-// executes it does not wait for so long.
+// A program that starts more is enqueued by a thread of the workers, on a stream of its own, because enqueuing it would
+// keep the thread that executes it for too long.
 constexpr int64_t kMaxStarts = 4096;
 
 }  // namespace

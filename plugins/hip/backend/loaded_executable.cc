@@ -65,8 +65,8 @@ class HipLoaded : public LoadedExecutable {
     return runtime_->devices->compute(device).Submit(std::move(work));
   }
 
-  // The events that the launch waits for. It must not hold them while it waits: nobody would learn that one was
-  // dropped.
+  // The events for which the launch waits. The launch must not hold them while it waits: nobody would learn that one
+  // was dropped.
   static absl::InlinedVector<Event, 4> TakeInputs(Launch& launch) {
     absl::InlinedVector<Event, 4> inputs;
     for (DeviceArray& argument : launch.request.arguments) {
@@ -85,7 +85,7 @@ class HipLoaded : public LoadedExecutable {
     return done;
   }
 
-  // Once the arguments are ready, or cannot be.
+  // Called once the arguments are ready or have failed.
   static void Start(std::shared_ptr<Launch> launch, const absl::Status& arguments) {
     if (!arguments.ok()) {
       launch->Take();
@@ -105,7 +105,7 @@ class HipLoaded : public LoadedExecutable {
 
   // Releases everything that the launch holds before any event is set. A thread may keep the empty object for a while.
   static void End(std::shared_ptr<Launch> launch, absl::Status status) {
-    // Ends last: the launches that the event starts are counted by then.
+    // The token ends last, when the launches that the event starts have been counted.
     const RunningLaunches::Token running = std::move(launch->running);
     const Promise done = std::move(launch->done);
     const std::shared_ptr<Runtime> runtime = launch->runtime;

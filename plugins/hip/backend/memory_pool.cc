@@ -69,7 +69,7 @@ absl::StatusOr<void*> MemoryPool::AllocateSlabFor(size_t bytes) {
 
 absl::StatusOr<void*> MemoryPool::AddSlab(size_t slab_bytes, size_t bytes) {
   const int64_t added = static_cast<int64_t>(slab_bytes);
-  // Made first: nothing may fail once the source has given the slab.
+  // The entry is made first: nothing may fail once the source has given the slab.
   Slabs entry;
   entry.emplace(0, Slab{slab_bytes, 0});
   Slabs::node_type node = entry.extract(entry.begin());
@@ -249,7 +249,7 @@ void MemoryPool::FreeBlock(uintptr_t address, size_t bytes) {
   --needed_entries_;
   uintptr_t begin = address, end = address + bytes;
   const auto next = free_.lower_bound(end);
-  // Slabs may be neighbours, and are released one by one.
+  // Blocks of neighbouring slabs must not merge, because slabs are released one by one.
   if (next != free_.end() && next->first == end && end < slab->first + slab->second.bytes) {
     end += next->second;
     RemoveFree(next);

@@ -29,7 +29,8 @@ absl::StatusOr<const Residence*> Residences::Find(Runtime& runtime, int32_t devi
     MutexLock lock(mu_);
     if (index < by_device_.size() && by_device_[index] != nullptr) return by_device_[index].get();
   }
-  // Made without the lock, because an allocation may wait for the device's work. Of two threads, the first one's stays.
+  // It is made without the lock, because an allocation may wait for the device's work. If two threads make one, the
+  // first is kept.
   ASSIGN_OR_RETURN(std::unique_ptr<Residence> made, Residence::Make(runtime, device, executable));
   MutexLock lock(mu_);
   if (index >= by_device_.size()) by_device_.resize(index + 1);

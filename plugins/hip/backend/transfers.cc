@@ -2,8 +2,8 @@
 //
 // Memory of the host is pageable as a rule, and a device cannot access it, so its bytes pass through pinned staging
 // memory. A small array is packed into it in the call, or unpacked when it has arrived. A large one is copied in pieces
-// by a thread of the workers, while earlier pieces are on their way. Whoever has staging memory needs nothing but the
-// devices to release it: a copy that waits for the host takes some afterwards.
+// by a thread of the workers, while earlier pieces are on their way. A copy that has staging memory waits only for the
+// devices before it releases the memory; a copy that waits for the host takes its staging memory afterwards.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -26,7 +26,7 @@ bool IsPadded(const Shape& shape) {
   return shape.has_layout() && (!shape.layout().tiles.empty() || shape.layout().element_size_in_bits != 0);
 }
 
-// Whether the bytes of the host's array are those of the device's array.
+// Whether the host's array has the same bytes as the device's array.
 bool HasDeviceLayout(const HostArray& host, const Shape& shape) {
   if (IsSubByte(shape.element_type())) return false;  // a copy sets the unused bits to zero
   const absl::StatusOr<DimVector> strides = DenseByteStrides(shape);
@@ -37,7 +37,7 @@ bool HasDeviceLayout(const HostArray& host, const Shape& shape) {
   return true;
 }
 
-// Work that copies bytes by one of the runtime's functions.
+// Makes work that copies bytes by one of the runtime's functions.
 StreamWork CopyWork(const HipApi& api, hipError_t (*HipApi::*function)(void*, void*, size_t, hipStream_t), void* to,
                     const void* from, size_t bytes, const char* what) {
   StreamWork work;

@@ -119,7 +119,7 @@ void SetAmdAttributes(const Kernel& kernel, const GpuTarget& target) {
   codegen::SetKernelAttributes(f, target.ir);
   f.addFnAttr("amdgpu-flat-work-group-size", absl::StrCat(kernel.threads, ",", kernel.threads));
   f.addFnAttr("uniform-work-group-size", "true");
-  // What a kernel does not ask for, the runtime need not provide and the hardware need not put into registers.
+  // The runtime need not provide, and the hardware need not load into registers, what a kernel does not ask for.
   for (const char* unused :
        {"amdgpu-no-workitem-id-y", "amdgpu-no-workitem-id-z", "amdgpu-no-workgroup-id-y", "amdgpu-no-workgroup-id-z",
         "amdgpu-no-dispatch-id", "amdgpu-no-queue-ptr", "amdgpu-no-hostcall-ptr", "amdgpu-no-heap-ptr",

@@ -19,7 +19,7 @@ constexpr AmdMachine kMachines[] = {
     {"gfx1103", false, 32, 256, 1024, 16, 16, 4, 131072},
     {"gfx1200", false, 32, 256, 1536, 24, 16, 4, 131072},
     {"gfx1201", false, 32, 256, 1536, 24, 16, 4, 131072},
-    // The least of their families.
+    // Generic targets have the smallest numbers of their families.
     {"gfx9-generic", true, 64, 256, 256, 4, 10, 4, 65536},
     {"gfx10-3-generic", true, 32, 256, 1024, 16, 16, 4, 131072},
     {"gfx11-generic", true, 32, 256, 1024, 16, 16, 4, 131072},
@@ -43,7 +43,7 @@ int ComputeOccupancy(const AmdMachine& machine, int threads, int vgprs, int shar
   const int registers = RoundUp(std::max(vgprs, 1), machine.vgpr_granule);
   const int by_registers = std::min(machine.max_waves, machine.simd_vgprs / registers);
 
-  // Blocks are resident as a whole: the waves of all SIMDs of a group are a multiple of a block's.
+  // A block is resident as a whole, so the waves of all SIMDs of a group are a multiple of the waves of a block.
   const int block_waves = (threads + machine.wave_size - 1) / machine.wave_size;
   int blocks = by_registers * machine.group_simds / block_waves;
   if (shared_bytes > 0) blocks = std::min(blocks, machine.group_shared_bytes / RoundUp(shared_bytes, 512));

@@ -19,7 +19,7 @@ absl::StatusOr<T> ValueOf(llvm::Expected<T> expected, absl::string_view what) {
       absl::StrCat("lowering: ", what, " of a code object: ", llvm::toString(expected.takeError())));
 }
 
-// The msgpack document of the note that describes the kernels.
+// Finds the MessagePack document of the note that describes the kernels.
 absl::StatusOr<std::string> FindMetadata(const llvm::object::ELFFile<AmdElf>& elf) {
   ASSIGN_OR_RETURN(auto segments, ValueOf(elf.program_headers(), "segments"));
   for (const auto& segment : segments) {

@@ -43,7 +43,7 @@ absl::StatusOr<int> ThreadsOf(const llvm::Function& kernel, const GpuTarget& tar
   return threads;
 }
 
-// As PTX's identifiers, which are the narrowest.
+// Whether the name is an identifier of PTX, which permits the fewest characters.
 bool IsKernelName(absl::string_view name) {
   if (name.empty() || absl::ascii_isdigit(static_cast<unsigned char>(name[0]))) return false;
   return std::all_of(name.begin(), name.end(),
@@ -75,7 +75,7 @@ absl::Status CheckKernel(const llvm::Function& kernel, const GpuTarget& target) 
   return ThreadsOf(kernel, target).status();
 }
 
-// The type of a gpu.* function; null if there is none of this name.
+// Returns the type of a gpu.* function; null if there is none of this name.
 llvm::FunctionType* GpuFunctionType(llvm::LLVMContext& context, llvm::StringRef name) {
   llvm::Type* number = llvm::Type::getInt32Ty(context);
   if (name == kThread || name == kBlock || name == kBlocks) return llvm::FunctionType::get(number, false);
@@ -95,7 +95,8 @@ llvm::FunctionType* GpuFunctionType(llvm::LLVMContext& context, llvm::StringRef 
   return llvm::FunctionType::get(vector(sum, 4), {vector(word, 4), vector(word, 2), vector(sum, 4)}, false);
 }
 
-// Code generators of GPUs know none of these, or an inexact one, and NVIDIA's ends the process.
+// Whether the intrinsic is an elementary function. Code generators of GPUs have none for these, or an inexact one, and
+// NVIDIA's ends the process.
 bool IsElementaryFunction(llvm::Intrinsic::ID id) {
   switch (id) {
     case llvm::Intrinsic::sin:
@@ -166,7 +167,7 @@ absl::Status CheckVariable(const llvm::GlobalVariable& variable) {
   return absl::OkStatus();
 }
 
-// The functions whose instructions use `value`, directly or in constant expressions.
+// Finds the functions whose instructions use `value`, directly or in constant expressions.
 void CollectUsers(const llvm::Value& value, absl::flat_hash_set<llvm::Function*>& users) {
   for (const llvm::User* user : value.users()) {
     if (const auto* instruction = llvm::dyn_cast<llvm::Instruction>(user)) {
@@ -177,7 +178,7 @@ void CollectUsers(const llvm::Value& value, absl::flat_hash_set<llvm::Function*>
   }
 }
 
-// Marks what uses `value`, and what calls those functions.
+// Marks the functions that use `value`, and those that call them.
 void MarkInlined(const llvm::Value& value, absl::flat_hash_set<llvm::Function*>& marked) {
   absl::flat_hash_set<llvm::Function*> users;
   CollectUsers(value, users);

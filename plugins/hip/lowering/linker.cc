@@ -93,8 +93,8 @@ Linker& TheLinker() {
 
 absl::StatusOr<std::string> LinkShared(absl::string_view object) {
   ASSIGN_OR_RETURN(Descriptor input, WriteToMemory(object));
-  // The output is a pipe: for a file that can be renamed the linker makes a temporary one, and installs handlers of
-  // signals that would remove it.
+  // The output is a pipe. For a file that can be renamed, the linker would make a temporary file and install handlers
+  // of signals that remove it.
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return SystemError("cannot make a pipe");
   Descriptor out(ends[0]), in(ends[1]);

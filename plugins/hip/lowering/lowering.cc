@@ -38,7 +38,7 @@ absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeMachine(const GpuTarget
   return codegen::MakeTargetMachine(target.ir);
 }
 
-// From checked IR to IR that the code generator takes.
+// Makes IR for the code generator from checked IR.
 absl::StatusOr<std::vector<Kernel>> LowerIr(llvm::Module& module, const GpuTarget& target,
                                             llvm::TargetMachine& machine) {
   RETURN_IF_ERROR(CheckModule(module, target));

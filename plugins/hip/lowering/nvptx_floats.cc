@@ -7,7 +7,7 @@
 namespace backplane::hip {
 namespace {
 
-// An integer type of the lanes of `type`.
+// Returns an integer type with as many lanes as `type`.
 llvm::Type* IntegerLike(llvm::Type* type, unsigned bits) {
   llvm::Type* integer = llvm::IntegerType::get(type->getContext(), bits);
   auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);

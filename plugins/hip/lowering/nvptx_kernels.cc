@@ -20,11 +20,12 @@ namespace {
 constexpr uint32_t kLastLane = 31, kAllLanes = ~0u;
 constexpr int kMaxDeclaredShared = 49152;
 constexpr char kDynamicShared[] = "dynamic_shared";
-// A line of the text for each kernel that needs it: PTX has no directive for what a launch must give.
+// The text has such a line for each kernel that needs it, because PTX has no directive for the shared memory that a
+// launch must ask for.
 constexpr char kDynamicSharedLine[] = "// dynamic shared memory of ";
 
-// mma.sync (PTX ISA, "matrix fragments for mma"), whose fragments are those of gpu_ir.h. As assembly, because LLVM 19
-// lacks the larger shapes of f64. `sums` and the result are a vector; `left` and `right` are words.
+// Calls mma.sync (PTX ISA, "matrix fragments for mma"), whose fragments are those of gpu_ir.h. It is inline assembly,
+// because LLVM 19 lacks the larger shapes of f64. `sums` and the result are a vector; `left` and `right` are words.
 llvm::Value* CallMma(llvm::IRBuilder<>& b, llvm::StringRef shape_and_types, llvm::ArrayRef<llvm::Value*> left,
                      llvm::ArrayRef<llvm::Value*> right, llvm::Value* sums) {
   const auto* vector = llvm::cast<llvm::FixedVectorType>(sums->getType());
@@ -153,8 +154,8 @@ void AnnotateKernel(llvm::Module& module, const Kernel& kernel) {
   annotate("maxntidx", kernel.threads);
 }
 
-// Shared memory of a kernel that is too large to be declared becomes that which the launch gives: one array without
-// size for all kernels, in which the variables have the places that DescribeKernels counts with.
+// If the shared memory of a kernel is too large to be declared, the launch asks for it. It is then one array without
+// size for all kernels, in which the variables have the positions that DescribeKernels has computed.
 void UseDynamicShared(llvm::Module& module, const Kernel& kernel) {
   if (kernel.shared_bytes <= kMaxDeclaredShared) return;
   llvm::IRBuilder<> b(module.getContext());

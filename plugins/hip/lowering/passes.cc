@@ -65,7 +65,7 @@ PassRunner::PassRunner(llvm::TargetMachine& machine) : builder_(&machine) {
 
 void PassRunner::Run(llvm::ModulePassManager& passes, llvm::Module& module) {
   passes.run(module, modules_);
-  // Between runs the module is changed by hand.
+  // The analyses are dropped, because the module is changed between runs without passes.
   modules_.clear(), graph_.clear(), functions_.clear(), loops_.clear();
 }
 
@@ -86,7 +86,7 @@ void PassRunner::OptimizeForGpu(llvm::Module& module) {
   function.addPass(llvm::InferAddressSpacesPass());
   AddLoopPasses(function);
   function.addPass(llvm::LoopUnrollPass(llvm::LoopUnrollOptions(/*OptLevel=*/2).setRuntime(false)));
-  // Loops that are gone leave constant indices into private arrays.
+  // Unrolled loops leave constant indices into private arrays.
   function.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
   function.addPass(llvm::InstCombinePass());
   function.addPass(llvm::GVNPass());

@@ -9,7 +9,7 @@
 namespace backplane::hip {
 namespace {
 
-// Collectives of more pieces are run by the host: each piece is a copy.
+// The host runs collectives of more pieces, because each piece is a copy.
 constexpr int64_t kMaxCopies = 256;
 constexpr int64_t kScratchAlignment = 256;
 

@@ -35,7 +35,7 @@ bool Communicates(Opcode op) {
 // Where the memory of collectives begins, behind that of so many bytes of arrays.
 int64_t ScratchOffset(int64_t array_bytes) { return (array_bytes + compiler::kTailPadding + 255) / 256 * 256; }
 
-// Those that CollectiveStep may run.
+// Whether the instruction is a collective that CollectiveStep may run.
 bool IsCollective(Opcode op) {
   switch (op) {
     case Opcode::kAllGather:

@@ -15,7 +15,7 @@
 namespace backplane::hip {
 namespace {
 
-// Equal keys mean equal code, whatever the names are.
+// Makes a key. Kernels with equal keys have equal code, whatever their names are.
 std::string KeyOf(const Instruction& instruction) {
   Module module("key");
   if (instruction.Is(Opcode::kFusion) && !compiler::AsDotCall(instruction)) {
@@ -38,7 +38,7 @@ std::string KeyOf(const Instruction& instruction) {
   return absl::StrCat("contraction ", module.Fingerprint());
 }
 
-// The operand whose memory the result may have if no other operand has it; -1 if there is none.
+// Returns the operand whose memory the result may use if no other operand uses it; -1 if there is none.
 int64_t InPlaceOperand(const Instruction& i, int64_t output) {
   switch (i.opcode()) {
     case Opcode::kScatter:
@@ -106,7 +106,7 @@ absl::StatusOr<int> ProgramKernels::Find(const Instruction& instruction) {
     ASSIGN_OR_RETURN(KernelPlan plan,
                      is_body ? PlanFusion(*instruction.called(0)) : PlanOperation(instruction, target_));
     const int number = static_cast<int>(kernels_.size());
-    // Named by content: a stored program finds its kernels again, in whatever order it asks for them.
+    // The name comes from the content, so that a stored program finds its kernels again in any order.
     const std::string name = absl::StrCat("k_", absl::Hex(Fnv1a64(key), absl::kZeroPad16));
     kernels_.push_back({plan, &instruction, name});
     for (const uint32_t blocks : plan.further) {

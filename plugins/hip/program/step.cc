@@ -9,7 +9,7 @@
 namespace backplane::hip {
 namespace {
 
-// Copies an array from the layout of one shape to that of the other. The shapes differ in their layouts alone.
+// Copies an array from the layout of one shape to that of the other. The shapes differ only in their layouts.
 absl::Status CopyBetweenLayouts(const Shape& from_shape, const void* from, const Shape& to_shape, void* to) {
   ASSIGN_OR_RETURN(const DimVector from_strides, DenseByteStrides(from_shape));
   ASSIGN_OR_RETURN(const DimVector to_strides, DenseByteStrides(to_shape));

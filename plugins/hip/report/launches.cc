@@ -9,7 +9,7 @@
 namespace backplane::hip {
 namespace {
 
-// The bytes of an operand of a fusion that the kernel reads.
+// Returns how many bytes of an operand the kernel of a fusion reads.
 int64_t BytesRead(const Instruction& parameter) {
   const int64_t all = parameter.shape().byte_size();
   int64_t taken = 0;
@@ -29,7 +29,7 @@ int64_t BytesOf(const Shape& shape) {
   return bytes;
 }
 
-// The updates of a dynamic-update-slice or a scatter.
+// Returns the updates of a dynamic-update-slice or a scatter.
 int64_t BytesOfUpdates(const Instruction& i) {
   if (i.Is(Opcode::kDynamicUpdateSlice)) return i.operand(1)->shape().byte_size();
   int64_t bytes = 0;
@@ -154,7 +154,8 @@ class LaunchFinder {
       launches_.push_back(std::move(launch));
       return;
     }
-    // Neighbours that start the same kernel on the same arrays are one entry. The arithmetic counts with the first.
+    // Consecutive launches that start the same kernel on the same arrays are one entry. The arithmetic counts with the
+    // first.
     const int64_t executions = launch.executions;
     const KernelPlan::Launch* last = nullptr;
     for (const KernelPlan::Launch& l : plan.launches) {

@@ -13,7 +13,7 @@ namespace {
 
 using llvm::json::OStream;
 
-// The least time that one execution takes on a GPU with these peaks.
+// Returns the least time that one execution takes on a GPU with these peaks.
 struct Estimate {
   bool matrix = false;  // the arithmetic is that of matrix instructions
   double memory_seconds = 0, compute_seconds = 0;
@@ -21,7 +21,7 @@ struct Estimate {
   const char* bound() const { return compute_seconds > memory_seconds ? "compute" : "memory"; }
 };
 
-// Whether one device does it alone, so that its own peaks bound it.
+// Whether one device does the launch alone, so that its own peaks bound it.
 bool IsOfTheDevice(const ProgramLaunch& launch) {
   return launch.kind == ProgramLaunch::Kind::kKernel || launch.kind == ProgramLaunch::Kind::kCopy;
 }
@@ -115,7 +115,7 @@ class Writer {
   }
 
  private:
-  // Those that the program of the host consists of: of a fusion, its body.
+  // Lists the instructions as the host's program has them: for a fusion those of its body.
   void Instructions(const Instruction& i) {
     if (i.Is(Opcode::kFusion)) {
       for (const auto& inner : i.called(0)->instructions()) {

@@ -43,7 +43,7 @@ hipError_t Remember(hipError_t error) {
 int CurrentDevice() { return this_thread.device; }
 
 hipError_t FromCuda(CUresult result) {
-  // Results of CUDA that HIP has no number for, or uses the number of for something else.
+  // Results of CUDA for which HIP has no number, or whose number means something else in HIP.
   static constexpr struct {
     CUresult cuda;
     hipError_t hip;

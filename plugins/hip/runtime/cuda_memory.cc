@@ -11,7 +11,7 @@ namespace {
 
 CUdeviceptr Address(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 CUstream MemoryStream(hipStream_t stream) { return reinterpret_cast<CUstream>(stream); }
-// HIP's further flags say where coherent memory lies, which CUDA has no choice of.
+// HIP's further flags choose where coherent memory is; CUDA has no such choice.
 constexpr unsigned kCommonHostFlags = kHostMallocPortable | kHostMallocMapped | kHostMallocWriteCombined;
 
 }  // namespace

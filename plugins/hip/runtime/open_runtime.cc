@@ -44,7 +44,7 @@ absl::StatusOr<OpenedLibrary> OpenFirst(absl::Span<const std::string> candidates
   return found_a_file ? absl::FailedPreconditionError(message) : absl::NotFoundError(message);
 }
 
-// The folder of the file that contains this code, with a slash at its end.
+// Returns the folder of the file that contains this code, with a slash at its end.
 std::string OwnFolder() {
   static const char anchor = 0;
   Dl_info info{};
@@ -66,7 +66,8 @@ std::vector<std::string> Candidates(Platform platform, const std::string& librar
     case Platform::kNvidia:
       return {"libcuda.so.1", "libcuda.so"};
     case Platform::kEmulated:
-      // By name alone at last: the library that another copy of this code has opened, or one of the search path.
+      // The name alone comes last: it finds the library that another copy of this code has opened, or one of the search
+      // path.
       return {absl::StrCat(OwnFolder(), "libhipemu.so"), absl::StrCat(OwnFolder(), "plugins/libhipemu.so"),
               "libhipemu.so"};
   }
@@ -89,7 +90,7 @@ absl::Status FillByHip(const OpenedLibrary& library, HipApi& api) {
       absl::StrCat(library.name, " lacks ", absl::StrJoin(missing, ", "), ", which ", kOldestVersion, " has"));
 }
 
-// The state of the driver and the devices, after the table is filled.
+// Checks the state of the driver and the devices, after the table has been filled.
 absl::Status Start(absl::string_view gpus, HipApi& api) {
   const auto judge = [&](hipError_t error, absl::string_view call) -> absl::Status {
     switch (error) {
@@ -119,7 +120,7 @@ absl::Status Start(absl::string_view gpus, HipApi& api) {
   return absl::OkStatus();
 }
 
-// The first line of the emulated runtime's report.
+// Returns the first line of the emulated runtime's report.
 std::string EmulatedReport(void* handle) {
   const auto report = reinterpret_cast<size_t (*)(char*, size_t)>(dlsym(handle, "hipemuReport"));
   char text[1024] = "";

@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kMaxFrameBytes = uint64_t{1} << 30;
 
-// A processor has no scopes between one thread and all.
+// A processor has no synchronization scopes between one thread and all threads.
 void WidenSyncScopes(llvm::Module& module) {
   constexpr llvm::SyncScope::ID kAll = llvm::SyncScope::System;
   for (llvm::Function& function : module) {

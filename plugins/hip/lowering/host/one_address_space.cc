@@ -42,7 +42,7 @@ class OneAddressSpace : public llvm::ValueMapTypeRemapper {
   }
 };
 
-// An intrinsic for other types of pointers has another name.
+// Finds an intrinsic for other types of pointers, whose name differs.
 llvm::Function* RemapIntrinsic(llvm::Module& module, llvm::Function& function, OneAddressSpace& types) {
   auto* type = llvm::cast<llvm::FunctionType>(types.remapType(function.getFunctionType()));
   if (type == function.getFunctionType()) return &function;

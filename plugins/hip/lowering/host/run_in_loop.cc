@@ -6,7 +6,7 @@
 namespace backplane::hip {
 namespace {
 
-// Whether it can only be in memory that the kernel was given.
+// Whether the address can only be in memory that the kernel was given.
 bool IsGiven(const llvm::Value& address) {
   llvm::SmallVector<const llvm::Value*, 4> objects;
   llvm::getUnderlyingObjects(&address, objects, /*LI=*/nullptr, /*MaxLookup=*/0);
@@ -16,8 +16,8 @@ bool IsGiven(const llvm::Value& address) {
   return true;
 }
 
-// Says that accesses of different threads do not depend on each other, because threads that do not wait for each other
-// have no order. A thread's temporary arrays are excepted: on the host all threads have them in one place.
+// Marks accesses as independent of those of other threads, because threads that do not wait for each other have no
+// order. Accesses to a thread's temporary arrays are not marked: on the host all threads use the same memory for them.
 void MarkParallelAccesses(llvm::Function& body, llvm::MDNode* group) {
   for (llvm::Instruction& i : llvm::instructions(body)) {
     const llvm::Value* address = llvm::getLoadStorePointerOperand(&i);

@@ -54,7 +54,7 @@ struct BlockMemory {
   }
 };
 
-// Makes a body a coroutine.
+// Turns a body into a coroutine.
 class CoroutineMaker {
  public:
   CoroutineMaker(const HostBody& body, const WaitingThreads& threads)
@@ -124,7 +124,7 @@ class CoroutineMaker {
     call.eraseFromParent();
   }
 
-  // What the thread leaves for its group, from the one suspension to the next but one.
+  // The memory with what the thread stores for its group; it stays until the suspension after the next.
   llvm::Value* FactorsOf(llvm::Value* factors, llvm::Value* lane) {
     return b_.CreateInBoundsGEP(b_.getInt8Ty(), factors,
                                 b_.CreateMul(b_.CreateZExt(lane, b_.getInt64Ty()), b_.getInt64(kFactorBytes)));
