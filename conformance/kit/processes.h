@@ -13,8 +13,9 @@ namespace backplane::conformance {
 
 class Processes {
  public:
-  // Runs `body` in as many processes as the run was told. A failure in another process is reported as one of the check,
-  // with the process before it. `dying` is a process that kills itself, whose end is no failure; -1: none.
+  // Runs `body` in as many processes as the option --processes says. A failure in another process is reported as a
+  // failure of the check, with the process before it. `dying` is a process that kills itself, whose end is no failure;
+  // -1: none.
   static void Run(Kit& k, void (*body)(Processes&), int dying = -1);
 
   Kit& kit() { return k_; }
@@ -24,10 +25,10 @@ class Processes {
   // ---- The client of this process
   // Creates it with the options node_id and num_nodes, and makes it the kit's.
   void CreateClient();
-  // Tries the same, as process `node_id` of `num_nodes`. `store`: whether the client gets the key-value store.
+  // Tries to create it as process `node_id` of `num_nodes`. `store` tells whether the client gets the key-value store.
   Err TryClient(int64_t node_id, int64_t num_nodes, bool store = true);
   void DestroyClient();
-  // All devices of the client, of all processes.
+  // Returns the devices of all processes.
   std::vector<PJRT_Device*> AllDevices();
   int ProcessOf(PJRT_Device* device);
 

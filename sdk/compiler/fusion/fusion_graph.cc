@@ -145,7 +145,12 @@ bool FusionGraph::CanPlan(int a, int b) const {
   MergeSorted(members, group(b).members);
   Module scratch("plan");
   absl::StatusOr<Outlined> outlined = MakeComputation(&scratch, members, "fused_computation");
-  return outlined.ok() && policy_->CanPlan(*outlined->computation);
+  if (!outlined.ok()) return false;
+  // The layers of a network are tried in the same way, one after another, so most bodies have been planned before.
+  scratch.set_entry(outlined->computation);
+  const auto [known, is_new] = can_plan_.try_emplace(scratch.Fingerprint());
+  if (is_new) known->second = policy_->CanPlan(*outlined->computation);
+  return known->second;
 }
 
 void FusionGraph::Merge(int from, int into) {

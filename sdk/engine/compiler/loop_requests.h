@@ -16,7 +16,7 @@ struct PlannedKernel {
   const codegen::KernelPlan* plan = nullptr;
   std::shared_ptr<const codegen::FusionPlan> fusion;
 };
-// Returns the kernel of an instruction, or nothing if it has none.
+// Returns the kernel of an instruction, or nullopt if it has none.
 using KernelFinder = absl::FunctionRef<std::optional<PlannedKernel>(const Instruction&)>;
 
 struct PlannedLoop {
@@ -26,8 +26,8 @@ struct PlannedLoop {
   double estimated_us = 0;              // of one execution on one thread
 };
 
-// Plans the function of a loop (a step of kind kWhile). Returns nothing if a step of it is no kernel, copy, loop or
-// branch, if a kernel would run on several threads, or if the kernels work for so long that the way between them does
+// Plans the function of a loop (a step of kind kWhile). Returns nullopt if a step of it is no kernel, copy, loop or
+// branch, if a kernel would run on several threads, or if the kernels run for so long that the time between them does
 // not matter.
 std::optional<PlannedLoop> PlanLoop(const compiler::ScheduledStep& loop, const compiler::BufferAssignment& assignment,
                                     KernelFinder find);
