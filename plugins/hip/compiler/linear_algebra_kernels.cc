@@ -24,9 +24,9 @@ constexpr int64_t kSolveThreads = 64;
 bool IsFactorType(PrimitiveType t) { return t == PrimitiveType::kF32 || t == PrimitiveType::kF64 || IsComplex(t); }
 
 // Matrices of an array, one after another, one of which is in shared memory. Rows and columns are 32-bit numbers.
-class MatrixEmitter {
+class SharedMatrixEmitter {
  public:
-  MatrixEmitter(KernelFrame& frame, const Instruction& op)
+  SharedMatrixEmitter(KernelFrame& frame, const Instruction& op)
       : f_(frame), b_(frame.b), op_(op), a_(op.operand(0)->shape()), type_(a_.element_type()) {
     n_ = a_.dimensions(a_.rank() - 1);
     matrices_ = a_.num_elements() / (n_ * n_);
@@ -80,9 +80,9 @@ class MatrixEmitter {
 
 // Column by column: the column is divided by the root of its diagonal element, and its products are subtracted from the
 // triangle to its right. An upper factor is computed as the transpose of a lower one.
-class CholeskyEmitter : public MatrixEmitter {
+class CholeskyEmitter : public SharedMatrixEmitter {
  public:
-  using MatrixEmitter::MatrixEmitter;
+  using SharedMatrixEmitter::SharedMatrixEmitter;
 
   void Emit() {
     const bool lower = op_.attrs().GetBool(AttrId::kLower);
@@ -133,10 +133,10 @@ class CholeskyEmitter : public MatrixEmitter {
 };
 
 // Forward or backward substitution by each thread, in the memory of the result.
-class SolveEmitter : public MatrixEmitter {
+class SolveEmitter : public SharedMatrixEmitter {
  public:
   SolveEmitter(KernelFrame& frame, const Instruction& op)
-      : MatrixEmitter(frame, op), left_(op.attrs().GetBool(AttrId::kLeftSide)) {
+      : SharedMatrixEmitter(frame, op), left_(op.attrs().GetBool(AttrId::kLeftSide)) {
     vectors_ = op.shape().num_elements() / std::max<int64_t>(matrices_ * n_, 1);
     groups_ = CeilDiv(vectors_, kSolveThreads);
   }
