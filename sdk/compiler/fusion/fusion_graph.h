@@ -12,10 +12,8 @@
 #ifndef BACKPLANE_SDK_COMPILER_FUSION_FUSION_GRAPH_H_
 #define BACKPLANE_SDK_COMPILER_FUSION_FUSION_GRAPH_H_
 
-#include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "core/ir/module.h"
 #include "sdk/compiler/fusion/fusion_policy.h"
@@ -124,7 +122,6 @@ class FusionGraph {
   // State of the searches. Visited nodes and groups are marked with the number of the search.
   mutable int64_t search_ = 0, searched_ = 0, searches_left_ = 0;
   mutable std::vector<int64_t> seen_nodes_, seen_groups_;
-  mutable absl::flat_hash_map<std::string, bool> can_plan_;  // the policy's answers, by the fingerprint of the body
 };
 
 }  // namespace backplane::compiler

@@ -238,32 +238,6 @@ TEST(FusionGraph, AsksWhetherTheTargetCanPlan) {
   EXPECT_EQ(Fuse(kText, small), "{constant reduce} {negate exponential}");
 }
 
-TEST(FusionGraph, AsksOnceForEqualBodies) {
-  constexpr char kText[] = R"(
-    a = f32[4,4] parameter(0)
-    b = f32[4,4] parameter(1)
-    c = f32[4,5] parameter(2)
-    z = f32[] constant(0)
-    s = f32[4] reduce(a, z), dimensions={1}, to_apply=sum
-    t = f32[4] reduce(b, z), dimensions={1}, to_apply=sum
-    u = f32[4] reduce(c, z), dimensions={1}, to_apply=sum
-    x = f32[4] negate(s)
-    y = f32[4] negate(t)
-    w = f32[4] negate(u)
-    ROOT r = (f32[4], f32[4], f32[4]) tuple(x, y, w))";
-  TestPolicy policy;
-  policy.copied = {Opcode::kConstant};
-  policy.reductions = MergeDecision::kIfPlannable;
-  EXPECT_EQ(Fuse(kText, policy), "{constant reduce negate} {constant reduce negate} {constant reduce negate} tuple");
-  EXPECT_EQ(policy.planned.size(), 2);  // rows of five elements are another body
-  TestPolicy none;
-  none.copied = {Opcode::kConstant};
-  none.reductions = MergeDecision::kIfPlannable;
-  none.max_planned = 2;
-  EXPECT_EQ(Fuse(kText, none), "constant reduce reduce reduce negate negate negate tuple");
-  EXPECT_EQ(none.planned.size(), 2);
-}
-
 TEST(FusionGraph, MergesEqualMembersOnRequest) {
   constexpr char kText[] = R"(
     a = f32[4] parameter(0)

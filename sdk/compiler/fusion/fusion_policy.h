@@ -110,8 +110,7 @@ class FusionPolicy {
   virtual bool ShouldCopyIntoReaders(const FusionGraph& graph, int producer, absl::Span<const int> targets) const {
     return false;
   }
-  // Whether the target can compile the computation, which is that of a merged group as it would be outlined. The answer
-  // must depend on nothing else: FusionGraph asks once for all computations that are equal but for names and metadata.
+  // Whether the target can compile the computation, which is that of a merged group as it would be outlined.
   virtual bool CanPlan(const Computation& kernel) const { return true; }
   // Whether nothing may join the group. FusionGraph does not offer such a group to producers with several readers.
   virtual bool IsClosed(const FusionGraph& graph, int group) const { return false; }
