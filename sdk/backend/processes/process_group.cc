@@ -203,6 +203,7 @@ absl::StatusOr<std::shared_ptr<ProcessGroup>> ProcessGroup::Join(const ProcessOp
   mesh.connect_limit = std::max(std::chrono::duration_cast<milliseconds>(deadline - Clock::now()), milliseconds(1));
   mesh.store = store;
   mesh.key_prefix = *prefix;
+  mesh.shared_blocks = options.shared_megabytes * (int64_t{1} << 20) / kSharedBlockBytes;
   ASSIGN_OR_RETURN(group->mesh_, MessageMesh::Connect(mesh));
   return group;
 }
