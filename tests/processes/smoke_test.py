@@ -11,12 +11,15 @@ def tail(run):
 
 
 def check_same_bits(plugin, processes, devices, arguments, options):
+    """Large arrays go through shared memory, and without it through the network."""
     one = Run("collectives.py", plugin, 1, processes * devices, arguments=arguments).wait(280)
-    several = Run("collectives.py", plugin, processes, devices, options, arguments).wait(280)
-    for run in (one, several):
-        assert all("DONE" in o for o in run.outputs), tail(run)
-    want, got = result_lines(one.outputs), result_lines(several.outputs)
-    assert len(want) > 50 and want == got, "\n".join(sorted(set(want) ^ set(got))[:20])
+    assert all("DONE" in o for o in one.outputs), tail(one)
+    want = result_lines(one.outputs)
+    for more in ([], ["shared_memory_megabytes=0"]):
+        several = Run("collectives.py", plugin, processes, devices, [*options, *more], arguments).wait(280)
+        assert all("DONE" in o for o in several.outputs), tail(several)
+        got = result_lines(several.outputs)
+        assert len(want) > 50 and want == got, "\n".join(sorted(set(want) ^ set(got))[:20])
     return len(want)
 
 

@@ -70,9 +70,14 @@ std::vector<SharedSend> MessageMesh::State::PlanSharedSends(absl::Span<const Out
     }
     same->readers.push_back({s.process, s.part});
   }
+  const bool has_one_peer = std::all_of(shared.begin(), shared.end(), [&](const SharedSend& s) {
+    return s.readers.size() == 1 && s.readers.front().process == shared.front().readers.front().process;
+  });
   for (SharedSend& s : shared) {
+    // One connection alone is as fast for large arrays, and needs less processor time.
+    const bool is_large = s.bytes > static_cast<int64_t>(kBlocksOfSend) * kSharedBlockBytes;
     const auto blocks = static_cast<size_t>((s.bytes + kSharedBlockBytes - 1) / kSharedBlockBytes);
-    s.blocks = shared_->TakeBlocks(std::min(blocks, kBlocksOfSend));
+    if (!has_one_peer || !is_large) s.blocks = shared_->TakeBlocks(std::min(blocks, kBlocksOfSend));
     // To wait for blocks could be to wait for ever: a process may release them only after another exchange, which waits
     // for this one. One that has a block waits only for processes that come to this very exchange.
     if (!s.blocks.empty()) continue;

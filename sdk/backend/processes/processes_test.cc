@@ -246,8 +246,8 @@ TEST_F(MessageMeshTest, SharedMemoryCarriesPartsOfEverySize) {
     for (int i : {0, 1, 2}) {
       for (int p : {0, 1, 2}) EXPECT_EQ(meshes_[static_cast<size_t>(i)]->SharesMemoryWith(p), p != i);
     }
-    ExchangeAll({1000, 65535, 65536, kPosted + 1, kSharedBlockBytes, kSharedBlockBytes + 1, 11 * kSharedBlockBytes + 7,
-                 kSharedBlockBytes * 40, 3 * kSharedBlockBytes, 12});
+    ExchangeAll({1000, 65535, 65536, kPosted + 1, kSharedBlockBytes, kSharedBlockBytes + 1, 6 * kSharedBlockBytes + 7,
+                 2 * kSharedBlockBytes, 12});
   }
 }
 
