@@ -195,8 +195,12 @@ def without(path, names, folder):
     copy.parent.mkdir()
     with zipfile.ZipFile(path) as whole, zipfile.ZipFile(copy, "w") as part:
         for item in whole.infolist():
+            data = whole.read(item)
+            if item.filename.endswith(".dist-info/RECORD"):
+                rows = data.decode().splitlines(keepends=True)
+                data = "".join(row for row in rows if pathlib.PurePath(row.split(",")[0]).name not in names).encode()
             if pathlib.PurePath(item.filename).name not in names:
-                part.writestr(item, whole.read(item))
+                part.writestr(item, data)
     return copy
 
 

@@ -6,15 +6,12 @@
 
 namespace backplane {
 
-LaunchKey MessageMesh::State::NextLaunch(const std::vector<int32_t>& processes) {
-  const uint64_t set = HashProcesses(processes);
+// The launch gets its number and its record under one lock. A message for a launch that has a number and no record
+// counts as one for a launch that is over.
+LaunchKey MessageMesh::State::Register(const std::shared_ptr<Record>& record, absl::Status* failure) {
+  const uint64_t set = HashProcesses(record->processes);
   MutexLock lock(mu_);
-  return {set, next_sequence_[set]++};
-}
-
-std::shared_ptr<Record> MessageMesh::State::Register(const LaunchKey& key, std::shared_ptr<Record> record,
-                                                     absl::Status* failure) {
-  MutexLock lock(mu_);
+  const LaunchKey key(set, next_sequence_[set]++);
   std::shared_ptr<Record>& known = records_[key];
   if (known != nullptr) {
     --unknown_launches_;
@@ -37,7 +34,7 @@ std::shared_ptr<Record> MessageMesh::State::Register(const LaunchKey& key, std::
     if (!same.ok() && record->failure.ok()) (void)FailLocked(key, *record, std::move(same), true);
   }
   *failure = record->failure;
-  return record;
+  return key;
 }
 
 void MessageMesh::State::Unregister(const LaunchKey& key) {

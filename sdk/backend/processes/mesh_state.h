@@ -184,9 +184,9 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   void Close();
   void LosePeer(int32_t peer, const std::string& why);
 
-  std::shared_ptr<Record> Register(const LaunchKey& key, std::shared_ptr<Record> record, absl::Status* failure);
+  // Starts a launch and returns its key, and the failure of which others have already told.
+  LaunchKey Register(const std::shared_ptr<Record>& record, absl::Status* failure);
   void FlushReports() ABSL_LOCKS_EXCLUDED(mu_);
-  LaunchKey NextLaunch(const std::vector<int32_t>& processes);
   void Unregister(const LaunchKey& key);
   void FailFromHere(const LaunchKey& key, const std::shared_ptr<Record>& record, const absl::Status& why);
   absl::Status RunExchange(const LaunchKey& launch, const std::shared_ptr<Record>& record, const ExchangeKey& key,

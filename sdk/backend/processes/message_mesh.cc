@@ -207,11 +207,10 @@ std::shared_ptr<LaunchExchange> MessageMesh::JoinLaunch(std::vector<int32_t> pro
   auto record = std::make_shared<Record>();
   record->program = program;
   record->limit = time_limit;
-  const LaunchKey key = state_->NextLaunch(processes);
   record->processes = std::move(processes);
   record->on_failure = on_failure;
   absl::Status failure;
-  state_->Register(key, record, &failure);
+  const LaunchKey key = state_->Register(record, &failure);
   auto exchange = std::make_shared<LaunchMessages>(state_, key, record);
   if (!failure.ok()) state_->FlushReports();  // the host may end the process as soon as it knows
   if (!failure.ok() && on_failure) on_failure(failure);

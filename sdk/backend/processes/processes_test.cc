@@ -251,6 +251,24 @@ TEST_F(MessageMeshTest, SharedMemoryCarriesPartsOfEverySize) {
   }
 }
 
+// A message may come before, while and after this process starts its launch.
+TEST_F(MessageMeshTest, NothingIsLostWhileALaunchStarts) {
+  shared_blocks_ = {8, 8, 8};
+  ConnectAll(3);
+  std::vector<absl::Status> got(3);
+  RunAll([&](int i) {
+    std::string data(70000, 'x'), to(data.size(), '.');
+    for (int launch = 0; launch < 2000 && got[static_cast<size_t>(i)].ok(); ++launch) {
+      const int64_t bytes = launch % 2 == 0 ? 1 : static_cast<int64_t>(data.size());
+      const OutgoingPart out{(i + 1) % 3, 0, data.data(), bytes};
+      const IncomingPart in{(i + 2) % 3, 0, to.data(), bytes};
+      const auto exchange = Join(i, 1, milliseconds(20000));
+      got[static_cast<size_t>(i)] = exchange->Exchange({1, 0, 0, 0}, "permute", {&out, 1}, {&in, 1});
+    }
+  });
+  for (const absl::Status& s : got) EXPECT_TRUE(s.ok()) << s;
+}
+
 // A process without shared memory is reached in messages; the others still share.
 TEST_F(MessageMeshTest, AProcessMayShareNoMemory) {
   shared_blocks_ = {32, 0, 32};
