@@ -28,7 +28,8 @@ enum class FrameKind : uint8_t {
   kGoodbye,  // the process closes its client
   kPing,     // asks whether the process is alive
   kPong,     // the answer
-  kMemory,   // while connecting: describes the sender's shared memory, or 0 bytes; then whether it reaches the receiver's
+  kMemory,   // while connecting: describes the sender's shared memory, or 0 bytes; then whether it reaches the
+             // receiver's
   kChunk,    // a chunk of a part is in the sender's shared memory; `total_bytes` is the size of the part
 };
 inline constexpr uint8_t kFrameKinds = 10;

@@ -78,7 +78,8 @@ std::vector<SharedSend> MessageMesh::State::PlanSharedSends(absl::Span<const Out
     // To wait for blocks could be to wait for ever: a process may release them only after another exchange, which waits
     // for this one. One that has a block waits only for processes that come to this very exchange.
     if (!s.blocks.empty()) continue;
-    for (const SharedSend::Reader& reader : s.readers) others->push_back({reader.process, reader.part, s.data, s.bytes});
+    for (const SharedSend::Reader& reader : s.readers)
+      others->push_back({reader.process, reader.part, s.data, s.bytes});
   }
   shared.erase(std::remove_if(shared.begin(), shared.end(), [](const SharedSend& s) { return s.blocks.empty(); }),
                shared.end());
@@ -310,9 +311,7 @@ absl::Status MessageMesh::State::RunExchange(const LaunchKey& launch, const std:
   ReturnBlocks(shared);
   MutexLock lock(mu_);
   // The receiving thread may still copy into a part.
-  auto copying = [&] {
-    return std::any_of(in.begin(), in.end(), [](const PartState& s) { return s.copies > 0; });
-  };
+  auto copying = [&] { return std::any_of(in.begin(), in.end(), [](const PartState& s) { return s.copies > 0; }); };
   while (copying()) record->changed.WaitFor(mu_, kWatchInterval);
   for (const PartState& s : in) record->receives.erase(PartKey{key, s.part, s.peer});
   for (const PartState& s : out) record->sends.erase(PartKey{key, s.part, s.peer});

@@ -203,8 +203,8 @@ void MessageMesh::State::DropArrivedLocked(int32_t peer, const Arrived& arrived)
 
 absl::Status MessageMesh::State::SizeError(absl::string_view doing, int32_t peer, int64_t sent,
                                            int64_t expected) const {
-  return absl::InvalidArgumentError(absl::StrCat(doing, ": process ", peer, " sends ", sent, " bytes, process ", self_,
-                                                 " expects ", expected));
+  return absl::InvalidArgumentError(
+      absl::StrCat(doing, ": process ", peer, " sends ", sent, " bytes, process ", self_, " expects ", expected));
 }
 
 absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& header, const char* payload) {

@@ -61,9 +61,9 @@ absl::Status MessageMesh::State::Connect(const Options& options) {
   return greeted;
 }
 
-absl::Status MessageMesh::State::ExchangeFrames(
-    FrameKind kind, const std::function<std::string(int32_t)>& make_payload,
-    const std::function<absl::Status(int32_t, absl::string_view)>& accept, Clock::time_point deadline) {
+absl::Status MessageMesh::State::ExchangeFrames(FrameKind kind, const std::function<std::string(int32_t)>& make_payload,
+                                                const std::function<absl::Status(int32_t, absl::string_view)>& accept,
+                                                Clock::time_point deadline) {
   std::vector<Pending>& sent = sent_reports_;  // after an error their memory is still in use
   ErrorText error;
   std::vector<BackplaneTransfer*> receives;
@@ -114,8 +114,9 @@ absl::Status MessageMesh::State::ExchangeTokens(const std::string& token, Clock:
       FrameKind::kHello, [&](int32_t) { return token; },
       [&](int32_t peer, absl::string_view got) {
         if (got == token) return absl::OkStatus();
-        return absl::PermissionDeniedError(absl::StrCat("process ", self_, " of ", count_, ": what answered as process ",
-                                                        peer, " does not belong to this job or has another build"));
+        return absl::PermissionDeniedError(absl::StrCat("process ", self_, " of ", count_,
+                                                        ": what answered as process ", peer,
+                                                        " does not belong to this job or has another build"));
       },
       deadline);
 }

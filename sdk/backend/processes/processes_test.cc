@@ -200,7 +200,8 @@ void MessageMeshTest::ExchangeAll(absl::Span<const int64_t> sizes) {
       const int64_t bytes = sizes[round];
       const auto make = [&](int from, int to) {
         std::string data(static_cast<size_t>(bytes), static_cast<char>('a' + count * from + to));
-        for (size_t k = 0; k < data.size(); k += 4093) data[k] = static_cast<char>(k / 4093 + static_cast<size_t>(from));
+        for (size_t k = 0; k < data.size(); k += 4093)
+          data[k] = static_cast<char>(k / 4093 + static_cast<size_t>(from));
         return data;
       };
       std::vector<std::string> out, in(static_cast<size_t>(3 * count), std::string(static_cast<size_t>(bytes), '.'));

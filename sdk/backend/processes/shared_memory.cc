@@ -194,7 +194,8 @@ std::vector<uint32_t> SharedMemory::TakeBlocks(size_t most) {
   std::vector<uint32_t> taken;
   MutexLock lock(mu_);
   if (backing_ == Backing::kNone) {
-    backing_ = AllocatePages(file_, own_.first_block, own_.bytes - own_.first_block) == 0 ? Backing::kComplete : Backing::kRefused;
+    backing_ = AllocatePages(file_, own_.first_block, own_.bytes - own_.first_block) == 0 ? Backing::kComplete
+                                                                                          : Backing::kRefused;
   }
   if (backing_ == Backing::kRefused) return taken;
   for (size_t i = returned_.size(); i-- > 0 && taken.size() < most;) {
