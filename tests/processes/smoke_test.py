@@ -25,8 +25,9 @@ def check_same_bits(plugin, processes, devices, arguments, options):
     one = Run("collectives.py", plugin, 1, processes * devices, arguments=arguments).wait(280)
     assert all("DONE" in o for o in one.outputs), tail(one)
     want = result_lines(one.outputs)
-    ways = [([], None, [processes] * processes), (["shared_memory_megabytes=0"], None, [0] * processes)]
-    if CONTAINER and "transport=mpi" not in options:
+    is_mpi = "transport=mpi" in options
+    ways = [(["shared_memory_megabytes=8"] if is_mpi else [], None, [processes] * processes), (["shared_memory_megabytes=0"], None, [0] * processes)]
+    if CONTAINER and not is_mpi:
         apart = [CONTAINER if i == 1 else [] for i in range(processes)]
         ways.append(([], apart, [1 if i == 1 else processes - 1 for i in range(processes)]))
     for more, prefix, segments in ways:

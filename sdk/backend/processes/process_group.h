@@ -16,6 +16,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,9 @@ struct ProcessOptions {
   // there only. Not given: the loopback interface if all processes are on one machine, otherwise the first other
   // interface that is up and has an IPv4 address.
   std::string network_interface;
-  int64_t shared_megabytes = 32;  // `shared_memory_megabytes`, 0 to 256: of this process; 0: it shares no memory
+  // `shared_memory_megabytes`, 0 to 256: of this process; 0: it shares no memory. Not given: 32 over Gloo, 0 over other
+  // transports, which may have shared memory of their own.
+  std::optional<int64_t> shared_megabytes;
   std::chrono::milliseconds connect_limit{120000};  // `connect_timeout_seconds`, 1 to 86400: for meeting and connecting
 };
 

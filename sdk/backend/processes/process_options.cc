@@ -46,7 +46,10 @@ absl::StatusOr<ProcessOptions> TakeProcessOptions(NamedValues* options) {
   RETURN_IF_ERROR(TakeInteger(options, kNodeId, 0, processes - 1, &process));
   RETURN_IF_ERROR(TakeInteger(options, kPartitionIndex, 0, INT32_MAX, &partition));
   RETURN_IF_ERROR(TakeInteger(options, kConnectTimeout, 1, kMaxSeconds, &seconds));
-  RETURN_IF_ERROR(TakeInteger(options, kSharedMemory, 0, kMaxSharedMegabytes, &out.shared_megabytes));
+  if (options->count(kSharedMemory) != 0) {
+    out.shared_megabytes = 0;
+    RETURN_IF_ERROR(TakeInteger(options, kSharedMemory, 0, kMaxSharedMegabytes, &*out.shared_megabytes));
+  }
   RETURN_IF_ERROR(TakeString(options, kTransport, &out.transport));
   RETURN_IF_ERROR(TakeString(options, kInterface, &out.network_interface));
   out.num_processes = static_cast<int32_t>(processes);

@@ -760,9 +760,11 @@ TEST(ProcessGroupTest, ReadsOptions) {
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(read->process, 2);
   EXPECT_EQ(options.size(), 1u);
-  EXPECT_EQ(read->shared_megabytes, 32);
+  EXPECT_FALSE(read->shared_megabytes.has_value());
   options = {{"shared_memory_megabytes", int64_t{0}}};
-  EXPECT_EQ(TakeProcessOptions(&options)->shared_megabytes, 0);
+  EXPECT_EQ(TakeProcessOptions(&options)->shared_megabytes, std::optional<int64_t>(0));
+  options = {{"shared_memory_megabytes", int64_t{256}}};
+  EXPECT_EQ(TakeProcessOptions(&options)->shared_megabytes, std::optional<int64_t>(256));
   options = {{"shared_memory_megabytes", int64_t{257}}};
   EXPECT_EQ(TakeProcessOptions(&options).status().code(), absl::StatusCode::kInvalidArgument);
   options = {{"node_id", int64_t{3}}, {"num_nodes", int64_t{3}}};
