@@ -63,7 +63,7 @@ def wait_for_step(folder, step, run, seconds=300):
 
 
 def attempt(a, harm, spaces, folder):
-    common = {"options": [f"collective_timeout_seconds={a.timeout}", *a.option], "arguments": [f"checkpoint={folder}", "pause=0.02"]}
+    common = {"options": [f"collective_timeout_seconds={a.timeout}", *a.option], "arguments": [f"checkpoint={folder}", f"width={a.width}", "pause=0.02"]}
     if spaces:
         common.update(prefix=[spaces.prefix(i) for i in range(a.processes)], coordinator=f"{NETWORK}.1")
     before = steps_in(folder)
@@ -103,7 +103,7 @@ def attempt(a, harm, spaces, folder):
     example = errors[0].split(maxsplit=3)[3]
     # The job is started again and goes on.
     done = steps_in(folder)
-    common["arguments"] = [f"checkpoint={folder}", f"steps={done + 3}"]
+    common["arguments"] = [f"checkpoint={folder}", f"width={a.width}", f"steps={done + 3}"]
     again = Run("training.py", a.plugin, a.processes, a.devices, **common).wait(120)
     assert all("DONE" in o and f"RESUMED at step {done + 1}" in o for o in again.outputs), again.outputs[0][-1500:]
     return slowest, example
@@ -117,6 +117,7 @@ def main():
     parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--devices", type=int, default=1)
     parser.add_argument("--timeout", type=int, default=6, help="collective_timeout_seconds")
+    parser.add_argument("--width", type=int, default=32, help="of the layers; with 256 the data goes through shared memory")
     parser.add_argument("--option", action="append", default=[])
     parser.add_argument("--seed", type=int, default=0)
     a = parser.parse_args()

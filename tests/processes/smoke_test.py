@@ -1,6 +1,9 @@
 """Two processes of two devices each give the bits of one process with four devices. A process that runs another program,
 is killed, or does not come, is an error of the other one that names it. Arrays are copied between the processes."""
 import argparse
+import re
+import shutil
+import subprocess
 import sys
 
 from run import Run, result_lines
@@ -10,13 +13,30 @@ def tail(run):
     return "\n".join(f"-- process {i}, code {run.codes[i]}:\n" + "\n".join(o.splitlines()[-12:]) for i, o in enumerate(run.outputs))
 
 
+# A process that sees other processes under /proc than the rest, as in a container of its own. None: not permitted here.
+CONTAINER = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+if not shutil.which("unshare") or subprocess.run([*CONTAINER, "true"], stderr=subprocess.DEVNULL).returncode:
+    CONTAINER = None
+
+
 def check_same_bits(plugin, processes, devices, arguments, options):
+    """Large arrays go through shared memory, and without it through the network: if it is switched off, and if process 1 does not
+    see the memory of the others."""
     one = Run("collectives.py", plugin, 1, processes * devices, arguments=arguments).wait(280)
-    several = Run("collectives.py", plugin, processes, devices, options, arguments).wait(280)
-    for run in (one, several):
-        assert all("DONE" in o for o in run.outputs), tail(run)
-    want, got = result_lines(one.outputs), result_lines(several.outputs)
-    assert len(want) > 50 and want == got, "\n".join(sorted(set(want) ^ set(got))[:20])
+    assert all("DONE" in o for o in one.outputs), tail(one)
+    want = result_lines(one.outputs)
+    is_mpi = "transport=mpi" in options
+    ways = [(["shared_memory_megabytes=8"] if is_mpi else [], None, [processes] * processes), (["shared_memory_megabytes=0"], None, [0] * processes)]
+    if CONTAINER and not is_mpi:
+        apart = [CONTAINER if i == 1 else [] for i in range(processes)]
+        ways.append(([], apart, [1 if i == 1 else processes - 1 for i in range(processes)]))
+    for more, prefix, segments in ways:
+        several = Run("collectives.py", plugin, processes, devices, [*options, *more], arguments, prefix=prefix or ()).wait(280)
+        assert all("DONE" in o for o in several.outputs), tail(several)
+        got = result_lines(several.outputs)
+        assert len(want) > 50 and want == got, "\n".join(sorted(set(want) ^ set(got))[:20])
+        found = [int(re.search(r"^SEGMENTS (\d+)", o, re.M).group(1)) for o in several.outputs]
+        assert found == segments, f"{more} {prefix}: the processes have mapped {found} segments of shared memory, expected {segments}"
     return len(want)
 
 

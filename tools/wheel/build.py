@@ -22,6 +22,10 @@ import zipfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 NAME = "backplane_pjrt"
 PLUGINS = ("cpu", "reference", "tpu_emulator", "hip")
+# The adapters for several processes, as far as the build has them. Gloo is copied into the wheel; MPI has to be the one
+# whose mpirun starts the program, so the machine's own is used.
+TRANSPORTS = ("gloo", "mpi")
+NOT_COPIED = ("libmpi.so.40",)
 DATE = (1980, 1, 1, 0, 0, 0)  # the same tree gives the same bytes
 
 
@@ -34,6 +38,9 @@ NOTICES = {
     "libgomp": ["/usr/share/doc/libgomp1/copyright"],
     "CLI11": ["/usr/share/doc/libcli11-dev/copyright"],
 }
+# Gloo, and what it needs, where it is installed.
+NOTICES |= {name: [place] for name, package in (("Gloo", "libgloo0"), ("hiredis", "libhiredis0.14"), ("rdma-core", "libibverbs1"), ("libnl", "libnl-3-200"))
+            if (place := pathlib.Path(f"/usr/share/doc/{package}/copyright")).exists()}
 
 
 def license_files():
@@ -72,6 +79,11 @@ backplane = jax_plugins.backplane
 """
 
 
+def environment():
+    """In which auditwheel runs, and finds patchelf beside itself. The time makes its zip file the same each time."""
+    return os.environ | {"SOURCE_DATE_EPOCH": "315532800", "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+
 def strip(source, target):
     """A copy without the symbols that only a debugger reads."""
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -89,6 +101,12 @@ def stage(build, folder):
         (package / "plugins.d").mkdir(exist_ok=True)
         (package / f"plugins.d/{name}.json").write_text(f'{{"library_path": "../plugins/pjrt_backplane_{name}.so"}}\n')
     strip(build / "plugins/libhipemu.so", package / "plugins/libhipemu.so")  # beside the HIP plugin, which looks for it there
+    for name in TRANSPORTS:  # beside the plugins, which look for them there
+        if (adapter := build / f"plugins/libbackplane_{name}.so").exists():
+            target = package / f"plugins/libbackplane_{name}.so"
+            strip(adapter, target)
+            # The build names the folder of this machine's MPI in it; auditwheel names that of the wheel where it is needed.
+            subprocess.run(["patchelf", "--remove-rpath", str(target)], check=True, env=environment())
     strip(build / "bin/backplane", package / "bin/backplane")
     # Beside the command, where `backplane trace` and `backplane new-plugin` look.
     strip(build / "layers/pjrt_backplane_layers.so", package / "layers/pjrt_backplane_layers.so")
@@ -126,9 +144,9 @@ def write(folder, path, number, level):
 def repair(wheel, out, level):
     """auditwheel's wheel, in `out`. Our own build folder is where it finds oneDNN; the rest is the system's."""
     before = set(out.glob("*.whl"))
-    environment = os.environ | {"SOURCE_DATE_EPOCH": "315532800", "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"}
     command = [sys.executable, "-m", "auditwheel", "repair", str(wheel), "--wheel-dir", str(out), "--zip-compression-level", str(level)]
-    run = subprocess.run(command, capture_output=True, text=True, env=environment)
+    command += [word for library in NOT_COPIED for word in ("--exclude", library)]
+    run = subprocess.run(command, capture_output=True, text=True, env=environment())
     if run.returncode != 0:
         raise SystemExit(f"auditwheel repair: status {run.returncode}\n{run.stdout}\n{run.stderr}")
     made = sorted(set(out.glob("*.whl")) - before) or sorted(out.glob(f"{NAME}-*manylinux*.whl"), key=os.path.getmtime)

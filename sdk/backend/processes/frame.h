@@ -1,4 +1,4 @@
-// The messages between the processes of a job, as they are on the connection. Used by message_mesh.cc only.
+// The messages between the processes of a job, as they are on the connection. Used by MessageMesh only.
 #ifndef BACKPLANE_SDK_BACKEND_PROCESSES_FRAME_H_
 #define BACKPLANE_SDK_BACKEND_PROCESSES_FRAME_H_
 
@@ -9,12 +9,13 @@
 
 #include "absl/strings/string_view.h"
 #include "sdk/backend/processes/launch_exchange.h"
+#include "sdk/backend/processes/shared_memory.h"
 
 namespace backplane {
 
 // All frames have slot 0. Larger blocks have a slot of their own, which the receiver chooses.
 inline constexpr uint64_t kFrameSlot = 0;
-inline constexpr uint32_t kFrameMagic = 0x42504d32;  // "BPM2"; other bytes: another version or order of bytes
+inline constexpr uint32_t kFrameMagic = 0x42504d33;  // "BPM3"; other bytes: another version or order of bytes
 inline constexpr int64_t kMaxPayloadBytes = LaunchExchange::kMaxPostedBytes;
 inline constexpr int64_t kMaxTextBytes = 4096;
 
@@ -27,8 +28,11 @@ enum class FrameKind : uint8_t {
   kGoodbye,  // the process closes its client
   kPing,     // asks whether the process is alive
   kPong,     // the answer
+  kMemory,   // while connecting: describes the sender's shared memory, or 0 bytes; then whether it reaches the
+             // receiver's
+  kChunk,    // a chunk of a part is in the sender's shared memory; `total_bytes` is the size of the part
 };
-inline constexpr uint8_t kFrameKinds = 8;
+inline constexpr uint8_t kFrameKinds = 10;
 
 struct FrameHeader {
   uint32_t magic = kFrameMagic;
@@ -42,6 +46,7 @@ struct FrameHeader {
   uint64_t payload_bytes = 0, total_bytes = 0, slot = 0;
   uint64_t arrays = 0, operations = 0;
   int64_t num_instructions = 0;
+  SharedChunk chunk;
   char program[72] = {}, parameters[72] = {};  // texts, cut off; they end with a null byte
 
   void SetProgram(const LaunchProgram& p) {
@@ -68,7 +73,7 @@ struct FrameHeader {
     std::memset(to + n, 0, N - n);
   }
 };
-static_assert(std::is_trivially_copyable_v<FrameHeader> && sizeof(FrameHeader) == 264);
+static_assert(std::is_trivially_copyable_v<FrameHeader> && sizeof(FrameHeader) == 288);
 
 inline constexpr size_t kFrameBytes = sizeof(FrameHeader) + static_cast<size_t>(kMaxPayloadBytes);
 

@@ -3,8 +3,9 @@
 //
 // Parts of up to LaunchExchange::kMaxPostedBytes are sent at once; the receiver keeps those that it does not expect
 // yet. Larger parts are offered. When the receiver has memory for one, it says so, and the part is sent there without a
-// copy. One thread for each other process receives, so an error of a connection is noticed at once. Another thread
-// sends reports of failures and watches the time limits.
+// copy. Between processes of one machine the data of parts from kMinSharedBytes on goes through shared memory
+// (shared_memory.h), and the messages say where it is. One thread for each other process receives, so an error of a
+// connection is noticed at once. Another thread sends reports of failures and watches the time limits.
 //
 // Every message names its launch by the processes that take part and a number, and carries the digest of the program.
 // Sizes are checked before anything is allocated or written. A process that sends an invalid message counts as lost.
@@ -34,6 +35,7 @@ class MessageMesh {
     std::string address;  // to listen on
     std::string token;    // of the job; a connection whose other end does not send it is refused
     std::chrono::milliseconds connect_limit{120000};
+    int64_t shared_blocks = 0;       // of the shared memory of this process, up to kMaxSharedBlocks; 0: none
     KeyValueStore* store = nullptr;  // used during Connect only
     std::string key_prefix;          // of the keys in the store
   };
@@ -43,6 +45,9 @@ class MessageMesh {
   ~MessageMesh();
   MessageMesh(const MessageMesh&) = delete;
   MessageMesh& operator=(const MessageMesh&) = delete;
+
+  // Whether the data of collectives goes through memory that this process shares with `process`.
+  bool SharesMemoryWith(int32_t process) const;
 
   // A process has failed, as the host says. Ignored for this process, and for one that is lost already.
   void ReportFailure(int32_t process, const std::string& why);

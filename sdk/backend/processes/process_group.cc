@@ -21,7 +21,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr int64_t kMaxMergedDevices = 65536;
-constexpr int kMaxMeetings = 10000;  // of clients one after another over one store
+constexpr int64_t kSharedMegabytes = 32;  // over Gloo
+constexpr int kMaxMeetings = 10000;       // of clients one after another over one store
 
 // What a process tells the others.
 struct MeetingRecord {
@@ -203,6 +204,9 @@ absl::StatusOr<std::shared_ptr<ProcessGroup>> ProcessGroup::Join(const ProcessOp
   mesh.connect_limit = std::max(std::chrono::duration_cast<milliseconds>(deadline - Clock::now()), milliseconds(1));
   mesh.store = store;
   mesh.key_prefix = *prefix;
+  const bool is_gloo = absl::string_view(transport->name) == "gloo";
+  mesh.shared_blocks =
+      options.shared_megabytes.value_or(is_gloo ? kSharedMegabytes : 0) * (int64_t{1} << 20) / kSharedBlockBytes;
   ASSIGN_OR_RETURN(group->mesh_, MessageMesh::Connect(mesh));
   return group;
 }

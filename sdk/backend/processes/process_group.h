@@ -16,6 +16,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,9 @@ struct ProcessOptions {
   // there only. Not given: the loopback interface if all processes are on one machine, otherwise the first other
   // interface that is up and has an IPv4 address.
   std::string network_interface;
+  // `shared_memory_megabytes`, 0 to 256: of this process; 0: it shares no memory. Not given: 32 over Gloo, 0 over other
+  // transports, which may have shared memory of their own.
+  std::optional<int64_t> shared_megabytes;
   std::chrono::milliseconds connect_limit{120000};  // `connect_timeout_seconds`, 1 to 86400: for meeting and connecting
 };
 
@@ -42,7 +46,7 @@ struct ProcessOptions {
 absl::StatusOr<ProcessOptions> TakeProcessOptions(NamedValues* options);
 // The names of the options, for messages.
 inline constexpr char kProcessOptionNames[] =
-    "node_id, num_nodes, transport, network_interface, connect_timeout_seconds";
+    "node_id, num_nodes, transport, network_interface, shared_memory_megabytes, connect_timeout_seconds";
 
 // Thread-safe. The destructor leaves. Must not be destroyed on a thread that reports a failure of a launch.
 class ProcessGroup : public LaunchExchangeService {

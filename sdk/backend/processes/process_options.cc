@@ -8,8 +8,8 @@ namespace {
 
 constexpr char kNodeId[] = "node_id", kNumNodes[] = "num_nodes", kPartitionIndex[] = "partition_index",
                kTransport[] = "transport", kInterface[] = "network_interface",
-               kConnectTimeout[] = "connect_timeout_seconds";
-constexpr int64_t kMaxProcesses = 4096, kMaxSeconds = 86400;
+               kSharedMemory[] = "shared_memory_megabytes", kConnectTimeout[] = "connect_timeout_seconds";
+constexpr int64_t kMaxProcesses = 4096, kMaxSeconds = 86400, kMaxSharedMegabytes = 256;
 
 // Takes an integer out of the options; `value` keeps its value if the option is not given.
 absl::Status TakeInteger(NamedValues* options, const char* name, int64_t low, int64_t high, int64_t* value) {
@@ -46,6 +46,10 @@ absl::StatusOr<ProcessOptions> TakeProcessOptions(NamedValues* options) {
   RETURN_IF_ERROR(TakeInteger(options, kNodeId, 0, processes - 1, &process));
   RETURN_IF_ERROR(TakeInteger(options, kPartitionIndex, 0, INT32_MAX, &partition));
   RETURN_IF_ERROR(TakeInteger(options, kConnectTimeout, 1, kMaxSeconds, &seconds));
+  if (options->count(kSharedMemory) != 0) {
+    out.shared_megabytes = 0;
+    RETURN_IF_ERROR(TakeInteger(options, kSharedMemory, 0, kMaxSharedMegabytes, &*out.shared_megabytes));
+  }
   RETURN_IF_ERROR(TakeString(options, kTransport, &out.transport));
   RETURN_IF_ERROR(TakeString(options, kInterface, &out.network_interface));
   out.num_processes = static_cast<int32_t>(processes);

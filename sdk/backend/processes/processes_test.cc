@@ -1,4 +1,9 @@
 // Tests the messages between processes: here each process is an object, and the transport is memory.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
@@ -10,6 +15,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/fnv.h"
+#include "base/wire.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/backend/host_storage.h"
@@ -37,7 +44,8 @@ struct Wires {
   std::condition_variable changed;
   using Key = std::tuple<int, int, uint64_t>;  // sender, receiver, slot
   std::map<Key, std::deque<BackplaneTransfer*>> sends, receives;
-  std::map<int, bool> closed;  // by process
+  std::map<int, bool> closed;            // by process
+  std::map<int, BackplaneMesh*> meshes;  // by process
 };
 Wires* wires = nullptr;
 
@@ -56,6 +64,8 @@ using ::testing::HasSubstr;
 
 int Connect(const BackplaneConnectArgs* args, BackplaneMesh** mesh, BackplaneTransportError) {
   *mesh = new BackplaneMesh{args->process, {}};
+  std::lock_guard<std::mutex> lock(wires->mu);
+  wires->meshes[args->process] = *mesh;
   return BACKPLANE_TRANSPORT_OK;
 }
 
@@ -141,6 +151,7 @@ class MessageMeshTest : public ::testing::Test {
       options.process = i;
       options.num_processes = count;
       options.token = i == 1 ? odd_token : "token";
+      options.shared_blocks = shared_blocks_.empty() ? 0 : shared_blocks_[static_cast<size_t>(i)];
       auto mesh = MessageMesh::Connect(options);
       status_[static_cast<size_t>(i)] = mesh.status();
       if (mesh.ok()) meshes_[static_cast<size_t>(i)] = *std::move(mesh);
@@ -151,6 +162,21 @@ class MessageMeshTest : public ::testing::Test {
     for (size_t i = 0; i < meshes_.size(); ++i) threads.emplace_back(body, static_cast<int>(i));
     for (std::thread& t : threads) t.join();
   }
+  void ExchangeAll(absl::Span<const int64_t> sizes);
+  // Sends a message as if `from` had made it. It belongs to the first launch of all.
+  void SendFrame(int from, int to, FrameHeader header) {
+    std::vector<int32_t> all;
+    for (size_t p = 0; p < meshes_.size(); ++p) all.push_back(static_cast<int32_t>(p));
+    header.set = Fnv1a64(absl::string_view(reinterpret_cast<const char*>(all.data()), all.size() * sizeof(all[0])));
+    header.process = static_cast<uint16_t>(from);
+    header.key.operation = 1;
+    header.SetProgram({"jit_f", 1});
+    BackplaneMesh* const mesh = wires_.meshes[from];
+    BackplaneTransfer* transfer = nullptr;
+    ASSERT_EQ(Start(mesh, true, to, kFrameSlot, &header, nullptr, sizeof header, &transfer), BACKPLANE_TRANSPORT_OK);
+    char text[64];
+    EXPECT_EQ(Wait(transfer, -1, {text, sizeof text}), BACKPLANE_TRANSPORT_OK);
+  }
   std::shared_ptr<LaunchExchange> Join(int i, uint64_t digest = 1, milliseconds limit = milliseconds(60000),
                                        const std::string& name = "jit_f") {
     std::vector<int32_t> all;
@@ -159,34 +185,178 @@ class MessageMeshTest : public ::testing::Test {
   }
 
   Wires wires_;
+  std::vector<int64_t> shared_blocks_;  // by process; empty: no shared memory
   std::vector<std::unique_ptr<MessageMesh>> meshes_;
   std::vector<absl::Status> status_;
 };
 
-// Small parts are sent at once, large ones after an offer; the order of arrival does not matter.
-TEST_F(MessageMeshTest, ExchangesPartsOfEverySize) {
-  ConnectAll(3);
+// Each process sends others of one size to each other one, in turn small and large ones, the same array to all, and
+// one array twice; one process comes late. So parts arrive before and after they are expected.
+void MessageMeshTest::ExchangeAll(absl::Span<const int64_t> sizes) {
+  const int count = static_cast<int>(meshes_.size());
   RunAll([&](int i) {
     const auto exchange = Join(i);
-    for (int64_t round = 0; round < 6; ++round) {
-      const int64_t bytes = round % 2 == 0 ? 1000 + round : LaunchExchange::kMaxPostedBytes * 3 + round;
-      std::vector<std::string> out(3), in(3, std::string(static_cast<size_t>(bytes), '.'));
+    for (size_t round = 0; round < sizes.size(); ++round) {
+      const int64_t bytes = sizes[round];
+      const auto make = [&](int from, int to) {
+        std::string data(static_cast<size_t>(bytes), static_cast<char>('a' + count * from + to));
+        for (size_t k = 0; k < data.size(); k += 4093)
+          data[k] = static_cast<char>(k / 4093 + static_cast<size_t>(from));
+        return data;
+      };
+      std::vector<std::string> out, in(static_cast<size_t>(3 * count), std::string(static_cast<size_t>(bytes), '.'));
+      for (int p = 0; p < count; ++p) out.push_back(make(i, p));
       std::vector<OutgoingPart> sends;
       std::vector<IncomingPart> receives;
-      for (int p = 0; p < 3; ++p) {
+      for (int p = 0; p < count; ++p) {
         if (p == i) continue;
-        out[p] = std::string(static_cast<size_t>(bytes), static_cast<char>('a' + 3 * i + p));
-        sends.push_back({p, 7, out[p].data(), bytes});
-        receives.push_back({p, 7, in[p].data(), bytes});
+        for (int part : {0, 1, 2}) {
+          sends.push_back({p, part, out[static_cast<size_t>(part == 1 ? i : p)].data(), bytes});
+          receives.push_back({p, part, in[static_cast<size_t>(3 * p + part)].data(), bytes});
+        }
       }
-      if (i == round % 3) std::this_thread::sleep_for(milliseconds(20));
-      ASSERT_TRUE(exchange->Exchange({4, round, 0, 0}, "all-reduce", sends, receives).ok());
-      for (int p = 0; p < 3; ++p) {
+      if (i == static_cast<int>(round) % count) std::this_thread::sleep_for(milliseconds(20));
+      const ExchangeKey key{4, static_cast<int64_t>(round), 0, 0};
+      const absl::Status status = exchange->Exchange(key, "all-reduce", sends, receives);
+      ASSERT_TRUE(status.ok()) << status;
+      for (int p = 0; p < count; ++p) {
         if (p == i) continue;
-        EXPECT_EQ(in[p], std::string(static_cast<size_t>(bytes), static_cast<char>('a' + 3 * p + i)));
+        for (int part : {0, 1, 2})
+          EXPECT_TRUE(in[static_cast<size_t>(3 * p + part)] == make(p, part == 1 ? p : i)) << bytes << " " << part;
       }
     }
   });
+}
+
+constexpr int64_t kPosted = LaunchExchange::kMaxPostedBytes;
+
+TEST_F(MessageMeshTest, ExchangesPartsOfEverySize) {
+  ConnectAll(3);
+  for (int i : {0, 1, 2}) EXPECT_FALSE(meshes_[static_cast<size_t>(i)]->SharesMemoryWith((i + 1) % 3));
+  ExchangeAll({1000, kPosted * 3, 1001, kPosted * 3 + 1, kPosted, kPosted + 1});
+}
+
+// From one byte more than a message on; one block and several; more than all blocks of a process; and with so few
+// blocks that the rest goes in messages.
+TEST_F(MessageMeshTest, SharedMemoryCarriesPartsOfEverySize) {
+  for (const int64_t blocks : {32, 5, 1}) {
+    meshes_.clear();
+    wires_.closed.clear();
+    shared_blocks_ = {blocks, 32, blocks};
+    ConnectAll(3);
+    for (int i : {0, 1, 2}) {
+      for (int p : {0, 1, 2}) EXPECT_EQ(meshes_[static_cast<size_t>(i)]->SharesMemoryWith(p), p != i);
+    }
+    ExchangeAll({1000, 65535, 65536, kPosted + 1, kSharedBlockBytes, kSharedBlockBytes + 1, 6 * kSharedBlockBytes + 7,
+                 2 * kSharedBlockBytes, 12});
+  }
+}
+
+// A message may come before, while and after this process starts its launch.
+TEST_F(MessageMeshTest, NothingIsLostWhileALaunchStarts) {
+  shared_blocks_ = {8, 8, 8};
+  ConnectAll(3);
+  std::vector<absl::Status> got(3);
+  RunAll([&](int i) {
+    std::string data(70000, 'x'), to(data.size(), '.');
+    for (int launch = 0; launch < 2000 && got[static_cast<size_t>(i)].ok(); ++launch) {
+      const int64_t bytes = launch % 2 == 0 ? 1 : static_cast<int64_t>(data.size());
+      const OutgoingPart out{(i + 1) % 3, 0, data.data(), bytes};
+      const IncomingPart in{(i + 2) % 3, 0, to.data(), bytes};
+      const auto exchange = Join(i, 1, milliseconds(20000));
+      got[static_cast<size_t>(i)] = exchange->Exchange({1, 0, 0, 0}, "permute", {&out, 1}, {&in, 1});
+    }
+  });
+  for (const absl::Status& s : got) EXPECT_TRUE(s.ok()) << s;
+}
+
+// A process without shared memory is reached in messages; the others still share.
+TEST_F(MessageMeshTest, AProcessMayShareNoMemory) {
+  shared_blocks_ = {32, 0, 32};
+  ConnectAll(3);
+  EXPECT_TRUE(meshes_[0]->SharesMemoryWith(2));
+  EXPECT_TRUE(meshes_[2]->SharesMemoryWith(0));
+  for (int i : {0, 2}) {
+    EXPECT_FALSE(meshes_[static_cast<size_t>(i)]->SharesMemoryWith(1));
+    EXPECT_FALSE(meshes_[1]->SharesMemoryWith(i));
+  }
+  ExchangeAll({1000, 2 * kSharedBlockBytes + 1, 65536});
+}
+
+// Arrays of unequal sizes, and a process that is lost while others wait for its blocks, are errors of all, as without
+// shared memory. Blocks that nobody has read are used again, if the reader is there.
+TEST_F(MessageMeshTest, FailuresEndWaitingForSharedMemory) {
+  shared_blocks_ = {8, 8};
+  ConnectAll(2);
+  std::string data(static_cast<size_t>(20 * kSharedBlockBytes), 'x');
+  std::vector<absl::Status> got(2);
+  for (int round = 0; round < 5; ++round) {
+    RunAll([&](int i) {
+      std::string to(data.size(), '.');
+      const int64_t bytes = (9 + i) * kSharedBlockBytes;
+      const OutgoingPart out{1 - i, 0, data.data(), bytes};
+      const IncomingPart in{1 - i, 0, to.data(), bytes};
+      if (i == round % 2) std::this_thread::sleep_for(milliseconds(5));
+      got[static_cast<size_t>(i)] = Join(i)->Exchange({1, 0, 0, 0}, "all-reduce", {&out, 1}, {&in, 1});
+    });
+    for (const absl::Status& s : got) EXPECT_EQ(s.code(), absl::StatusCode::kInvalidArgument) << s;
+  }
+  ExchangeAll({9 * kSharedBlockBytes, 70000});
+  // Process 1 never comes. Process 0 has filled its blocks and waits for room.
+  const OutgoingPart out{1, 0, data.data(), static_cast<int64_t>(data.size())};
+  got[0] = Join(0, 1, milliseconds(50))->Exchange({1, 0, 0, 0}, "all-gather", {&out, 1}, {});
+  EXPECT_EQ(got[0].code(), absl::StatusCode::kDeadlineExceeded) << got[0];
+  EXPECT_THAT(std::string(got[0].message()), HasSubstr("all-gather of jit_f: process 1 did not answer"));
+  EXPECT_FALSE(Join(1)->Exchange({1, 0, 0, 0}, "all-gather", {}, {}).ok());
+  ExchangeAll({9 * kSharedBlockBytes});
+  RunAll([&](int i) {
+    const auto exchange = Join(i);
+    if (i == 1) {
+      std::this_thread::sleep_for(milliseconds(50));
+      return ShutDownProcess(1);
+    }
+    got[0] = exchange->Exchange({1, 0, 0, 0}, "all-gather", {&out, 1}, {});
+  });
+  EXPECT_THAT(std::string(got[0].message()), HasSubstr("all-gather of jit_f: process 1 is lost"));
+}
+
+// What a process sends that does not keep to the rules.
+TEST_F(MessageMeshTest, InvalidChunksAreRefused) {
+  const auto chunk = [](uint32_t block, int64_t position, int64_t bytes, uint64_t total) {
+    FrameHeader header;
+    header.kind = FrameKind::kChunk;
+    header.total_bytes = total;
+    header.chunk = {block, 1, position, bytes};
+    return header;
+  };
+  constexpr int64_t kBlock = kSharedBlockBytes;
+  for (const FrameHeader& header :
+       {chunk(8, 0, 10, 10), chunk(UINT32_MAX, 0, 10, 10), chunk(0, 0, 0, 10), chunk(0, 0, -1, 10),
+        chunk(0, 0, kBlock + 1, 2 * kBlock), chunk(0, 1, 10, 10), chunk(0, -1, 10, 10), chunk(0, INT64_MAX, 10, 100),
+        chunk(0, 0, 11, 10), chunk(0, 5, 10, 20)}) {
+    for (const bool is_expected : {false, true}) {
+      meshes_.clear();
+      wires_.closed.clear();
+      shared_blocks_ = {8, 8};
+      ConnectAll(2);
+      std::string to(20, '.');
+      const IncomingPart in{1, 0, to.data(), static_cast<int64_t>(header.total_bytes)};
+      const auto exchange = Join(0);
+      const auto send = [&] { SendFrame(1, 0, header); };
+      absl::Status got;
+      if (is_expected && header.total_bytes > 20) continue;
+      if (!is_expected) send();
+      std::thread waiting([&] { got = exchange->Exchange({1, 0, 0, 0}, "all-reduce", {}, {&in, 1}); });
+      if (is_expected) {
+        std::this_thread::sleep_for(milliseconds(5));
+        send();
+      }
+      waiting.join();
+      EXPECT_EQ(got.code(), absl::StatusCode::kUnavailable) << got;
+      EXPECT_THAT(std::string(got.message()), HasSubstr("process 1 is lost: it sent an"));
+      EXPECT_EQ(to, std::string(20, '.'));
+    }
+  }
 }
 
 TEST_F(MessageMeshTest, AnotherTokenIsRefused) {
@@ -435,6 +605,130 @@ TEST_F(ExchangeTransfersTest, DevicesAreChecked) {
   }
 }
 
+TEST(SharedMemoryTest, OnlyTheDescribedSegmentIsOpened) {
+  auto a = *SharedMemory::Create(0, 2, 4), b = *SharedMemory::Create(1, 2, 4), c = *SharedMemory::Create(1, 3, 4);
+  ASSERT_TRUE(a->Open(1, b->Describe()).ok());
+  EXPECT_TRUE(a->Reaches(1));
+  // The description of another segment under the file of this one, as in another container: the random number differs.
+  const auto edit = [](const std::string& description, int field, absl::string_view bytes, int64_t number) {
+    WireWriter out;
+    WireReader in(description);
+    while (in.Next()) {
+      if (in.field == 1 || in.field == 5)
+        out.Bytes(in.field, static_cast<int>(in.field) == field ? bytes : in.bytes);
+      else
+        out.Varint(in.field, static_cast<int>(in.field) == field ? static_cast<uint64_t>(number) : in.value);
+    }
+    return out.Take();
+  };
+  const std::string good = b->Describe();
+  const struct {
+    std::string description;
+    absl::StatusCode code;
+    const char* words;
+  } cases[] = {
+      {edit(good, 5, std::string(16, 'x'), 0), absl::StatusCode::kPermissionDenied, "of another process"},
+      {edit(good, 5, "x", 0), absl::StatusCode::kInvalidArgument, "invalid"},
+      {edit(good, 1, "another", 0), absl::StatusCode::kUnavailable, "another machine"},
+      {edit(good, 2, "", 4194304), absl::StatusCode::kUnavailable, "No such file"},
+      {edit(good, 3, "", 0), absl::StatusCode::kUnavailable, "another file"},
+      {edit(good, 4, "", 5), absl::StatusCode::kPermissionDenied, "not the segment"},
+      {edit(good, 4, "", 0), absl::StatusCode::kInvalidArgument, "invalid"},
+      {edit(good, 4, "", -1), absl::StatusCode::kInvalidArgument, "invalid"},
+      {edit(good, 4, "", 257), absl::StatusCode::kInvalidArgument, "invalid"},
+      {c->Describe(), absl::StatusCode::kOk, ""},  // a size that agrees by chance: 2 and 3 rows fill equal pages
+      {good.substr(0, good.size() - 1), absl::StatusCode::kInvalidArgument, "invalid"},
+      {"", absl::StatusCode::kInvalidArgument, "invalid"},
+  };
+  for (const auto& test : cases) {
+    auto reader = *SharedMemory::Create(0, 2, 4);
+    const absl::Status got = reader->Open(1, test.description);
+    EXPECT_EQ(got.code(), test.code) << got;
+    EXPECT_THAT(std::string(got.message()), HasSubstr(test.words));
+    EXPECT_EQ(reader->Reaches(1), got.ok());
+  }
+  EXPECT_FALSE(SharedMemory::Create(0, 2, 0).ok());
+  EXPECT_FALSE(SharedMemory::Create(0, 2, kMaxSharedBlocks + 1).ok());
+}
+
+// A file of the right name and size that is open to others, or whose size can change, is refused.
+TEST(SharedMemoryTest, OnlySealedFilesOfTheOwnerAreOpened) {
+  auto reader = *SharedMemory::Create(0, 2, 4);
+  const std::string own = reader->Describe();
+  for (const bool is_sealed : {false, true}) {
+    for (const mode_t mode : {0600, 0640, 0666}) {
+      const int file = memfd_create("backplane-collectives", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+      struct stat status {};
+      WireReader in(own);
+      WireWriter out;
+      std::string nonce;
+      while (in.Next()) {
+        if (in.field == 3) {
+          ASSERT_EQ(fstat(static_cast<int>(in.value), &status), 0);
+          out.Varint(3, static_cast<uint64_t>(file));
+        } else if (in.field == 1 || in.field == 5) {
+          out.Bytes(in.field, in.bytes);
+          if (in.field == 5) nonce = std::string(in.bytes);
+        } else {
+          out.Varint(in.field, in.value);
+        }
+      }
+      ASSERT_EQ(ftruncate(file, status.st_size), 0);
+      ASSERT_EQ(pwrite(file, nonce.data(), nonce.size(), 0), static_cast<ssize_t>(nonce.size()));
+      ASSERT_EQ(fchmod(file, mode), 0);
+      if (is_sealed) {
+        ASSERT_EQ(fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+      }
+      EXPECT_EQ(reader->Open(1, out.Take()).ok(), is_sealed && mode == 0600);
+      close(file);
+    }
+  }
+}
+
+// Nobody else can write to the memory, nothing of it has a name, and it is the owner's alone.
+TEST(SharedMemoryTest, OthersCannotWrite) {
+  auto shared = *SharedMemory::Create(0, 2, 4);
+  const std::string description = shared->Describe();
+  WireReader in(description);
+  uint64_t number = 0;
+  while (in.Next()) number = in.field == 3 ? in.value : number;
+  const int file = open(absl::StrCat("/proc/self/fd/", number).c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(file, 0);
+  EXPECT_EQ(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0), MAP_FAILED);
+  EXPECT_LT(pwrite(file, "x", 1, 0), 0);
+  EXPECT_NE(ftruncate(file, 0), 0);
+  struct stat status {};
+  ASSERT_EQ(fstat(file, &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+  EXPECT_EQ(status.st_nlink, 0u);
+  close(file);
+}
+
+TEST(SharedMemoryTest, BlocksAreTakenWhenAllReadersHaveReleasedThem) {
+  auto a = *SharedMemory::Create(0, 3, 2), b = *SharedMemory::Create(1, 3, 2), c = *SharedMemory::Create(2, 3, 2);
+  for (SharedMemory* x : {b.get(), c.get()}) ASSERT_TRUE(x->Open(0, a->Describe()).ok());
+  ASSERT_TRUE(a->Open(1, b->Describe()).ok());
+  ASSERT_TRUE(a->Open(2, c->Describe()).ok());
+  const std::vector<uint32_t> blocks = a->TakeBlocks(5);
+  ASSERT_EQ(blocks.size(), 2u);
+  EXPECT_TRUE(a->TakeBlocks(1).empty());
+  for (int round = 0; round < 3; ++round) {
+    const SharedChunk chunk{blocks[1], a->StartUse(blocks[1], {1, 2}), 0, 5};
+    std::memcpy(a->data(blocks[1]), "hello", 5);
+    EXPECT_EQ(std::memcmp(b->Find(0, chunk), "hello", 5), 0);
+    EXPECT_EQ(a->FindReaders(blocks[1]), (std::vector<int32_t>{1, 2}));
+    b->Release(0, chunk);
+    EXPECT_EQ(a->FindReaders(blocks[1]), std::vector<int32_t>{2});
+    if (round == 2) break;
+    c->Release(0, chunk);
+    EXPECT_TRUE(a->FindReaders(blocks[1]).empty());
+  }
+  a->ReturnBlocks(blocks);
+  EXPECT_EQ(a->TakeBlocks(5), std::vector<uint32_t>{blocks[0]});  // c still reads the other one
+  EXPECT_EQ(b->Find(0, {2, 1, 0, 5}), nullptr);
+  EXPECT_EQ(b->Find(2, {0, 1, 0, 5}), nullptr);
+}
+
 TEST(FrameTest, InvalidHeadersAreFound) {
   FrameHeader header;
   EXPECT_TRUE(header.IsValid());
@@ -466,6 +760,13 @@ TEST(ProcessGroupTest, ReadsOptions) {
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(read->process, 2);
   EXPECT_EQ(options.size(), 1u);
+  EXPECT_FALSE(read->shared_megabytes.has_value());
+  options = {{"shared_memory_megabytes", int64_t{0}}};
+  EXPECT_EQ(TakeProcessOptions(&options)->shared_megabytes, std::optional<int64_t>(0));
+  options = {{"shared_memory_megabytes", int64_t{256}}};
+  EXPECT_EQ(TakeProcessOptions(&options)->shared_megabytes, std::optional<int64_t>(256));
+  options = {{"shared_memory_megabytes", int64_t{257}}};
+  EXPECT_EQ(TakeProcessOptions(&options).status().code(), absl::StatusCode::kInvalidArgument);
   options = {{"node_id", int64_t{3}}, {"num_nodes", int64_t{3}}};
   EXPECT_EQ(TakeProcessOptions(&options).status().code(), absl::StatusCode::kInvalidArgument);
   ProcessOptions alone;

@@ -1,6 +1,6 @@
 """Trains a small transformer, data-parallel, tensor-parallel or both, and prints the loss of every step with all its
 bits. Arguments: steps, layout (data, tensor, both), checkpoint (a folder: written after every step, and resumed from),
-pause (seconds between steps)."""
+pause (seconds between steps), width (of the layers; with 256 the arrays are large enough for shared memory)."""
 import os
 import time
 
@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec as P
 
-WIDTH, HEADS, FEATURES, TOKENS, BATCH, WORDS = 32, 8, 64, 16, 16, 64
+WIDTH = int(a.arguments.get("width", 32))
+HEADS, FEATURES, TOKENS, BATCH, WORDS = 8, 2 * WIDTH, 16, 16, 64
 layout, steps = a.arguments.get("layout", "both"), int(a.arguments.get("steps", 10))
 n = len(jax.devices())
 data = {"data": n, "tensor": 1, "both": n // 2}[layout]

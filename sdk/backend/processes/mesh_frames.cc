@@ -1,0 +1,337 @@
+// What a MessageMesh sends and receives.
+#include <array>
+#include <cstring>
+
+#include "sdk/backend/exceptions.h"
+#include "sdk/backend/processes/mesh_state.h"
+
+namespace backplane {
+
+namespace {
+
+// Releases a chunk of a process, unless somebody has taken it over.
+struct ChunkReleaser {
+  SharedMemory* memory;
+  const int32_t peer;
+  const SharedChunk chunk;
+  void Release() {
+    if (memory != nullptr) std::exchange(memory, nullptr)->Release(peer, chunk);
+  }
+  ~ChunkReleaser() { Release(); }
+};
+
+}  // namespace
+
+absl::Status MessageMesh::State::TransportError(int code, const ErrorText& error, int32_t peer) const {
+  const std::string text = absl::StrCat("process ", peer, ": ", error.text);
+  switch (code) {
+    case BACKPLANE_TRANSPORT_TIMED_OUT:
+      return absl::DeadlineExceededError(text);
+    case BACKPLANE_TRANSPORT_CLOSED:
+      return absl::CancelledError(absl::StrCat("process ", peer, ": the connections are closed"));
+    default:
+      return absl::UnavailableError(absl::StrCat("process ", peer, " is lost: ", error.text));
+  }
+}
+
+FrameBuffer MessageMesh::State::TakeBuffer() {
+  {
+    MutexLock lock(buffers_mu_);
+    if (!buffers_.empty()) {
+      FrameBuffer buffer = std::move(buffers_.back());
+      buffers_.pop_back();
+      return buffer;
+    }
+  }
+  return FrameBuffer(new char[kFrameBytes]);
+}
+
+void MessageMesh::State::ReturnBuffer(FrameBuffer buffer) {
+  constexpr size_t kKeptBuffers = 32;
+  if (buffer == nullptr) return;
+  MutexLock lock(buffers_mu_);
+  if (buffers_.size() < kKeptBuffers) buffers_.push_back(std::move(buffer));
+}
+
+FrameHeader MessageMesh::State::HeaderFor(const LaunchKey& launch, const Record& record, FrameKind kind,
+                                          const ExchangeKey& key, int64_t part) const {
+  FrameHeader header;
+  header.kind = kind;
+  header.process = static_cast<uint16_t>(self_);
+  header.set = launch.first;
+  header.sequence = launch.second;
+  header.key = key;
+  header.part = part;
+  header.SetProgram(record.program);
+  return header;
+}
+
+absl::Status MessageMesh::State::StartFrame(int32_t peer, const FrameHeader& header, const void* payload,
+                                            std::vector<Pending>* pending) {
+  FrameBuffer buffer = TakeBuffer();
+  std::memcpy(buffer.get(), &header, sizeof header);
+  if (header.payload_bytes > 0) std::memcpy(buffer.get() + sizeof header, payload, header.payload_bytes);
+  BackplaneTransfer* transfer = nullptr;
+  ErrorText error;
+  pending->reserve(pending->size() + 1);
+  const int code = transport_->start_send(mesh_, peer, kFrameSlot, buffer.get(), sizeof header + header.payload_bytes,
+                                          &transfer, error.get());
+  if (code != BACKPLANE_TRANSPORT_OK) return TransportError(code, error, peer);
+  pending->push_back({transfer, peer, std::move(buffer)});
+  return absl::OkStatus();
+}
+
+absl::Status MessageMesh::State::StartReceive(int32_t peer, const PartState& part, const FrameHeader& ready,
+                                              std::vector<Pending>* pending) {
+  BackplaneTransfer* transfer = nullptr;
+  ErrorText error;
+  pending->reserve(pending->size() + 2);
+  const int code = transport_->start_receive(mesh_, peer, ready.slot, part.to, static_cast<size_t>(part.bytes),
+                                             &transfer, error.get());
+  if (code != BACKPLANE_TRANSPORT_OK) return TransportError(code, error, peer);
+  pending->push_back({transfer, peer, nullptr});
+  return StartFrame(peer, ready, nullptr, pending);
+}
+
+// Waits for all transfers, also after an error, because they use the memory of the caller.
+absl::Status MessageMesh::State::WaitFor(std::vector<Pending>& pending, Watch& watch) {
+  absl::Status result;
+  for (Pending& p : pending) {
+    watch.peer = p.peer;
+    ErrorText error;
+    const int code = transport_->wait(p.transfer, -1, error.get());
+    if (code != BACKPLANE_TRANSPORT_OK && result.ok()) result = TransportError(code, error, p.peer);
+    ReturnBuffer(std::move(p.buffer));
+  }
+  pending.clear();
+  watch.peer = -1;
+  return result;
+}
+
+void MessageMesh::State::Receive(int32_t peer) {
+  // Several receives are posted, so that the other process rarely waits for one.
+  std::array<FrameBuffer, kPostedFrames> buffers;
+  std::array<BackplaneTransfer*, kPostedFrames> transfers{};
+  size_t posted = 0;  // receives from `next` on, in the order of the ring
+  absl::Status lost;
+  for (size_t next = 0; lost.ok(); next = (next + 1) % kPostedFrames) {
+    ErrorText error;
+    int code = BACKPLANE_TRANSPORT_OK;
+    while (posted < kPostedFrames && code == BACKPLANE_TRANSPORT_OK) {
+      const size_t at = (next + posted) % kPostedFrames;
+      if (buffers[at] == nullptr) buffers[at].reset(new char[kFrameBytes]);
+      code = transport_->start_receive(mesh_, peer, kFrameSlot, buffers[at].get(), kFrameBytes, &transfers[at],
+                                       error.get());
+      if (code == BACKPLANE_TRANSPORT_OK) ++posted;
+    }
+    if (posted > 0) {
+      code = transport_->wait(transfers[next], -1, error.get());
+      --posted;
+    }
+    if (code != BACKPLANE_TRANSPORT_OK) {
+      lost = absl::UnavailableError(error.text);
+    } else {
+      FrameHeader header;
+      std::memcpy(&header, buffers[next].get(), sizeof header);
+      lost = !header.IsValid() || header.process != peer
+                 ? absl::InvalidArgumentError("it sent an invalid message")
+                 : CatchExceptions([&] { return HandleFrame(peer, header, buffers[next].get() + sizeof header); });
+    }
+    if (!lost.ok() && !closing_) LosePeer(peer, std::string(lost.message()));
+    // What is still posted ends when the connections are closed; until then its memory is in use.
+    for (; !lost.ok() && posted > 0; --posted) {
+      next = (next + 1) % kPostedFrames;
+      (void)transport_->wait(transfers[next], -1, error.get());
+    }
+  }
+}
+
+absl::Status MessageMesh::State::CheckClaim(const Record& record, const Claim& claim) const {
+  if (claim.program.digest == record.program.digest) return absl::OkStatus();
+  return DifferentProgramsError(self_, record.program, claim.peer, claim.program);
+}
+
+absl::StatusOr<PartState*> MessageMesh::State::HandleChunkLocked(const LaunchKey& launch, Record& record,
+                                                                 const PartKey& key, const FrameHeader& header,
+                                                                 bool* keep, Callback* then) {
+  const SharedChunk& chunk = header.chunk;
+  const auto total = static_cast<int64_t>(header.total_bytes);
+  const auto receive = record.receives.find(key);
+  if (receive == record.receives.end()) {
+    const auto [at, added] = record.arrived.try_emplace(key);
+    Arrived& arrived = at->second;
+    if (added) arrived.bytes = total;
+    if (arrived.is_offer || !arrived.data.empty() || arrived.bytes != total || chunk.position != arrived.announced)
+      return absl::InvalidArgumentError("it sent an unexpected chunk");
+    int64_t& queued = queued_chunks_[static_cast<size_t>(key.peer)];
+    if (queued >= kMaxSharedBlocks) return absl::ResourceExhaustedError("it sent too many chunks");
+    ++queued;
+    arrived.announced += chunk.bytes;
+    arrived.chunks.push_back(chunk);
+    *keep = true;
+    return nullptr;
+  }
+  PartState* const part = receive->second;
+  if (part->bytes != total) {
+    record.receives.erase(receive);
+    part->step = PartState::Step::kDone;
+    *then = FailLocked(launch, record, SizeError(record.Doing(), key.peer, total, part->bytes), true);
+    return nullptr;
+  }
+  if (part->step != PartState::Step::kWaiting || chunk.position != part->announced)
+    return absl::InvalidArgumentError("it sent an unexpected chunk");
+  part->announced += chunk.bytes;
+  return part;
+}
+
+void MessageMesh::State::FinishChunkLocked(Record& record, const PartKey& key, PartState& part, int64_t bytes) {
+  --part.copies;
+  part.copied += bytes;
+  if (part.copied == part.bytes) {
+    part.step = PartState::Step::kDone;
+    record.receives.erase(key);
+  }
+  if (part.copied == part.bytes || !record.failure.ok()) record.changed.NotifyAll();
+}
+
+void MessageMesh::State::DropArrivedLocked(int32_t peer, const Arrived& arrived) {
+  const auto p = static_cast<size_t>(peer);
+  queued_bytes_[p] -= static_cast<int64_t>(arrived.data.size());
+  queued_chunks_[p] -= static_cast<int64_t>(arrived.chunks.size());
+  for (const SharedChunk& chunk : arrived.chunks) shared_->Release(peer, chunk);
+}
+
+absl::Status MessageMesh::State::SizeError(absl::string_view doing, int32_t peer, int64_t sent,
+                                           int64_t expected) const {
+  return absl::InvalidArgumentError(
+      absl::StrCat(doing, ": process ", peer, " sends ", sent, " bytes, process ", self_, " expects ", expected));
+}
+
+absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& header, const char* payload) {
+  const size_t p = static_cast<size_t>(peer);
+  const LaunchKey launch(header.set, header.sequence);
+  const PartKey key{header.key, header.part, peer};
+  const std::byte* chunk = nullptr;
+  if (header.kind == FrameKind::kChunk) {
+    chunk = shared_ == nullptr ? nullptr : shared_->Find(peer, header.chunk);
+    const auto total = static_cast<int64_t>(header.total_bytes);
+    if (chunk == nullptr || header.chunk.position < 0 || header.chunk.bytes > total ||
+        header.chunk.position > total - header.chunk.bytes)
+      return absl::InvalidArgumentError("it sent an invalid chunk");
+  }
+  ChunkReleaser releaser{chunk == nullptr ? nullptr : shared_.get(), peer, header.chunk};
+  Callback then;
+  MutexLock lock(mu_);
+  heard_[p] = Clock::now();
+  if (header.kind == FrameKind::kGoodbye) leaving_[p] = true;
+  if (header.kind == FrameKind::kPing) QueuePlainFrame(peer, FrameKind::kPong);
+  if (header.kind == FrameKind::kGoodbye || header.kind == FrameKind::kPing || header.kind == FrameKind::kPong)
+    return absl::OkStatus();
+  auto at = records_.find(launch);
+  if (at == records_.end()) {
+    const auto next = next_sequence_.find(launch.first);
+    const bool over = next != next_sequence_.end() && launch.second < next->second;
+    if (over) return absl::OkStatus();
+    if (unknown_launches_ >= kMaxUnknownLaunches) return absl::ResourceExhaustedError("it starts too many launches");
+    at = records_.emplace(launch, std::make_shared<Record>()).first;
+    ++unknown_launches_;
+  }
+  const std::shared_ptr<Record> record = at->second;
+  if (header.kind == FrameKind::kAbort) {
+    const size_t n = std::min<size_t>(header.payload_bytes, kMaxTextBytes);
+    const auto code = header.status_code == 0 || header.status_code > 16
+                          ? absl::StatusCode::kAborted
+                          : static_cast<absl::StatusCode>(header.status_code);
+    then = FailLocked(launch, *record,
+                      absl::Status(code, absl::StrCat("process ", peer, " reports: ", absl::string_view(payload, n))),
+                      false);
+    lock.Unlock();
+    if (then) then();
+    return absl::OkStatus();
+  }
+  const Claim claim{peer, header.GetProgram()};
+  if (!record->registered) {
+    const bool known =
+        std::any_of(record->claims.begin(), record->claims.end(), [&](const Claim& c) { return c.peer == peer; });
+    if (!known) record->claims.push_back(claim);
+  } else if (absl::Status same = CheckClaim(*record, claim); !same.ok()) {
+    then = FailLocked(launch, *record, std::move(same), true);
+    lock.Unlock();
+    FlushReports();
+    if (then) then();
+    return absl::OkStatus();
+  }
+  if (!record->failure.ok()) return absl::OkStatus();
+  if (header.kind == FrameKind::kReady) {
+    const auto send = record->sends.find(key);
+    if (send == record->sends.end()) return absl::OkStatus();  // the sender has given up
+    if (header.slot == kFrameSlot) return absl::InvalidArgumentError("it sent an invalid slot");
+    send->second->slot = header.slot;
+    send->second->step = PartState::Step::kAnswered;
+    record->sends.erase(send);
+    record->changed.NotifyAll();
+    return absl::OkStatus();
+  }
+  if (header.kind == FrameKind::kChunk) {
+    bool keep = false;
+    const absl::StatusOr<PartState*> part = HandleChunkLocked(launch, *record, key, header, &keep, &then);
+    if (!part.ok()) return part.status();
+    if (keep) releaser.memory = nullptr;
+    if (*part != nullptr) {
+      ++(*part)->copies;
+      lock.Unlock();
+      std::memcpy(static_cast<std::byte*>((*part)->to) + header.chunk.position, chunk,
+                  static_cast<size_t>(header.chunk.bytes));
+      releaser.Release();
+      lock.Lock();
+      FinishChunkLocked(*record, key, **part, header.chunk.bytes);
+    }
+    lock.Unlock();
+    if (then) {
+      FlushReports();
+      then();
+    }
+    return absl::OkStatus();
+  }
+  if (header.kind != FrameKind::kData && header.kind != FrameKind::kOffer)
+    return absl::InvalidArgumentError("it sent an unexpected message");
+  const bool is_offer = header.kind == FrameKind::kOffer;
+  const int64_t bytes = static_cast<int64_t>(is_offer ? header.total_bytes : header.payload_bytes);
+  const auto receive = record->receives.find(key);
+  if (receive == record->receives.end()) {
+    Arrived arrived;
+    arrived.is_offer = is_offer;
+    arrived.bytes = bytes;
+    if (!is_offer) arrived.data.assign(payload, static_cast<size_t>(bytes));
+    if (!record->arrived.emplace(key, std::move(arrived)).second)
+      return absl::InvalidArgumentError("it sent a message twice");
+    if (!is_offer) queued_bytes_[p] += bytes;
+    while (queued_bytes_[p] > kMaxQueuedBytes && !closing_) queue_drained_.WaitFor(mu_, kWatchInterval);
+    return absl::OkStatus();
+  }
+  PartState* const part = receive->second;
+  if (part->announced > 0) return absl::InvalidArgumentError("it sent an unexpected message");
+  record->receives.erase(receive);
+  if (part->bytes != bytes) {
+    part->step = PartState::Step::kDone;
+    then = FailLocked(launch, *record, SizeError(record->Doing(), peer, bytes, part->bytes), true);
+    lock.Unlock();
+    FlushReports();
+    if (then) then();
+    return absl::OkStatus();
+  }
+  if (is_offer) {
+    part->step = PartState::Step::kAnswered;
+  } else {
+    ++part->copies;
+    lock.Unlock();
+    std::memcpy(part->to, payload, static_cast<size_t>(bytes));
+    lock.Lock();
+    --part->copies;
+    part->step = PartState::Step::kDone;
+  }
+  record->changed.NotifyAll();
+  return absl::OkStatus();
+}
+
+}  // namespace backplane
