@@ -75,6 +75,7 @@ absl::StatusOr<std::unique_ptr<Thunk>> ThunkFactory::MakeThunk(const Instruction
   std::string refusal;
   switch (i.opcode()) {
     case Opcode::kFusion:
+      if (std::optional<compiler::Attention> attention = compiler::AsAttention(i)) return MakeAttention(i, *attention);
       if (!IsKernelFusion(i)) return MakeDot(i);
       if (std::unique_ptr<Thunk> kernel = MakeKernel(i)) return kernel;
       refusal = kernels_.refusal(i);
@@ -166,6 +167,25 @@ absl::StatusOr<std::unique_ptr<Thunk>> ThunkFactory::MakeDot(const Instruction& 
   ASSIGN_OR_RETURN(std::shared_ptr<const std::byte> packed, PackWeights(*planned.plan, problem, *i.operand(1)));
   return std::make_unique<DotThunk>(planned.plan, assignment_.slot(i.operand(0)), assignment_.slot(i.operand(1)),
                                     assignment_.slot(&i), 0.3 + flops / 1e5, std::move(packed));
+}
+
+absl::StatusOr<std::unique_ptr<Thunk>> ThunkFactory::MakeAttention(const Instruction& i,
+                                                                   const compiler::Attention& attention) {
+  ASSIGN_OR_RETURN(const AttentionProblem problem, ToAttentionProblem(attention));
+  ASSIGN_OR_RETURN(std::unique_ptr<AttentionPlan> plan, PlanAttention(problem, std::max(1, options_.num_threads)));
+  Log(absl::StrCat(i.name(), ": attention: ", problem.ToString()));
+  // The operands of the fusion are numbered like the parameters of its computation.
+  auto slot = [&](const compiler::AttentionView& view) {
+    return assignment_.slot(i.operand(view.base->parameter_number()));
+  };
+  std::vector<SlotId> arrays;
+  for (const Instruction* base : compiler::AttentionOperands(attention))
+    arrays.push_back(assignment_.slot(i.operand(base->parameter_number())));
+  const double flops = 2.0 * static_cast<double>(attention.items) * static_cast<double>(attention.queries) *
+                       static_cast<double>(attention.keys) * static_cast<double>(attention.depth + attention.width);
+  return std::make_unique<AttentionThunk>(std::move(plan), slot(attention.query), slot(attention.key),
+                                          slot(attention.value), std::move(arrays), assignment_.slot(&i),
+                                          0.5 + flops / 1e5);
 }
 
 // Weights that are an argument, which the program does not overwrite, may be packed once for many executions.

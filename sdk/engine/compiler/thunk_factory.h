@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "sdk/compiler/attention.h"
 #include "sdk/compiler/step_factory.h"
 #include "sdk/engine/compiler/program.h"
 #include "sdk/engine/compiler/program_kernels.h"
@@ -42,6 +43,7 @@ class ThunkFactory : public compiler::StepFactory<std::unique_ptr<Thunk>> {
   absl::StatusOr<std::unique_ptr<Thunk>> MakeThunk(const Instruction& i);  // null: see AddWork
   std::unique_ptr<Thunk> MakeKernel(const Instruction& fusion);            // null: it has none
   absl::StatusOr<std::unique_ptr<Thunk>> MakeDot(const Instruction& i);
+  absl::StatusOr<std::unique_ptr<Thunk>> MakeAttention(const Instruction& i, const compiler::Attention& attention);
   absl::StatusOr<std::unique_ptr<Thunk>> MakeConvolution(const Instruction& i);
   absl::StatusOr<std::unique_ptr<Thunk>> MakeCollective(const Instruction& i);
   absl::StatusOr<std::unique_ptr<Thunk>> MakeTransfer(const Instruction& i);
