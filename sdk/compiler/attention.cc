@@ -136,8 +136,7 @@ class Matcher {
   bool MatchSoftmax(const Instruction& quotient) {
     if (!IsPlain(quotient) || !IsAttentionType(quotient)) return false;
     exponential_ = SkipConversions(quotient.operand(0));
-    if (!exponential_->Is(Opcode::kExp) || !IsPlain(*exponential_) || !IsAttentionType(*exponential_))
-      return false;
+    if (!exponential_->Is(Opcode::kExp) || !IsPlain(*exponential_) || !IsAttentionType(*exponential_)) return false;
     const Instruction* difference = exponential_->operand(0);
     if (!difference->Is(Opcode::kSubtract) || !IsPlain(*difference)) return false;
     for (int64_t d : exponential_->shape().dimensions()) {
@@ -219,8 +218,7 @@ class Matcher {
       if (!IsPlainProduct(*i)) return false;
       a_.scores = i;
       product_axes_ = std::move(axes);
-      if (i->shape().element_type() == PrimitiveType::kF16) AddOperation(ScoreOperation::Kind::kRoundF16, 0);
-      if (i->shape().element_type() == PrimitiveType::kBF16) AddOperation(ScoreOperation::Kind::kRoundBf16, 0);
+      AddRounding(*i);
       return true;
     }
     if (std::optional<Axes> operand = ToOperand(*i, axes)) return DescendScores(i->operand(0), *operand, depth + 1);
@@ -230,6 +228,7 @@ class Matcher {
           const std::optional<double> factor = UniformValue(i->operand(k));
           if (!factor || !DescendScores(i->operand(1 - k), axes, depth + 1)) continue;
           AddOperation(ScoreOperation::Kind::kScale, *factor);
+          AddRounding(*i);
           return true;
         }
         return false;
@@ -237,6 +236,7 @@ class Matcher {
         const std::optional<double> divisor = UniformValue(i->operand(1));
         if (!divisor || *divisor == 0 || !DescendScores(i->operand(0), axes, depth + 1)) return false;
         AddOperation(ScoreOperation::Kind::kScale, 1 / *divisor);
+        AddRounding(*i);
         return true;
       }
       case Opcode::kAdd:
@@ -244,6 +244,7 @@ class Matcher {
           if (!DescendScores(i->operand(1 - k), axes, depth + 1)) continue;
           AddOperation(ScoreOperation::Kind::kAdd, 0);
           arrays_.push_back({a_.operations.size() - 1, i->operand(k), std::move(axes)});
+          AddRounding(*i);
           return IsAttentionType(*i->operand(k));
         }
         return false;
@@ -271,6 +272,13 @@ class Matcher {
     a_.operations.back().kind = kind;
     a_.operations.back().value = value;
     return a_.operations.back();
+  }
+
+  // Scores of a narrow type: a term may vanish beside a large negative one, which rows rely on that are masked as a
+  // whole.
+  void AddRounding(const Instruction& i) {
+    if (i.shape().element_type() == PrimitiveType::kF16) AddOperation(ScoreOperation::Kind::kRoundF16, 0);
+    if (i.shape().element_type() == PrimitiveType::kBF16) AddOperation(ScoreOperation::Kind::kRoundBf16, 0);
   }
 
   // A number that is the index along an axis plus an offset, or only the offset.
@@ -516,9 +524,9 @@ class Matcher {
     }
     Axes free_rows;
     for (int64_t d : weights.free) free_rows.push_back(axes[static_cast<size_t>(d)]);
-    rows_.erase(std::remove_if(rows_.begin(), rows_.end(),
-                               [&](Axis r) { return !absl::c_linear_search(free_rows, r); }),
-                rows_.end());
+    rows_.erase(
+        std::remove_if(rows_.begin(), rows_.end(), [&](Axis r) { return !absl::c_linear_search(free_rows, r); }),
+        rows_.end());
     std::vector<const Instruction*> tail;
     for (const Instruction* i = root_; !i->Is(Opcode::kDot); i = i->operand(0)) tail.push_back(i);
     for (auto i = tail.rbegin(); i != tail.rend(); ++i) result = *FromOperand(**i, result);
@@ -570,8 +578,9 @@ class Matcher {
       if (axis == kNone) continue;
       if (axis == query_axis_ || axis == key_axis_ || axis == kInner) {
         if (!dim.table.empty()) return false;
-        (axis == kInner ? placed->inner_stride : axis == key_axis_ ? placed->key_stride : placed->query_stride) =
-            dim.stride;
+        (axis == kInner      ? placed->inner_stride
+         : axis == key_axis_ ? placed->key_stride
+                             : placed->query_stride) = dim.stride;
         continue;
       }
       of_item[static_cast<size_t>(absl::c_find(item_axes_, axis) - item_axes_.begin())] = &dim;
@@ -623,8 +632,7 @@ class Cloner {
     for (size_t k = 0; k < operands.size(); ++k) {
       Attributes number;
       number.Set(AttrId::kParameterNumber, static_cast<int64_t>(k));
-      copies_[operands[k]] =
-          Make(body, nullptr, Opcode::kParameter, operands[k]->shape(), {}, std::move(number));
+      copies_[operands[k]] = Make(body, nullptr, Opcode::kParameter, operands[k]->shape(), {}, std::move(number));
     }
   }
   Instruction* Clone(Instruction* i) {
@@ -657,8 +665,8 @@ Instruction* FindAttentionRoot(Instruction* dot) {
     if (!IsPlain(*last)) break;
     if (!OnlyMoves(*last)) break;
     const bool widens = ByteWidth(last->shape().element_type()) > ByteWidth(last->operand(0)->shape().element_type());
-    if (widens) break;                                 // less is written without it
-    if (!last->Is(Opcode::kReshape)) root = last;      // a reshape at the end costs nothing
+    if (widens) break;                             // less is written without it
+    if (!last->Is(Opcode::kReshape)) root = last;  // a reshape at the end costs nothing
   }
   return root;
 }

@@ -53,7 +53,8 @@ struct Attention {
 // bf16 and f16.
 std::optional<Attention> MatchAttention(Instruction* root);
 
-// Returns the instruction up to which a second product `dot` is followed only by operations that MatchAttention accepts.
+// Returns the instruction up to which a second product `dot` is followed only by operations that MatchAttention
+// accepts.
 Instruction* FindAttentionRoot(Instruction* dot);
 
 // Whether another instruction uses the scores, the softmax or another value between the first product and the root.

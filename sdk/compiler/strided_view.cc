@@ -57,9 +57,8 @@ std::optional<std::vector<ViewDimension>> Reshape(const std::vector<ViewDimensio
         b *= sizes[j++];
       }
     }
-    std::optional<ViewDimension> merged =
-        Merge(std::vector<ViewDimension>(old.begin() + static_cast<int64_t>(first_old),
-                                         old.begin() + static_cast<int64_t>(i)));
+    std::optional<ViewDimension> merged = Merge(std::vector<ViewDimension>(
+        old.begin() + static_cast<int64_t>(first_old), old.begin() + static_cast<int64_t>(i)));
     if (!merged) return std::nullopt;
     if (j - first_new == 1) {
       now.push_back(*std::move(merged));
@@ -140,7 +139,8 @@ std::optional<StridedView> View(Instruction* array, int depth) {
           dim.stride *= s.stride;
         } else {
           std::vector<int64_t> table;
-          for (int64_t k = 0; k < dim.size; ++k) table.push_back(dim.table[static_cast<size_t>(s.start + k * s.stride)]);
+          for (int64_t k = 0; k < dim.size; ++k)
+            table.push_back(dim.table[static_cast<size_t>(s.start + k * s.stride)]);
           dim.table = std::move(table);
         }
         now.push_back(std::move(dim));

@@ -8,15 +8,18 @@
 namespace backplane::engine {
 namespace {
 
-// With fewer queries most lanes of the kernel would be empty, and the separate products only read the keys and values.
-constexpr int64_t kFewestQueries = 8;
-constexpr int64_t kFewestKeys = 16;
+// The kernel computes 16 or 32 queries at a time. With fewer, separate products of long rows are faster: they only read
+// the keys and values. Short rows save more by having no memory of their own.
+constexpr int64_t kFewestQueries = 24;
+constexpr int64_t kFewKeys = 128;
+constexpr int64_t kFewestOfFewKeys = 8;
 // A thread keeps 32 columns of scores, and copies of the keys and values.
 constexpr int64_t kMostFloatsOfKeys = int64_t{1} << 24;
 
 bool IsFasterFused(const compiler::Attention& a) {
-  return a.queries >= kFewestQueries && a.keys >= kFewestKeys &&
-         a.keys * (a.depth + a.width + 32) <= kMostFloatsOfKeys;
+  const bool enough = a.queries >= kFewestQueries ||
+                      (a.queries >= kFewestOfFewKeys && a.keys >= kFewestOfFewKeys && a.keys <= kFewKeys);
+  return enough && a.keys * (a.depth + a.width + 32) <= kMostFloatsOfKeys;
 }
 
 }  // namespace

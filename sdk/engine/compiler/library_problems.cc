@@ -147,7 +147,8 @@ absl::StatusOr<AttentionProblem> ToAttentionProblem(const compiler::Attention& a
   auto convert = [](const Instruction& array, ElementType* type) -> absl::Status {
     const std::optional<ElementType> t = ToElementType(array.shape().element_type());
     if (!t)
-      return absl::UnimplementedError(absl::StrCat(array.name(), ": no kernel for ", Name(array.shape().element_type())));
+      return absl::UnimplementedError(
+          absl::StrCat(array.name(), ": no kernel for ", Name(array.shape().element_type())));
     *type = *t;
     return absl::OkStatus();
   };

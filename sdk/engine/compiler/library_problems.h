@@ -6,8 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "core/ir/instruction.h"
-#include "sdk/compiler/dot_strides.h"
 #include "sdk/compiler/attention.h"
+#include "sdk/compiler/dot_strides.h"
 #include "sdk/engine/kernels/attention.h"
 #include "sdk/engine/kernels/convolution.h"
 #include "sdk/engine/kernels/matmul.h"

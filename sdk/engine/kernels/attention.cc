@@ -20,10 +20,10 @@
 namespace backplane::engine {
 namespace {
 
-constexpr int64_t kChunk = 64;           // keys whose scores are in the first cache while the steps are applied
-constexpr int64_t kChunksOfValues = 4;   // whose scores stay in the first cache for all columns of the values
+constexpr int64_t kChunk = 64;          // keys whose scores are in the first cache while the steps are applied
+constexpr int64_t kChunksOfValues = 4;  // whose scores stay in the first cache for all columns of the values
 constexpr int64_t kTasksPerThread = 4;
-constexpr float kUnderflow = 104.0f;     // exp(-x) is 0 in f32, also without flushing, from here on
+constexpr float kUnderflow = 104.0f;  // exp(-x) is 0 in f32, also without flushing, from here on
 
 bool IsNarrowFloat(ElementType t) {
   return t == ElementType::kF32 || t == ElementType::kBF16 || t == ElementType::kF16;
@@ -63,7 +63,7 @@ class BlockedAttention : public AttentionPlan {
     keys_at_ = floats(p_.depth * wide_);
     values_at_ = keys_at_ + (copy_keys_ ? floats(p_.keys * p_.depth) : 0);
     scores_at_ = values_at_ + (copy_values_ ? floats(p_.keys * p_.width) : 0);
-    sums_at_ = scores_at_ + rows * wide_;
+    sums_at_ = scores_at_ + std::max(rows, RoundUp(p_.width, 16)) * wide_;
     array_at_ = sums_at_ + floats(p_.width * wide_);
     row_at_ = array_at_ + (has_arrays_ ? kChunk * wide_ : 0);
     slot_bytes_ = (row_at_ + 3 * wide_) * static_cast<int64_t>(sizeof(float));
@@ -71,9 +71,8 @@ class BlockedAttention : public AttentionPlan {
 
   size_t scratch_bytes() const override { return static_cast<size_t>(slot_bytes_ * threads_); }
 
-  absl::Status Execute(const void* queries, const void* keys, const void* values,
-                       absl::Span<const void* const> arrays, void* out, void* scratch,
-                       ThreadPool* pool) const override {
+  absl::Status Execute(const void* queries, const void* keys, const void* values, absl::Span<const void* const> arrays,
+                       void* out, void* scratch, ThreadPool* pool) const override {
     const Memory memory{queries, keys, values, arrays, out};
     auto run = [&](int64_t task, int slot) {
       RunTask(memory, task / parts_, task % parts_,
@@ -144,10 +143,8 @@ class BlockedAttention : public AttentionPlan {
     float* const largest = mine + row_at_;
     float* const sum = largest + wide_;
     float* const factor = sum + wide_;
-    if (count < lanes) std::memset(mine, 0, static_cast<size_t>(p_.depth * lanes) * sizeof(float));
-    gemm_->convert(p_.query_type,
-                   At(memory.queries, p_.query_offsets[item] + query * p_.query_stride, p_.query_type),
-                   p_.query_depth_stride, p_.query_stride, ElementType::kF32, mine, lanes, 1, p_.depth, count);
+    FetchColumns(At(memory.queries, p_.query_offsets[item] + query * p_.query_stride, p_.query_type), p_.query_type,
+                 p_.query_stride, p_.query_depth_stride, count, p_.depth, lanes, mine);
     std::fill_n(largest, lanes, -std::numeric_limits<float>::infinity());
     KeyRange visible{0, p_.keys};
     if (may_skip) visible = FindVisible(query, count);
@@ -174,13 +171,32 @@ class BlockedAttention : public AttentionPlan {
       kernels_->multiply(scores + k * lanes, rows, lanes, factor);
       const float* v = values.data + (visible.begin + k) * values.stride;
       for (int64_t d = 0; d < p_.width; d += gemm_->f32.rows) {
-        tile(std::min<int64_t>(gemm_->f32.rows, p_.width - d), rows, v + d * values.column_stride,
-             values.column_stride, values.stride, scores + k * lanes, lanes, sums + d * lanes, lanes, k > 0);
+        tile(std::min<int64_t>(gemm_->f32.rows, p_.width - d), rows, v + d * values.column_stride, values.column_stride,
+             values.stride, scores + k * lanes, lanes, sums + d * lanes, lanes, k > 0);
       }
     }
-    gemm_->convert_out(ElementType::kF32, sums, lanes, p_.out_type,
-                       At(memory.out, p_.out_offsets[item] + query * p_.out_stride, p_.out_type), p_.out_width_stride,
-                       p_.out_stride, p_.width, count);
+    char* const out = At(memory.out, p_.out_offsets[item] + query * p_.out_stride, p_.out_type);
+    if (p_.out_width_stride != 1) {
+      gemm_->convert_out(ElementType::kF32, sums, lanes, p_.out_type, out, p_.out_width_stride, p_.out_stride, p_.width,
+                         count);
+    } else if (p_.out_type == ElementType::kF32) {
+      kernels_->transpose_out(sums, lanes, reinterpret_cast<float*>(out), p_.out_stride, count, p_.width);
+    } else {
+      float* const rows = mine + scores_at_;  // no longer needed
+      kernels_->transpose_out(sums, lanes, rows, p_.width, count, p_.width);
+      gemm_->convert_out(ElementType::kF32, rows, p_.width, p_.out_type, out, p_.out_stride, 1, count, p_.width);
+    }
+  }
+
+  // Columns from rows of queries: to[c * lanes + r] = from[r * row_stride + c * column_stride], zero for r >= rows.
+  void FetchColumns(const char* from, ElementType type, int64_t row_stride, int64_t column_stride, int64_t rows,
+                    int64_t columns, int64_t lanes, float* to) const {
+    if (column_stride == 1 && row_stride != 0) {
+      kernels_->transpose_in(type, from, row_stride, rows, columns, to, lanes);
+      return;
+    }
+    if (rows < lanes) std::memset(to, 0, static_cast<size_t>(columns * lanes) * sizeof(float));
+    gemm_->convert(type, from, column_stride, row_stride, ElementType::kF32, to, lanes, 1, columns, rows);
   }
 
   void ComputeScores(const Memory& memory, size_t item, int64_t query, int64_t count, int64_t lanes, const Rows& keys,
@@ -215,10 +231,9 @@ class BlockedAttention : public AttentionPlan {
         break;
     }
     float* const array = mine + array_at_;
-    if (count < lanes) std::memset(array, 0, static_cast<size_t>(rows * lanes) * sizeof(float));
     const int64_t offset = s.offsets[item] + key * s.key_stride + query * s.query_stride;
-    gemm_->convert(s.type, At(memory.arrays[s.array], offset, s.type), s.key_stride, s.query_stride, ElementType::kF32,
-                   array, lanes, 1, rows, count);
+    FetchColumns(At(memory.arrays[s.array], offset, s.type), s.type, s.query_stride, s.key_stride, count, rows, lanes,
+                 array);
     if (s.kind == AttentionStep::Kind::kAdd) return kernels_->add(scores, array, rows * lanes);
     kernels_->select(scores, array, rows * lanes, s.keep, s.value);
   }

@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include "sdk/engine/kernels/element_type.h"
+
 namespace backplane::engine {
 
 struct AttentionKernels {
@@ -28,6 +30,12 @@ struct AttentionKernels {
   void (*exp_sum)(float* scores, int64_t keys, int64_t lanes, const float* largest, float* sum);
   // Multiplies column c by factors[c].
   void (*multiply)(float* scores, int64_t keys, int64_t lanes, const float* factors);
+  // to[c * lanes + r] = from[r * stride + c] for r < rows and c < cols; zero for the other r. `lanes` may be any
+  // multiple of the narrow width. From pred (as numbers), f32, bf16 or f16.
+  void (*transpose_in)(ElementType type, const void* from, int64_t stride, int64_t rows, int64_t cols, float* to,
+                       int64_t lanes);
+  // to[r * stride + c] = from[c * lanes + r] for r < rows and c < cols.
+  void (*transpose_out)(const float* from, int64_t lanes, float* to, int64_t stride, int64_t rows, int64_t cols);
   // Whether all elements of some rows are finite. `cols` consecutive elements in each.
   bool (*all_finite)(const float* values, int64_t stride, int64_t rows, int64_t cols);
 };
