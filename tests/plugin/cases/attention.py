@@ -75,7 +75,7 @@ def attention_in_transformations():
             "token": jax.jit(lambda *a: jax.nn.dot_product_attention(*a, key_value_seq_lengths=jnp.array([33])))(q, k, v)}
 
 
-@case(peer=True, rtol=2e-5, atol=2e-6)
+@case(peer=True, rtol=2e-5, atol=2e-6, only="cpu|reference|hip")
 def attention_with_infinities():
     """Masks of -inf, rows without any key, and NaNs in values that the mask hides."""
     q, k, v = (jnp.swapaxes(a, 1, 2) for a in _arrays(rows=80))
