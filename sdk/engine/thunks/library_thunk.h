@@ -37,15 +37,22 @@ class LibraryThunk : public Thunk {
         packed_(std::move(packed)),
         packable_(std::move(packable)) {}
 
-  absl::Status Run(const RunState& state) const override {
+  absl::Status Run(const RunState& state) const override { return RunWithEpilogue(state, nullptr); }
+  // `epilogue` may be null; see MatmulPlan::Execute and ConvolutionPlan::Execute.
+  absl::Status RunWithEpilogue(const RunState& state, const Epilogue* epilogue) const {
     if (packable_.plan != nullptr && state.context != nullptr &&
         packable_.number < state.context->packed_weights.size()) {
       if (const void* form = state.context->packed_weights[packable_.number].get(); form != nullptr) {
-        return packable_.plan->Execute(state.slots[lhs_], form, state.slots[out_], state.workspace, state.pool);
+        return packable_.plan->Execute(state.slots[lhs_], form, state.slots[out_], state.workspace, state.pool,
+                                       epilogue);
       }
     }
     const void* rhs = packed_ ? static_cast<const void*>(packed_.get()) : state.slots[rhs_];
-    return plan_->Execute(state.slots[lhs_], rhs, state.slots[out_], state.workspace, state.pool);
+    return plan_->Execute(state.slots[lhs_], rhs, state.slots[out_], state.workspace, state.pool, epilogue);
+  }
+  // Of a convolution: ConvolutionPlan::has_row_epilogue of each plan that may run.
+  bool has_row_epilogue() const {
+    return plan_->has_row_epilogue() && (packable_.plan == nullptr || packable_.plan->has_row_epilogue());
   }
   int64_t workspace_bytes(int) const override {
     const size_t packable = packable_.plan == nullptr ? 0 : packable_.plan->scratch_bytes();
