@@ -182,7 +182,8 @@ bool ThunkFactory::MayFollow(const Instruction& fusion, const KernelThunk& kerne
   // The convolution still reads its operands while the kernel writes.
   for (SlotId out : assignment_.instruction_slots.at(&fusion)) {
     const Slot& slot = assignment_.slots[static_cast<size_t>(out)];
-    if (slot.kind == Slot::Kind::kOutput && assignment_.output_alias[static_cast<size_t>(slot.index)] >= 0) return false;
+    if (slot.kind == Slot::Kind::kOutput && assignment_.output_alias[static_cast<size_t>(slot.index)] >= 0)
+      return false;
     if (out != result && ShareMemory(slot, assignment_.slots[static_cast<size_t>(result)])) return false;
     for (const Instruction* operand : convolution.operands()) {
       const SlotId in = assignment_.slot(operand);
