@@ -147,10 +147,10 @@ class Matcher {
            MatchReduction(quotient.operand(1), exponential_, Opcode::kAdd);
   }
 
-  // `spread` has in each row the maximum or sum of that row of x.
-  bool MatchReduction(Instruction* spread, Instruction* x, Opcode opcode) {
-    if (!spread->Is(Opcode::kBroadcast)) return false;
-    const Instruction* i = spread->operand(0);
+  // `broadcast` has in each row the maximum or sum of that row of x.
+  bool MatchReduction(Instruction* broadcast, Instruction* x, Opcode opcode) {
+    if (!broadcast->Is(Opcode::kBroadcast)) return false;
+    const Instruction* i = broadcast->operand(0);
     while (!i->Is(Opcode::kReduce)) {
       if (!IsPlain(*i)) return false;
       if (i->Is(Opcode::kMaximum) && opcode == Opcode::kMaximum) {  // with -inf
@@ -196,12 +196,12 @@ class Matcher {
     }
     if (reduced == kNone || (key_axis_ != kNone && key_axis_ != reduced)) return false;
     key_axis_ = reduced;
-    axes = Regroup(axes, spread->operand(0)->shape());
-    Axes spread_axes(score_axes_.size(), kNone);
-    for (size_t k = 0; k < spread->dimensions().size(); ++k)
-      spread_axes[static_cast<size_t>(spread->dimensions()[k])] = axes[k];
+    axes = Regroup(axes, broadcast->operand(0)->shape());
+    Axes broadcast_axes(score_axes_.size(), kNone);
+    for (size_t k = 0; k < broadcast->dimensions().size(); ++k)
+      broadcast_axes[static_cast<size_t>(broadcast->dimensions()[k])] = axes[k];
     for (size_t d = 0; d < score_axes_.size(); ++d) {
-      if (spread_axes[d] != (score_axes_[d] == key_axis_ ? kNone : score_axes_[d])) return false;
+      if (broadcast_axes[d] != (score_axes_[d] == key_axis_ ? kNone : score_axes_[d])) return false;
     }
     return true;
   }
@@ -557,20 +557,20 @@ class Matcher {
       arrays_.push_back({band.operation, band.mask, band.axes});
     }
     for (ArrayOperation& array : arrays_) {
-      if (!Place(FindStridedView(array.array), array.axes, &a_.operations[array.operation].array)) return false;
+      if (!SetStrides(FindStridedView(array.array), array.axes, &a_.operations[array.operation].array)) return false;
     }
     StridedView out;
     out.base = root_;
     const DimVector strides = RowMajorStrides(root_->shape().dimensions());
     for (int64_t d = 0; d < root_->shape().rank(); ++d)
       out.dimensions.push_back({root_->shape().dimensions(d), strides[static_cast<size_t>(d)], {}});
-    return Place(FindStridedView(queries_), query_axes_, &a_.query) &&
-           Place(FindStridedView(keys_), key_axes_, &a_.key) &&
-           Place(FindStridedView(values_), value_axes_, &a_.value) && Place(out, out_axes_, &a_.out);
+    return SetStrides(FindStridedView(queries_), query_axes_, &a_.query) &&
+           SetStrides(FindStridedView(keys_), key_axes_, &a_.key) &&
+           SetStrides(FindStridedView(values_), value_axes_, &a_.value) && SetStrides(out, out_axes_, &a_.out);
   }
 
-  bool Place(const StridedView& view, const Axes& axes, AttentionView* placed) const {
-    placed->base = view.base;
+  bool SetStrides(const StridedView& view, const Axes& axes, AttentionView* strided) const {
+    strided->base = view.base;
     std::vector<const ViewDimension*> of_item(item_axes_.size(), nullptr);
     for (size_t d = 0; d < axes.size(); ++d) {
       const ViewDimension& dim = view.dimensions[d];
@@ -578,22 +578,22 @@ class Matcher {
       if (axis == kNone) continue;
       if (axis == query_axis_ || axis == key_axis_ || axis == kInner) {
         if (!dim.table.empty()) return false;
-        (axis == kInner      ? placed->inner_stride
-         : axis == key_axis_ ? placed->key_stride
-                             : placed->query_stride) = dim.stride;
+        (axis == kInner      ? strided->inner_stride
+         : axis == key_axis_ ? strided->key_stride
+                             : strided->query_stride) = dim.stride;
         continue;
       }
       of_item[static_cast<size_t>(absl::c_find(item_axes_, axis) - item_axes_.begin())] = &dim;
     }
-    placed->offsets.assign(1, view.offset);
+    strided->offsets.assign(1, view.offset);
     for (size_t k = 0; k < item_axes_.size(); ++k) {
       const int64_t size = sizes_[static_cast<size_t>(item_axes_[k])];
       std::vector<int64_t> now;
-      now.reserve(placed->offsets.size() * static_cast<size_t>(size));
-      for (int64_t base : placed->offsets) {
+      now.reserve(strided->offsets.size() * static_cast<size_t>(size));
+      for (int64_t base : strided->offsets) {
         for (int64_t n = 0; n < size; ++n) now.push_back(base + (of_item[k] == nullptr ? 0 : of_item[k]->Offset(n)));
       }
-      placed->offsets = std::move(now);
+      strided->offsets = std::move(now);
     }
     return true;
   }

@@ -175,7 +175,7 @@ struct RandomAttention {
       return step(absl::StrCat(scores, " broadcast(", step(absl::StrCat(type, "[] constant(", value, ")")),
                                "), dimensions={}"));
     };
-    // An array of the dimensions {batch or not, query or not, key}, spread over the scores.
+    // An array of the dimensions {batch or not, query or not, key}, broadcast to the scores.
     auto array = [&](const std::string& element) {
       std::vector<int64_t> sizes;
       std::vector<int> dims;
