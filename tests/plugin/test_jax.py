@@ -2,6 +2,7 @@
 import numpy as np
 
 import cases
+import cases.attention
 import cases.basic
 import cases.control
 import cases.linear_algebra

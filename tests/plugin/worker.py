@@ -95,6 +95,7 @@ def main():
     sys.path.insert(0, str(HERE))
     import numpy as np
     import cases
+    import cases.attention
     import cases.basic
     import cases.control
     import cases.linear_algebra

@@ -17,6 +17,7 @@
 #include "sdk/engine/codegen/classify.h"
 #include "sdk/engine/codegen/kernel.h"
 #include "sdk/engine/compiler/fuse.h"
+#include "sdk/engine/compiler/fuse_attention.h"
 #include "sdk/engine/compiler/library_problems.h"
 #include "sdk/engine/compiler/program.h"
 
@@ -39,6 +40,7 @@ absl::Status LowerForEngine(Module* module, const CustomLowering* lowering, std:
   p.Add<compiler::LegalizeLayouts>();  // row-major arrays only, but where host or custom call look
   p.Add<compiler::LegalizeTypes>();    // element types and sizes that a library kernel or generated code takes
   p.Add<compiler::SelectSmallBranches>();
+  p.Add<FuseAttention>(lowering);
   p.Add<compiler::ExpandSmallDots>(contractions.is_claimed);       // to broadcasts, products and sums
   p.Add<compiler::LegalizeContractions>(std::move(contractions));  // dots and convolutions that the library takes
   p.Add<SimplifyAlgebra>(false);  // transposes that the two brought in, but not back into dots

@@ -254,6 +254,20 @@ std::vector<InPlacePair> FindInPlacePairs(const FusionPlan* plan) {
   return result;
 }
 
+// Of loops over whole outputs in storage order.
+int64_t ElementsPerItem(const Phase& phase) {
+  const LoopPhase* loop = std::get_if<LoopPhase>(&phase.kind);
+  if (loop == nullptr || phase.work_items <= 0 || phase.outputs.empty() || !loop->unrolled.empty() ||
+      loop->inner_block > 0 || loop->nest.whole_extent > 0 || !loop->multi_output.empty() || !loop->partials.empty())
+    return 0;
+  const int64_t elements = ShapeOf(phase.outputs[0]).num_elements();
+  if (loop->item_groups == 0 && loop->lanes > 0 && elements % loop->lanes != 0) return 0;  // the last vector overlaps
+  for (const PhaseOutput& output : phase.outputs) {
+    if (output.container != nullptr || output.per_row || ShapeOf(output).num_elements() != elements) return 0;
+  }
+  return elements % phase.work_items == 0 ? elements / phase.work_items : 0;
+}
+
 KernelPlan DescribeKernel(FusionPlan fusion, absl::string_view symbol) {
   KernelPlan plan;
   plan.temp_bytes = fusion.temp_bytes;
@@ -262,6 +276,7 @@ KernelPlan DescribeKernel(FusionPlan fusion, absl::string_view symbol) {
     const Phase& phase = fusion.phases[k];
     KernelPhase p;
     p.work_items = phase.work_items;
+    p.elements_per_item = ElementsPerItem(phase);
     constexpr double kCyclesPerMicrosecond = 3500;
     p.estimated_us = phase.cycles / kCyclesPerMicrosecond;
     double item_us = p.work_items > 0 ? p.estimated_us / static_cast<double>(p.work_items) : 0;

@@ -88,6 +88,8 @@ struct KernelPhase {
   int64_t work_items = 0;
   int64_t min_items_per_chunk = 1;  // about 2 us of work; use no smaller ranges
   double estimated_us = 0;          // all work items, one thread
+  // If not 0, item i writes the elements [i * n, (i + 1) * n) of each output, in row-major order, and nothing else.
+  int64_t elements_per_item = 0;
 };
 
 struct KernelPlan {

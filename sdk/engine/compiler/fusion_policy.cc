@@ -16,6 +16,8 @@ constexpr int kMaxInstructions = 320;  // of one kernel: code size grows with it
 constexpr int kMaxParameters = 48;
 constexpr double kMaxIndices = 6;          // at which a kernel's code computes one instruction
 constexpr double kCheapCycles = 1.5;       // what may be computed more than once
+constexpr double kLoadCycles = 0.3;        // of an element that is stored instead
+constexpr double kKernelCycles = 4096;     // saved in all, from which a kernel of its own is worth while
 constexpr size_t kMaxTargets = 64;         // kernels tried for a value that several read
 constexpr size_t kMaxTries = 6;            // at merging one kernel of single elements with others
 constexpr size_t kMaxSiblings = 512;       // readers of one value that a kernel may be merged with, the nearest ones
@@ -204,12 +206,32 @@ MergeDecision EngineFusionPolicy::DecideJoin(const FusionGraph& graph, int n, in
   }
   if (distinct > 0 && !facts.has_reduction && !IsCodeSmall(graph, n, target)) return MergeDecision::kRefuse;
   times = std::max(times, 1.0) * std::max(1.0, distinct);
-  if (times > 1 && !FeedsRowsOf(graph, n, target)) {
+  const double repeated = CountRepeats(graph, n, target, 4);
+  if ((times > 1 || repeated > 0) && !FeedsRowsOf(graph, n, target)) {
     double cost = 0;
     for (int m : graph.group(p.group).members) cost += costs_[m];
-    if (cost > kCheapCycles) return MergeDecision::kRefuse;
+    if ((times > 1 && cost > kCheapCycles) || (cost - kLoadCycles) * repeated > kKernelCycles)
+      return MergeDecision::kRefuse;
   }
   return MergeDecision::kAccept;
+}
+
+// The elements of arrays of the target that have n in each of their rows, so that it is computed again for every row.
+// (A value that is the same along a row is computed once for each.)
+double EngineFusionPolicy::CountRepeats(const FusionGraph& graph, int n, int target, int depth) const {
+  double repeats = 0;
+  for (const FusionGraph::Use& use : graph.node(n).uses) {
+    if (graph.group_of(use.node) != target) continue;
+    const Instruction& user = graph.instruction(use.node);
+    if (user.Is(Opcode::kReshape) && depth > 0) {
+      repeats = std::max(repeats, CountRepeats(graph, use.node, target, depth - 1));
+    } else if (user.Is(Opcode::kBroadcast) && !user.dimensions().empty() &&
+               user.dimensions().back() + 1 == user.shape().rank() &&
+               user.shape().num_elements() > user.operand(0)->shape().num_elements()) {
+      repeats = std::max(repeats, static_cast<double>(user.shape().num_elements()));
+    }
+  }
+  return repeats;
 }
 
 // A kernel that reads one element of an array for all elements of its result cannot overwrite the array with the

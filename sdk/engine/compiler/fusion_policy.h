@@ -49,6 +49,7 @@ class EngineFusionPolicy : public compiler::FusionPolicy {
   };
 
   compiler::MergeDecision DecideJoin(const compiler::FusionGraph& graph, int n, int target) const;
+  double CountRepeats(const compiler::FusionGraph& graph, int n, int target, int depth) const;
   bool PreventsWorkInPlace(const compiler::FusionGraph& graph, int n, int target) const;
   bool PreventsUpdateInPlace(const compiler::FusionGraph& graph, int n, int target) const;
   compiler::MergeDecision JudgeReduction(const compiler::FusionGraph& graph, int n, int target) const;

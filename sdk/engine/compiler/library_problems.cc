@@ -1,5 +1,6 @@
 #include "sdk/engine/compiler/library_problems.h"
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
 #include "sdk/engine/kernels/bf16_products.h"
@@ -134,6 +135,77 @@ absl::StatusOr<ConvolutionProblem> ConvProblem(const Instruction& convolution) {
     p.dims.push_back(c);
   }
   p.rhs_is_constant = convolution.operand(1)->Is(Opcode::kConstant);
+  return p;
+}
+
+absl::StatusOr<AttentionProblem> ToAttentionProblem(const compiler::Attention& a) {
+  AttentionProblem p;
+  p.queries = a.queries;
+  p.keys = a.keys;
+  p.depth = a.depth;
+  p.width = a.width;
+  auto convert = [](const Instruction& array, ElementType* type) -> absl::Status {
+    const std::optional<ElementType> t = ToElementType(array.shape().element_type());
+    if (!t)
+      return absl::UnimplementedError(
+          absl::StrCat(array.name(), ": no kernel for ", Name(array.shape().element_type())));
+    *type = *t;
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(convert(*a.query.base, &p.query_type));
+  RETURN_IF_ERROR(convert(*a.key.base, &p.key_type));
+  RETURN_IF_ERROR(convert(*a.value.base, &p.value_type));
+  RETURN_IF_ERROR(convert(*a.out.base, &p.out_type));
+  p.query_stride = a.query.query_stride;
+  p.query_depth_stride = a.query.inner_stride;
+  p.key_stride = a.key.key_stride;
+  p.key_depth_stride = a.key.inner_stride;
+  p.value_stride = a.value.key_stride;
+  p.value_width_stride = a.value.inner_stride;
+  p.out_stride = a.out.query_stride;
+  p.out_width_stride = a.out.inner_stride;
+  p.query_offsets = a.query.offsets;
+  p.key_offsets = a.key.offsets;
+  p.value_offsets = a.value.offsets;
+  p.out_offsets = a.out.offsets;
+  const std::vector<Instruction*> operands = compiler::AttentionOperands(a);
+  using Kind = compiler::ScoreOperation::Kind;
+  for (const compiler::ScoreOperation& o : a.operations) {
+    AttentionStep step;
+    step.value = static_cast<float>(o.value);
+    step.keep = o.keep;
+    step.low = o.low;
+    step.high = o.high;
+    switch (o.kind) {
+      case Kind::kScale:
+        step.kind = AttentionStep::Kind::kScale;
+        break;
+      case Kind::kAdd:
+        step.kind = AttentionStep::Kind::kAdd;
+        break;
+      case Kind::kSelect:
+        step.kind = AttentionStep::Kind::kSelect;
+        break;
+      case Kind::kBand:
+        step.kind = AttentionStep::Kind::kBand;
+        break;
+      case Kind::kRoundF16:
+        step.kind = AttentionStep::Kind::kRoundF16;
+        break;
+      case Kind::kRoundBf16:
+        step.kind = AttentionStep::Kind::kRoundBf16;
+        break;
+    }
+    if (o.array.base != nullptr) {
+      RETURN_IF_ERROR(convert(*o.array.base, &step.type));
+      step.array = static_cast<size_t>(absl::c_find(operands, o.array.base) - operands.begin());
+      step.query_stride = o.array.query_stride;
+      step.key_stride = o.array.key_stride;
+      step.offsets = o.array.offsets;
+    }
+    p.steps.push_back(std::move(step));
+  }
+  RETURN_IF_ERROR(PlanAttention(p, 1).status());
   return p;
 }
 

@@ -6,7 +6,9 @@
 
 #include "absl/status/statusor.h"
 #include "core/ir/instruction.h"
+#include "sdk/compiler/attention.h"
 #include "sdk/compiler/dot_strides.h"
+#include "sdk/engine/kernels/attention.h"
 #include "sdk/engine/kernels/convolution.h"
 #include "sdk/engine/kernels/matmul.h"
 
@@ -22,6 +24,9 @@ std::optional<ElementType> ToElementType(PrimitiveType type);
 // not form single runs (sdk/compiler/dot_strides.h), Unimplemented for element types without a kernel.
 absl::StatusOr<MatmulProblem> DotProblem(const DotCall& call);
 absl::StatusOr<ConvolutionProblem> ConvProblem(const Instruction& convolution);
+
+// The arrays of the steps are numbered as in AttentionOperands.
+absl::StatusOr<AttentionProblem> ToAttentionProblem(const compiler::Attention& attention);
 
 // Returns true for a convolution of f16 or bf16 on a machine without fast instructions for them, except depthwise ones,
 // for which there is a kernel: oneDNN's f32 kernels and two conversions are faster than what is left.

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
+#include "sdk/compiler/attention.h"
 #include "sdk/compiler/dot_strides.h"
 #include "sdk/engine/compiler/compile_kernels.h"
 #include "sdk/engine/compiler/library_thunks.h"
@@ -13,7 +14,7 @@
 namespace backplane::engine {
 
 bool IsKernelFusion(const Instruction& instruction) {
-  return instruction.Is(Opcode::kFusion) && !compiler::AsDotCall(instruction);
+  return instruction.Is(Opcode::kFusion) && !compiler::AsDotCall(instruction) && !compiler::AsAttention(instruction);
 }
 
 const ProgramKernels::Body& ProgramKernels::BodyOf(const Instruction& fusion) {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/analysis/aliased_leaves.h"
 #include "core/analysis/trip_count.h"
@@ -15,6 +16,7 @@
 #include "sdk/engine/thunks/collective_thunk.h"
 #include "sdk/engine/thunks/control_thunk.h"
 #include "sdk/engine/thunks/external_thunk.h"
+#include "sdk/engine/thunks/followed_convolution_thunk.h"
 #include "sdk/engine/thunks/kernel_thunk.h"
 #include "sdk/engine/thunks/library_thunk.h"
 #include "sdk/engine/thunks/transfer_thunk.h"
@@ -46,6 +48,31 @@ std::vector<CustomCallThunk::Leaf> CallLeaves(const Shape& shape, const std::vec
   return leaves;
 }
 
+// Whether what depends on `value` in its computation has as many elements and reads it position by position.
+bool ReadsSamePositions(const Instruction& value, int64_t elements) {
+  if (value.shape().num_elements() != elements) return false;
+  std::vector<const Instruction*> open = {&value};
+  absl::flat_hash_set<const Instruction*> seen = {&value};
+  while (!open.empty()) {
+    const Instruction* i = open.back();
+    open.pop_back();
+    for (const Instruction* user : i->users()) {
+      if (user->Is(Opcode::kTuple) && user->IsRoot()) continue;
+      if (!user->shape().IsArray() || user->shape().num_elements() != elements) return false;
+      if (!user->info().Has(kElementwise) && !user->Is(Opcode::kReshape)) return false;
+      if (seen.insert(user).second) open.push_back(user);
+    }
+  }
+  return true;
+}
+
+bool ShareMemory(const Slot& a, const Slot& b) {
+  if (a.kind != b.kind) return false;
+  if (a.kind != Slot::Kind::kTemporary) return a.index == b.index;
+  const int64_t padding = compiler::kTailPadding;
+  return a.offset < b.offset + b.bytes + padding && b.offset < a.offset + a.bytes + padding;
+}
+
 }  // namespace
 
 std::shared_ptr<std::byte> AllocateConstant(size_t bytes) {
@@ -66,6 +93,14 @@ absl::Status ThunkFactory::AddWork(const Instruction& i, ThunkSequence* thunks) 
     thunks->push_back(std::move(thunk));
     return absl::OkStatus();
   }
+  if (IsKernelFusion(i)) {
+    std::unique_ptr<KernelThunk> kernel = MakeKernel(i);
+    if (kernel != nullptr && FollowConvolution(i, kernel, thunks)) return absl::OkStatus();
+    if (kernel != nullptr) {
+      thunks->push_back(std::move(kernel));
+      return absl::OkStatus();
+    }
+  }
   ASSIGN_OR_RETURN(std::unique_ptr<Thunk> thunk, MakeThunk(i));
   if (thunk != nullptr) thunks->push_back(std::move(thunk));
   return absl::OkStatus();
@@ -75,9 +110,9 @@ absl::StatusOr<std::unique_ptr<Thunk>> ThunkFactory::MakeThunk(const Instruction
   std::string refusal;
   switch (i.opcode()) {
     case Opcode::kFusion:
+      if (std::optional<compiler::Attention> attention = compiler::AsAttention(i)) return MakeAttention(i, *attention);
       if (!IsKernelFusion(i)) return MakeDot(i);
-      if (std::unique_ptr<Thunk> kernel = MakeKernel(i)) return kernel;
-      refusal = kernels_.refusal(i);
+      refusal = kernels_.refusal(i);  // AddWork has tried
       break;
     case Opcode::kDot:
       return MakeDot(i);
@@ -112,7 +147,7 @@ absl::StatusOr<std::unique_ptr<Thunk>> ThunkFactory::MakeThunk(const Instruction
   return MakeEvaluatorCall(i, std::move(refusal));
 }
 
-std::unique_ptr<Thunk> ThunkFactory::MakeKernel(const Instruction& fusion) {
+std::unique_ptr<KernelThunk> ThunkFactory::MakeKernel(const Instruction& fusion) {
   const ProgramKernels::Kernel* kernel = kernels_.Find(fusion);
   if (kernel == nullptr) return nullptr;
   traits_.has_unbounded_loop |= HasUnboundedLoop(*fusion.called(0));
@@ -120,6 +155,57 @@ std::unique_ptr<Thunk> ThunkFactory::MakeKernel(const Instruction& fusion) {
   for (const Instruction* operand : fusion.operands()) slots.push_back(assignment_.slot(operand));
   for (SlotId s : assignment_.instruction_slots.at(&fusion)) slots.push_back(s);
   return std::make_unique<KernelThunk>(kernel->plan, kernel->functions, std::move(slots));
+}
+
+bool ThunkFactory::MayFollow(const Instruction& fusion, const KernelThunk& kernel) const {
+  const Instruction& convolution = *last_convolution_.instruction;
+  const Shape& shape = convolution.shape();
+  const ConvolutionDimensions& d = convolution.conv_dims();
+  const int64_t item = kernel.elements_per_item();
+  if (item == 0 || d.output_spatial.empty() || d.output_batch != 0 || d.output_spatial[0] != 1) return false;
+  const int64_t elements = shape.num_elements();
+  if (elements == 0 || elements / (shape.dimensions(0) * shape.dimensions(1)) % item != 0) return false;
+  bool same_elements = true;
+  ForEachLeaf(fusion.shape(), [&](const Shape& s, const std::vector<int64_t>&) {
+    same_elements = same_elements && s.IsArray() && s.num_elements() == elements;
+  });
+  if (!same_elements) return false;
+  // Each element of the outputs reads only the element of the result at the same position.
+  const SlotId result = assignment_.slot(&convolution);
+  bool reads = false;
+  for (int64_t k = 0; k < fusion.operand_count(); ++k) {
+    if (assignment_.slot(fusion.operand(k)) != result) continue;
+    reads = true;
+    if (!ReadsSamePositions(*fusion.called(0)->parameters()[static_cast<size_t>(k)], elements)) return false;
+  }
+  if (!reads) return false;
+  // The convolution still reads its operands while the kernel writes.
+  for (SlotId out : assignment_.instruction_slots.at(&fusion)) {
+    const Slot& slot = assignment_.slots[static_cast<size_t>(out)];
+    if (slot.kind == Slot::Kind::kOutput && assignment_.output_alias[static_cast<size_t>(slot.index)] >= 0)
+      return false;
+    if (out != result && ShareMemory(slot, assignment_.slots[static_cast<size_t>(result)])) return false;
+    for (const Instruction* operand : convolution.operands()) {
+      const SlotId in = assignment_.slot(operand);
+      if (in != kNoSlot && ShareMemory(slot, assignment_.slots[static_cast<size_t>(in)])) return false;
+    }
+  }
+  return true;
+}
+
+bool ThunkFactory::FollowConvolution(const Instruction& fusion, std::unique_ptr<KernelThunk>& kernel,
+                                     ThunkSequence* thunks) {
+  if (thunks->empty() || thunks->back().get() != last_convolution_.thunk) return false;
+  if (!last_convolution_.thunk->has_row_epilogue() || !MayFollow(fusion, *kernel)) return false;
+  const Shape& shape = last_convolution_.instruction->shape();
+  const int64_t rows = shape.dimensions(1);
+  Log(absl::StrCat(fusion.name(), ": in parts, behind ", last_convolution_.instruction->name()));
+  thunks->back().release();
+  std::unique_ptr<ConvolutionThunk> convolution(last_convolution_.thunk);
+  last_convolution_ = {};
+  thunks->back() = std::make_unique<FollowedConvolutionThunk>(std::move(convolution), std::move(kernel), rows,
+                                                              shape.num_elements() / (shape.dimensions(0) * rows));
+  return true;
 }
 
 template <typename Plan, typename Problem>
@@ -168,6 +254,25 @@ absl::StatusOr<std::unique_ptr<Thunk>> ThunkFactory::MakeDot(const Instruction& 
                                     assignment_.slot(&i), 0.3 + flops / 1e5, std::move(packed));
 }
 
+absl::StatusOr<std::unique_ptr<Thunk>> ThunkFactory::MakeAttention(const Instruction& i,
+                                                                   const compiler::Attention& attention) {
+  ASSIGN_OR_RETURN(const AttentionProblem problem, ToAttentionProblem(attention));
+  ASSIGN_OR_RETURN(std::unique_ptr<AttentionPlan> plan, PlanAttention(problem, std::max(1, options_.num_threads)));
+  Log(absl::StrCat(i.name(), ": attention: ", problem.ToString()));
+  // The operands of the fusion are numbered like the parameters of its computation.
+  auto slot = [&](const compiler::AttentionView& view) {
+    return assignment_.slot(i.operand(view.base->parameter_number()));
+  };
+  std::vector<SlotId> arrays;
+  for (const Instruction* base : compiler::AttentionOperands(attention))
+    arrays.push_back(assignment_.slot(i.operand(base->parameter_number())));
+  const double flops = 2.0 * static_cast<double>(attention.items) * static_cast<double>(attention.queries) *
+                       static_cast<double>(attention.keys) * static_cast<double>(attention.depth + attention.width);
+  return std::make_unique<AttentionThunk>(std::move(plan), slot(attention.query), slot(attention.key),
+                                          slot(attention.value), std::move(arrays), assignment_.slot(&i),
+                                          0.5 + flops / 1e5);
+}
+
 // Weights that are an argument, which the program does not overwrite, may be packed once for many executions.
 PackableOperand<ConvolutionPlan> ThunkFactory::MakePackable(const Instruction& convolution, ConvolutionProblem problem,
                                                             absl::string_view kernel) {
@@ -200,9 +305,11 @@ absl::StatusOr<std::unique_ptr<Thunk>> ThunkFactory::MakeConvolution(const Instr
   for (const ConvolutionDim& d : problem.dims) flops *= static_cast<double>(d.kernel);
   ASSIGN_OR_RETURN(std::shared_ptr<const std::byte> packed, PackWeights(*planned.plan, problem, *i.operand(1)));
   PackableOperand<ConvolutionPlan> packable = MakePackable(i, problem, planned.plan->name());
-  return std::make_unique<ConvolutionThunk>(planned.plan, assignment_.slot(i.operand(0)),
-                                            assignment_.slot(i.operand(1)), assignment_.slot(&i), 0.5 + flops / 1e5,
-                                            std::move(packed), std::move(packable));
+  auto thunk = std::make_unique<ConvolutionThunk>(planned.plan, assignment_.slot(i.operand(0)),
+                                                  assignment_.slot(i.operand(1)), assignment_.slot(&i),
+                                                  0.5 + flops / 1e5, std::move(packed), std::move(packable));
+  last_convolution_ = {&i, thunk.get()};
+  return thunk;
 }
 
 absl::StatusOr<std::unique_ptr<Thunk>> ThunkFactory::MakeCollective(const Instruction& i) {

@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "sdk/compiler/attention.h"
 #include "sdk/compiler/step_factory.h"
 #include "sdk/engine/compiler/program.h"
 #include "sdk/engine/compiler/program_kernels.h"
 #include "sdk/engine/kernels/convolution.h"
 #include "sdk/engine/kernels/matmul.h"
+#include "sdk/engine/thunks/kernel_thunk.h"
 #include "sdk/engine/thunks/library_thunk.h"
 
 namespace backplane::engine {
@@ -40,8 +42,12 @@ class ThunkFactory : public compiler::StepFactory<std::unique_ptr<Thunk>> {
  private:
   void Log(std::string line);
   absl::StatusOr<std::unique_ptr<Thunk>> MakeThunk(const Instruction& i);  // null: see AddWork
-  std::unique_ptr<Thunk> MakeKernel(const Instruction& fusion);            // null: it has none
+  std::unique_ptr<KernelThunk> MakeKernel(const Instruction& fusion);      // null: it has none
+  // Replaces the convolution that was added last, if the kernel can follow it in parts.
+  bool FollowConvolution(const Instruction& fusion, std::unique_ptr<KernelThunk>& kernel, ThunkSequence* thunks);
+  bool MayFollow(const Instruction& fusion, const KernelThunk& kernel) const;
   absl::StatusOr<std::unique_ptr<Thunk>> MakeDot(const Instruction& i);
+  absl::StatusOr<std::unique_ptr<Thunk>> MakeAttention(const Instruction& i, const compiler::Attention& attention);
   absl::StatusOr<std::unique_ptr<Thunk>> MakeConvolution(const Instruction& i);
   absl::StatusOr<std::unique_ptr<Thunk>> MakeCollective(const Instruction& i);
   absl::StatusOr<std::unique_ptr<Thunk>> MakeTransfer(const Instruction& i);
@@ -66,6 +72,13 @@ class ThunkFactory : public compiler::StepFactory<std::unique_ptr<Thunk>> {
 
   PackableOperand<ConvolutionPlan> MakePackable(const Instruction& convolution, ConvolutionProblem problem,
                                                 absl::string_view kernel);
+
+  // The convolution that was added last, if any.
+  struct LastConvolution {
+    const Instruction* instruction = nullptr;
+    ConvolutionThunk* thunk = nullptr;
+  };
+  LastConvolution last_convolution_;
 
   const Module& module_;
   const BufferAssignment& assignment_;

@@ -82,8 +82,11 @@ class ConvolutionPlan {
   // If not 0, which requires rhs_is_constant, the kernel must be packed once with PrepareRhs. See MatmulPlan.
   virtual size_t packed_rhs_bytes() const { return 0; }
   virtual absl::Status PrepareRhs(const void* rhs, void* packed) const;
-  // Computes the convolution. The rows of the epilogue are complete images: it is called with batch 0 and a range of
-  // indices of the output's batch dimension. Otherwise as MatmulPlan::Execute.
+  // Whether the epilogue is called for parts of the result as soon as they are written: with the number of an image and
+  // a range of positions of the first spatial dimension. Otherwise it is called at the end, for complete images: with
+  // batch 0 and a range of indices of the output's batch dimension.
+  virtual bool has_row_epilogue() const { return false; }
+  // Computes the convolution. Otherwise as MatmulPlan::Execute.
   virtual absl::Status Execute(const void* lhs, const void* rhs, void* out, void* scratch, ThreadPool* pool,
                                const Epilogue* epilogue = nullptr) const = 0;
 };

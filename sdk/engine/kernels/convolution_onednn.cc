@@ -86,6 +86,8 @@ class OneDnnConvolution : public ConvolutionPlan {
         out_batch_(OutputBatch(original)),
         threads_(std::max(1, num_threads)),
         constant_(original.rhs_is_constant && p_.form != Form::kBackwardWeights),
+        same_rows_(!p_.dims.empty() && !original.dims.empty() && p_.batch == OutputBatch(original) &&
+                   p_.dims[0].out == original.dims[0].output),
         split_(threads_ > 1 && MultipliesOf(original) >= kMultipliesWorthSplitting) {}
 
   absl::Status Init() {
@@ -126,6 +128,10 @@ class OneDnnConvolution : public ConvolutionPlan {
            threads_ * slot_bytes_;
   }
   size_t packed_rhs_bytes() const override { return constant_ ? packed_total_ : 0; }
+  // A single piece would leave the other threads without work.
+  bool has_row_epilogue() const override {
+    return p_.form == Form::kForward && !copies_ && same_rows_ && (!split_ || pieces_.size() > 1);
+  }
 
   absl::Status PrepareRhs(const void* rhs, void* packed) const override {
     if (!constant_) return absl::OkStatus();
@@ -193,7 +199,10 @@ class OneDnnConvolution : public ConvolutionPlan {
             a += piece.in_row * p_.src.strides[0] * Bytes(p_.src.type);
             c += piece.row * p_.dst.strides[0] * Bytes(p_.dst.type);
           }
-          return session.Run(slot, piece.op, {a, kernels, c}, space);
+          if (absl::Status run = session.Run(slot, piece.op, {a, kernels, c}, space); !run.ok()) return run;
+          for (int64_t b = 0; epilogue != nullptr && has_row_epilogue() && b < piece.batches; ++b)
+            epilogue->run(epilogue->context, piece.batch + b, piece.row, piece.row + piece.rows);
+          return absl::OkStatus();
         case Form::kBackwardData:
           return session.Run(slot, piece.op, {c, kernels, a}, space);
         case Form::kBackwardWeights:
@@ -232,7 +241,7 @@ class OneDnnConvolution : public ConvolutionPlan {
       });
       if (!s.ok()) return s;
     }
-    if (epilogue != nullptr) epilogue->run(epilogue->context, 0, 0, out_batch_);
+    if (epilogue != nullptr && !has_row_epilogue()) epilogue->run(epilogue->context, 0, 0, out_batch_);
     return absl::OkStatus();
   }
 
@@ -664,7 +673,9 @@ class OneDnnConvolution : public ConvolutionPlan {
   Problem p_;
   const int64_t out_batch_;
   const int threads_;
-  const bool constant_, split_;
+  const bool constant_;
+  const bool same_rows_;  // the first spatial dimension is that of the problem
+  const bool split_;
   bool copies_ = false;
   Activation plain_src_, plain_dst_;
   int64_t w_out_ = 0, w_in_ = 0;

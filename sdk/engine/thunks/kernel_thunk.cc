@@ -61,6 +61,18 @@ void KernelThunk::Bind(const RunState& state, BoundSequence* bound) const {
 
 int64_t KernelThunk::workspace_bytes(int num_threads) const { return temp_total_ + scratch_stride_ * num_threads; }
 
+int64_t KernelThunk::elements_per_item() const {
+  const bool simple = plan_.phases.size() == 1 && temp_total_ == 0 && scratch_stride_ == 0;
+  return simple ? plan_.phases[0].elements_per_item : 0;
+}
+
+void KernelThunk::RunPart(const RunState& state, int64_t begin, int64_t end) const {
+  absl::InlinedVector<void*, 24> buffers;
+  for (SlotId s : slots_) buffers.push_back(state.slots[s]);
+  const int64_t n = elements_per_item();
+  if (begin < end) functions_[0](buffers.data(), begin / n, end / n, nullptr);
+}
+
 double KernelThunk::estimated_us() const {
   double us = 0.03;
   for (const codegen::KernelPhase& p : plan_.phases) us += p.estimated_us;

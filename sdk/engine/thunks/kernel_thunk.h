@@ -16,6 +16,12 @@ class KernelThunk : public Thunk {
   int64_t workspace_bytes(int num_threads) const override;
   double estimated_us() const override;
 
+  // If not 0, the kernel can be run in parts of so many elements of its outputs (codegen::KernelPhase).
+  int64_t elements_per_item() const;
+  // Computes the elements [begin, end) of the outputs, which must be whole items. Thread-safe for disjoint parts.
+  void RunPart(const RunState& state, int64_t begin, int64_t end) const;
+  absl::Span<const SlotId> slots() const { return slots_; }
+
  private:
   codegen::KernelPlan plan_;
   std::vector<codegen::KernelFn> functions_;
