@@ -45,7 +45,7 @@ Instruction* SkipConversions(Instruction* i) {
 }
 
 std::optional<double> UniformValue(const Instruction* i) {
-  const Literal* value = UniformConstant(i);
+  const Literal* value = FindUniformConstant(i);
   return value == nullptr ? std::nullopt : std::optional(value->GetAsDouble(0));
 }
 
