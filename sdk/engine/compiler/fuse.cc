@@ -20,7 +20,9 @@ void OrderBeforeConvolutions(Computation* c) {
     const Instruction* reader = *convolution->users().begin();
     if (!reader->Is(Opcode::kFusion)) continue;
     for (Instruction* operand : reader->operands()) {
-      if (!operand->Is(Opcode::kFusion) || !absl::c_all_of(operand->operands(), IsArgumentOrConstant)) continue;
+      if (!operand->Is(Opcode::kFusion) || !absl::c_all_of(operand->operands(), IsArgumentOrConstant) ||
+          !operand->control_predecessors().empty())
+        continue;
       convolution->AddControlPredecessor(operand);
       changed = true;
     }
