@@ -87,12 +87,16 @@ void ReadyWhenContentsAre(Kit& k) {
             "a buffer that was read half a second ago is not said to be ready");
 }
 
-// Finds a number of steps that takes at least this long on this plugin.
+// Finds a number of steps that takes at least this long on this plugin. `whole` is the shortest time of three runs: a
+// single one may have waited for other processes.
 int32_t FindStepCount(Kit& k, double seconds, PJRT_LoadedExecutable* count, double* whole) {
   for (int32_t n = 1000;; n *= 4) {
-    const double begin = Seconds();
-    Get(k, Execute(k, count, {Put<int32_t>(k, {}, {n})})[0]);
-    *whole = Seconds() - begin;
+    *whole = 1e30;
+    for (int run = 0; run < 3 && (run == 0 || *whole > seconds); ++run) {
+      const double begin = Seconds();
+      Get(k, Execute(k, count, {Put<int32_t>(k, {}, {n})})[0]);
+      *whole = std::min(*whole, Seconds() - begin);
+    }
     if (*whole > seconds || n > 100000000) return n;
   }
 }

@@ -1,7 +1,6 @@
 #include "core/ops/attributes.h"
 
 #include <algorithm>
-#include <cassert>
 #include <iterator>
 
 namespace backplane {
@@ -85,7 +84,6 @@ const AttrValue* Attributes::Find(AttrId id) const {
 }
 
 void Attributes::Set(AttrId id, AttrValue value) {
-  assert(HasTypeOfAttribute(id, value));
   auto it = std::lower_bound(entries_.begin(), entries_.end(), id, BeforeId);
   if (it != entries_.end() && it->first == id) {
     it->second = std::move(value);

@@ -221,7 +221,11 @@ class Matcher {
       AddRounding(*i);
       return true;
     }
-    if (std::optional<Axes> operand = ToOperand(*i, axes)) return DescendScores(i->operand(0), *operand, depth + 1);
+    if (std::optional<Axes> operand = ToOperand(*i, axes)) {
+      if (!DescendScores(i->operand(0), *operand, depth + 1)) return false;
+      if (IsConversion(*i)) AddRounding(*i);
+      return true;
+    }
     switch (i->opcode()) {
       case Opcode::kMultiply:
         for (int64_t k : {0, 1}) {
@@ -715,7 +719,16 @@ std::optional<Attention> AsAttention(const Instruction& instruction) {
   if (!instruction.Is(Opcode::kFusion) ||
       instruction.attrs().GetEnum<FusionKind>(AttrId::kFusionKind) != FusionKind::kCustom)
     return std::nullopt;
-  return MatchAttention(instruction.called(0)->root());
+  std::optional<Attention> attention = MatchAttention(instruction.called(0)->root());
+  // Only the parameters are stored.
+  auto is_parameter = [](const AttentionView& view) {
+    return view.base == nullptr || view.base->Is(Opcode::kParameter);
+  };
+  if (!attention || !is_parameter(attention->query) || !is_parameter(attention->key) ||
+      !is_parameter(attention->value) ||
+      !absl::c_all_of(attention->operations, [&](const ScoreOperation& o) { return is_parameter(o.array); }))
+    return std::nullopt;
+  return attention;
 }
 
 Instruction* MakeAttentionFusion(Computation* c, Instruction* root, const Attention& attention) {

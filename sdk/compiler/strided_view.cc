@@ -100,6 +100,7 @@ Instruction* FindSource(Instruction* i) {
     case Opcode::kBroadcast:
       return i->operand(0);
     case Opcode::kSlice: {
+      if (i->parent()->is_fusion()) return i->operand(0);  // only its parameters are stored
       Instruction* whole = i->operand(0);
       while (whole->Is(Opcode::kReshape) && whole->users().size() == 1) whole = whole->operand(0);
       return IsStoredAnyway(*whole) ? i->operand(0) : nullptr;
@@ -142,6 +143,10 @@ std::optional<StridedView> View(Instruction* array, int depth) {
           for (int64_t k = 0; k < dim.size; ++k)
             table.push_back(dim.table[static_cast<size_t>(s.start + k * s.stride)]);
           dim.table = std::move(table);
+          if (dim.size == 1) {  // a dimension of one element may be dropped later, but not its offset
+            view->offset += dim.table[0];
+            dim = ViewDimension{};
+          }
         }
         now.push_back(std::move(dim));
       }

@@ -24,7 +24,8 @@ struct StridedView {
 };
 
 // Returns the view of `array` in the memory of an instruction that is stored anyway: the farthest one from which only
-// such operations lead to it. Slices of values that would otherwise not be stored as a whole end the search.
+// such operations lead to it. Slices of values that would otherwise not be stored as a whole end the search, except in
+// the computation of a fusion, in which the parameters are stored and nothing else.
 StridedView FindStridedView(Instruction* array);
 
 // Whether a reshape only adds or removes dimensions of one element.

@@ -2,6 +2,7 @@
 
 #include "core/passes/replace_each.h"
 #include "core/passes/rewrite.h"
+#include "core/types/status_macros.h"
 #include "sdk/compiler/attention.h"
 #include "sdk/engine/compiler/library_problems.h"
 
@@ -32,7 +33,14 @@ absl::StatusOr<bool> FuseAttention::Run(Module* module) {
     if (!attention || !IsFasterFused(*attention) || compiler::HasOtherUsers(root, *attention)) return false;
     if (IsClaimedBy(lowering_, *attention->scores) || IsClaimedBy(lowering_, *attention->product)) return false;
     if (!ToAttentionProblem(*attention).ok()) return false;
-    Replace(root, compiler::MakeAttentionFusion(c, root, *attention));
+    Instruction* fusion = compiler::MakeAttentionFusion(c, root, *attention);
+    if (!compiler::AsAttention(*fusion)) {  // the thunk is made from what is found there
+      Computation* body = fusion->called(0);
+      RETURN_IF_ERROR(c->Remove(fusion));
+      c->parent()->RemoveComputation(body);
+      return false;
+    }
+    Replace(root, fusion);
     return true;
   });
 }

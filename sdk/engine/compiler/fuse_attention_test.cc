@@ -82,6 +82,23 @@ std::string Plain(const std::vector<std::pair<absl::string_view, std::string>>& 
 
 TEST(FuseAttentionTest, FusesPlainAttention) { EXPECT_TRUE(IsFused(Log(Plain()))); }
 
+// Beside the large term most of what distinguishes the scores is lost.
+TEST(FuseAttentionTest, RoundsScoresThatAreNarrowed) {
+  for (const char* narrow : {"bf16", "f16"}) {
+    const std::string program = Plain({{"  s = SCORES", absl::StrReplaceAll(R"(  c = f32[] constant(-10000)
+  cs = f32[2,3,40,40] broadcast(c), dimensions={}
+  s1 = f32[2,3,40,40] add(s0, cs)
+  s2 = T[2,3,40,40] convert(s1)
+  s = f32[2,3,40,40] convert(s2)
+)",
+                                                                            {{"T", narrow}})}});
+    EXPECT_TRUE(IsFused(Log(program)));
+    ProgramRunOptions options;
+    options.tolerance = 1e-4;
+    EXPECT_EQ(ProgramDifference(absl::StrCat("HloModule m\n", kReducers, program), options), "") << narrow;
+  }
+}
+
 TEST(FuseAttentionTest, LeavesOtherUsersTheirValues) {
   // The probabilities, the exponentials, the scores or the maximum are results as well.
   for (const char* other :

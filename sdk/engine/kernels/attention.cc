@@ -5,6 +5,7 @@
 #include "sdk/engine/kernels/attention.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -56,7 +57,9 @@ class BlockedAttention : public AttentionPlan {
     // Bands hide keys only if nothing happens to the scores after them.
     for (auto s = p_.steps.rbegin(); s != p_.steps.rend() && s->kind == AttentionStep::Kind::kBand; ++s) {
       hides_ = true;
-      largest_hidden_ = std::max(largest_hidden_, s->value);
+      // A NaN reaches the result, so nothing may be left out.
+      largest_hidden_ =
+          std::isnan(s->value) ? std::numeric_limits<float>::infinity() : std::max(largest_hidden_, s->value);
     }
     auto floats = [](int64_t n) { return RoundUp(n, 16); };
     const int64_t rows = RoundUp(p_.keys, kChunk);

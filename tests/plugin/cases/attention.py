@@ -83,3 +83,35 @@ def attention_with_infinities():
     run = jax.jit(lambda q, k, v, fill: jax.nn.softmax(jnp.where(allowed, q @ jnp.swapaxes(k, -1, -2), fill)) @ v)
     return {"rows": run(q, k, v, -jnp.inf), "low": run(q, k, v, -1e9), "hidden": run(q, k, v.at[0, 0, 79].set(jnp.nan), -1e9),
             "infinite": run(q, k, v.at[0, 1, 70, 2].set(jnp.inf), -jnp.inf)}
+
+
+def _attend(q, k, v):
+    return jax.nn.softmax(q @ k.T / 4) @ v
+
+
+@case(peer=True, rtol=2e-5, atol=2e-6)
+def attention_of_slices_with_other_readers():
+    """A loop over heads reads slices of arrays that are read elsewhere too, so a slice may or may not be an array of its own."""
+    x, q, joint = rand(32, 2, 16), rand(32, 4, 16, seed=1), rand(32, 3, 16, seed=2)
+    transposed = jax.jit(lambda x: (lambda y: (_attend(y[0], y[0], y[0]), y))(jnp.transpose(x, (1, 0, 2))))
+    other = jax.jit(lambda q, x: (lambda y: (_attend(q, y[1], q), jnp.sin(y)))(jnp.transpose(x, (1, 0, 2))))
+    part = jax.jit(lambda j: (lambda y: (_attend(y[0], y[0], y[0]), y[1] + y[2]))(jnp.transpose(j, (1, 0, 2))))
+    results = {"transposed": transposed(x), "other": other(q[:, 0], x), "part": part(joint)}
+    for name, repeat in {"repeat": lambda a: jnp.repeat(a, 2, axis=1), "tile": lambda a: jnp.tile(a, (1, 2, 1))}.items():
+        heads = jax.jit(lambda q, k, f=repeat: (lambda r: [_attend(q[:, h], r[:, h], r[:, 3 - h]) for h in range(4)])(f(k)))
+        results[name] = heads(q, x)
+        results[name + "_kept"] = jax.jit(lambda q, k, f=repeat: (lambda r: (_attend(q, r[:, 3], q), r))(f(k)))(q[:, 0], x)
+    long = rand(2000, 2, 16, seed=3)
+    results["long"] = jax.jit(lambda q, x: (lambda y: (_attend(q, y[1], x[:, 0]), jnp.sin(y)))(jnp.transpose(x, (1, 0, 2))))(q[:24, 0], long)
+    return {f"{name}_{n}": leaf for name, result in results.items() for n, leaf in enumerate(jax.tree.leaves(result))}
+
+
+@case(peer=True, rtol=2e-2, atol=2e-2, only="cpu|reference|hip")
+def attention_with_infinite_scores():
+    """Scores that a conversion makes infinite, so that the results are NaN; and a mask of NaNs."""
+    q, k, v = rand(33, 16), rand(192, 16, seed=1), rand(192, 16, seed=2)
+    narrow = jax.jit(lambda q, k, v, bias, t: jax.nn.softmax((q @ k.T + bias).astype(t).astype(jnp.float32)) @ v, static_argnums=4)
+    results = {"low": narrow(q, k, v, jnp.float32(-1e9), "float16"), "high": narrow(q * 1e5, k, v, jnp.float32(0), "float16")}
+    i, j = (jax.lax.broadcasted_iota(jnp.int32, (33, 192), d) for d in (0, 1))
+    results["nan"] = jax.jit(lambda q, k, v: jax.nn.softmax(jnp.where(i + 31 >= j, q @ k.T, jnp.nan)) @ v)(q, k, v)
+    return results
