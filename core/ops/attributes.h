@@ -108,7 +108,7 @@ class Attributes {
  public:
   const AttrValue* Find(AttrId id) const;
   bool Has(AttrId id) const { return Find(id) != nullptr; }
-  // Requires HasTypeOfAttribute(id, value): debug builds check it here, and the verifier refuses a module without it.
+  // A value of another type is kept (HasTypeOfAttribute); the verifier then refuses the module.
   void Set(AttrId id, AttrValue value);
   void SetEnum(AttrId id, auto e) { Set(id, AttrValue(EnumValue{static_cast<int32_t>(e)})); }
   void Erase(AttrId id);
