@@ -16,7 +16,8 @@
   X(Event_Error)                                                                                                       \
   X(Event_Await)                                                                                                       \
   X(Event_OnReady)                                                                                                     \
-  X(Event_Create) X(Event_Set)                 /* error.cc */                                                          \
+  X(Event_Create)                                                                                                      \
+  X(Event_Set)                                 /* error.cc */                                                          \
       X(Error_GetCode) X(Error_ForEachPayload) /* client.cc */                                                         \
       X(Client_Create) X(Client_Destroy) X(Client_PlatformName) X(Client_ProcessIndex) X(Client_PlatformVersion)       \
           X(Client_TopologyDescription) X(Client_Devices) X(Client_AddressableDevices) X(Client_LookupDevice)          \

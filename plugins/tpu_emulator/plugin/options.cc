@@ -66,7 +66,8 @@ absl::StatusOr<std::vector<int64_t>> ReadTorus(const Setting& topology) {
   int64_t devices = 1;
   for (absl::string_view axis : absl::StrSplit(topology.value, 'x')) {
     int64_t n = 0;
-    if (!absl::SimpleAtoi(axis, &n) || n < 1 || n > kMaxEmulatedDevices || (devices *= n) > kMaxEmulatedDevices || torus.size() == 3) {
+    if (!absl::SimpleAtoi(axis, &n) || n < 1 || n > kMaxEmulatedDevices || (devices *= n) > kMaxEmulatedDevices ||
+        torus.size() == 3) {
       return absl::InvalidArgumentError(absl::StrCat(
           topology.source, ": '", topology.value, "' is no topology; expected up to three sizes as in 2x2x1, at most ",
           kMaxEmulatedDevices, " devices in all"));

@@ -457,10 +457,12 @@ TEST_P(MixedTest, CreateOptions) {
   EXPECT_EQ((*client)->topology().devices.size(), 3u);
   EXPECT_EQ((*client)->topology().devices[2].debug_string, "test:2");
   EXPECT_EQ(backend_->CreateClient({{"device_count", int64_t{0}}}).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(backend_->CreateClient({{"colour", int64_t{0}}}).status().message(),
-            absl::StrCat("create option colour: unknown; known: device_count, collective_timeout_seconds",
-                         options_.memory == nullptr ? ", memory_limit_bytes" : "",
-                         ", node_id, num_nodes, transport, network_interface, shared_memory_megabytes, connect_timeout_seconds"));
+  EXPECT_EQ(
+      backend_->CreateClient({{"colour", int64_t{0}}}).status().message(),
+      absl::StrCat(
+          "create option colour: unknown; known: device_count, collective_timeout_seconds",
+          options_.memory == nullptr ? ", memory_limit_bytes" : "",
+          ", node_id, num_nodes, transport, network_interface, shared_memory_megabytes, connect_timeout_seconds"));
   auto limited = backend_->CreateClient({{"device_count", int64_t{2}}, {"memory_limit_bytes", int64_t{1000}}});
   ASSERT_EQ(limited.ok(), options_.memory == nullptr);
   if (!limited.ok()) return;

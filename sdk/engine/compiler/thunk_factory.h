@@ -61,8 +61,8 @@ class ThunkFactory : public compiler::StepFactory<std::unique_ptr<Thunk>> {
     std::shared_ptr<const Plan> plan;
     RefusalLog refusals;
   };
-  // Instructions with equal problems share one plan: to make the primitives of a convolution takes longer than all else
-  // in the construction of a network from its stored form.
+  // Instructions with equal problems share one plan. The primitives of its convolutions took a third of the time in
+  // which a ResNet-50, whose blocks repeat, was loaded from its stored form.
   absl::StatusOr<Planned<MatmulPlan>> PlanOnce(const MatmulProblem& problem);
   absl::StatusOr<Planned<ConvolutionPlan>> PlanOnce(const ConvolutionProblem& problem);
 
