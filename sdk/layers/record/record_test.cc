@@ -366,6 +366,42 @@ TEST_F(RecordTest, AWaitForWhatTheSessionNeverGivesEnds) {
   EXPECT_TRUE(waited);
 }
 
+// A damaged session: the fulfillment is refused, and then another alias gets the numbers of the first one.
+TEST_F(RecordTest, AWaitForARefusedValueWhoseNumberIsTakenEnds) {
+  Record([&](Client& client) {
+    ASSERT_OK_AND_ASSIGN(const auto devices, client.AddressableDevices());
+    ASSERT_OK_AND_ASSIGN(const auto memory, devices[0].DefaultMemory());
+    ASSERT_OK_AND_ASSIGN(const Buffer other, client.ToDevice(Floats({1, 2})));
+    ASSERT_OK_AND_ASSIGN(Client::Alias alias, client.AliasBuffer({PJRT_Buffer_Type_F32, {4}}, memory));
+    std::vector<std::byte> bytes(16);
+    ASSERT_OK_AND_ASSIGN(const Event read, alias.buffer.CopyToHost(absl::MakeSpan(bytes)));
+    ASSERT_FALSE(alias.fulfill(&other).ok());
+    ASSERT_OK(alias.fulfill(absl::AbortedError("planned")));
+    EXPECT_FALSE(read.Await().ok());
+  });
+  const auto reader = SessionReader::Open(path_);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  ReplayOptions options;
+  options.promise_patience_ms = 50;
+  Replayer replayer(**reader, *plugin_, options);
+  Operation alias;
+  bool was_refused = false, waited = false;
+  for (size_t i = 0; i < (*reader)->size(); ++i) {
+    const Operation op = *(*reader)->At(i);
+    if (op.kind == Kind::kAlias) alias = op;
+    if (op.kind == Kind::kFulfillAlias && was_refused) {
+      EXPECT_TRUE(replayer.Step(alias).status.ok());  // in place of the second fulfillment
+      continue;
+    }
+    const Outcome outcome = replayer.Step(op);
+    if (op.kind == Kind::kFulfillAlias) was_refused = !outcome.status.ok();
+    if (op.kind != Kind::kWait || !was_refused) continue;
+    waited = true;
+    EXPECT_EQ(outcome.status.code(), absl::StatusCode::kCancelled) << outcome.status;
+  }
+  EXPECT_TRUE(waited);
+}
+
 // The session fulfilled it; the replay offers a buffer of another shape, which the plugin refuses.
 TEST_F(RecordTest, AWaitForWhatIsRefusedEnds) {
   Record([&](Client& client) {

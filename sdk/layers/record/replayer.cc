@@ -35,7 +35,7 @@ void Replayer::BreakLatePromises(const host::Event& event) {
   const auto promised = [](const auto& entry) {
     return std::holds_alternative<Promise>(entry.second) || std::holds_alternative<Transfer>(entry.second);
   };
-  if (std::none_of(objects_.begin(), objects_.end(), promised)) return;
+  if (refused_.empty() && std::none_of(objects_.begin(), objects_.end(), promised)) return;
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(options_.promise_patience_ms);
   for (absl::StatusOr<bool> ready = event.IsReady(); ready.ok() && !*ready; ready = event.IsReady()) {
     if (std::chrono::steady_clock::now() < until) {
@@ -49,10 +49,12 @@ void Replayer::BreakLatePromises(const host::Event& event) {
       broken.push_back(std::move(at->second));
       objects_.erase(at);
     }
-    for (Object& object : broken) {
-      if (auto* promise = std::get_if<Promise>(&object))
-        (*promise)(absl::CancelledError("replay: the session waits for a value that it never gives")).IgnoreError();
-    }
+    const auto break_promise = [](const Promise& promise) {
+      promise(absl::CancelledError("replay: the session waits for a value that it never gives")).IgnoreError();
+    };
+    for (const Object& object : broken)
+      if (const auto* promise = std::get_if<Promise>(&object)) break_promise(*promise);
+    for (const Promise& promise : std::exchange(refused_, {})) break_promise(promise);
     return;  // transfers end with their objects
   }
 }
@@ -410,8 +412,11 @@ absl::Status Replayer::DoFulfill(const Operation& op, Outcome& out) {
   Stopwatch watch(out);
   absl::Status status = fulfill(value);
   // Refused, as in the session or not: the host may have fulfilled it correctly afterwards. If it has not, whoever
-  // waits for the value breaks the promise (BreakLatePromises).
-  if (!status.ok() && op.kind == Kind::kFulfillAlias) objects_[op.uses[0]] = std::move(fulfill);
+  // waits for the value breaks the promise (BreakLatePromises), also when another object has got its number by then.
+  if (!status.ok() && op.kind == Kind::kFulfillAlias) {
+    refused_.push_back(fulfill);
+    objects_[op.uses[0]] = std::move(fulfill);
+  }
   return status;
 }
 

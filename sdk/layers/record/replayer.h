@@ -138,6 +138,9 @@ class Replayer {
   const host::Plugin& plugin_;
   const ReplayOptions options_;
   absl::flat_hash_map<uint64_t, Object> objects_;
+  // The promises of which a fulfillment was refused. Unlike others, they are not broken by their destruction
+  // (host::Client::AliasBuffer).
+  std::vector<Promise> refused_;
   std::map<Digest, std::string> serialized_;  // from serialized executables of the session to this plugin's
   uint64_t last_client_ = 0;
 };
