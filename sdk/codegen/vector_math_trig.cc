@@ -45,6 +45,32 @@ ReducedAngle Choose(MathEmitter& e, V x, double limit, const std::function<Reduc
   return {hi, lo, quadrant};
 }
 
+// Scalars of the host are those of loops in which each iteration waits for the last. There the reduction is most of the
+// time of a sine, and most angles need none: |x| < pi/4 is its own remainder, with the same bits. Vectors compute it
+// for all lanes, because a branch must suit all of them; so do the threads of a GPU.
+ReducedAngle SkipIfSmall(MathEmitter& e, V x, const std::function<ReducedAngle()>& reduce) {
+  if (e.lanes != 0 || e.target->vector_bytes == 0) return reduce();
+  llvm::Function* function = e.b.GetInsertBlock()->getParent();
+  llvm::LLVMContext& context = e.module->getContext();
+  llvm::BasicBlock* before = e.b.GetInsertBlock();
+  auto* large = llvm::BasicBlock::Create(context, "large", function);
+  auto* after = llvm::BasicBlock::Create(context, "small", function);
+  e.b.CreateCondBr(e.Lt(e.Abs(x), e.C(0x1.921fb4p-1)), after, large);
+  e.b.SetInsertPoint(large);
+  const ReducedAngle reduced = reduce();
+  llvm::BasicBlock* large_end = e.b.GetInsertBlock();
+  e.b.CreateBr(after);
+  e.b.SetInsertPoint(after);
+  auto merge = [&](V small, V other) -> V {
+    llvm::PHINode* phi = e.b.CreatePHI(small->getType(), 2);
+    phi->addIncoming(small, before);
+    phi->addIncoming(other, large_end);
+    return phi;
+  };
+  V hi = merge(x, reduced.hi), lo = merge(e.C(0.0), reduced.lo), quadrant = merge(e.I(0), reduced.quadrant);
+  return {hi, lo, quadrant};
+}
+
 ReducedAngle Reduce64(MathEmitter& e, V x) {
   return Choose(e, x, 0x1p20, [&] { return ReduceOrdinary64(e, x); });
 }
@@ -72,7 +98,9 @@ ReducedAngle Reduce32(MathEmitter& e, V x) {
   return Choose(e, x, 0x1p16, ordinary);
 }
 
-ReducedAngle ReduceAngle(MathEmitter& e, V x) { return e.f64 ? Reduce64(e, x) : Reduce32(e, x); }
+ReducedAngle ReduceAngle(MathEmitter& e, V x) {
+  return SkipIfSmall(e, x, [&] { return e.f64 ? Reduce64(e, x) : Reduce32(e, x); });
+}
 
 // Sine and cosine of hi + lo, |hi| <= pi/4.
 struct SineCosine {

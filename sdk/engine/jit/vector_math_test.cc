@@ -364,6 +364,36 @@ TEST(VectorMath, ScalarsAndOddLengths) {
   }
 }
 
+// Scalar code reduces no angle below pi/4, vectors reduce all.
+template <typename T>
+void CheckThatScalarAnglesHaveTheBitsOfVectors() {
+  constexpr int kLanes = 8;
+  Library scalars(sizeof(T) == 8, 1, Host()), vectors(sizeof(T) == 8, kLanes, Host());
+  std::vector<T> x = Specials<T>();
+  T above = static_cast<T>(0.78539816339744831), below = above;
+  for (int i = 0; i < 100; ++i) {
+    x.insert(x.end(), {above, -above, below, -below});
+    above = std::nextafter(above, T(1));
+    below = std::nextafter(below, T(0));
+  }
+  std::mt19937_64 rng(7);
+  std::uniform_real_distribution<double> angle(-3, 3);
+  for (int i = 0; i < 4000; ++i) x.push_back(static_cast<T>(angle(rng) * std::exp2(static_cast<double>(i % 40 - 30))));
+  while (x.size() % kLanes != 0) x.push_back(1);
+  const auto count = static_cast<int64_t>(x.size());
+  std::vector<T> one(x.size()), many(x.size());
+  for (const Function& f : kFunctions) {
+    if (f.fn != MathFn::kSin && f.fn != MathFn::kCos && f.fn != MathFn::kTan) continue;
+    scalars[f](x.data(), x.data(), one.data(), count);
+    vectors[f](x.data(), x.data(), many.data(), count);
+    EXPECT_EQ(std::memcmp(one.data(), many.data(), x.size() * sizeof(T)), 0) << f.name;
+  }
+}
+TEST(VectorMath, ScalarAnglesHaveTheBitsOfVectors) {
+  CheckThatScalarAnglesHaveTheBitsOfVectors<float>();
+  CheckThatScalarAnglesHaveTheBitsOfVectors<double>();
+}
+
 TEST(VectorMath, NarrowerHosts) {
   for (int cap : {16, 32}) {
     HostInfo host = DetectHost(cap);
