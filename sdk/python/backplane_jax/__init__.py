@@ -13,9 +13,14 @@ PJRT_NAMES_AND_LIBRARY_PATHS get these features as well.
 
 Call `register` before the first JAX computation. JAX's callbacks need a device of platform "cpu" in addition to the default
 one: name the plugin "cpu", or keep JAX's own client with JAX_PLATFORMS=backplane,cpu.
+
+The CPU and the reference plugin have as many devices as JAX is asked for, unless the options say a number:
+`jax.config.update("jax_num_cpu_devices", 8)`, or XLA_FLAGS=--xla_force_host_platform_device_count=8.
 """
+import collections.abc
 import logging
 import os
+import re
 
 from . import callbacks, dlpack, partitioning, pjrt, platforms, sinks
 
@@ -26,12 +31,55 @@ logger = logging.getLogger("backplane_jax")
 _equipped = set()  # addresses of the tables of plugins that have these features
 
 
+def _requested_cpu_devices():
+    """Returns how many CPU devices JAX's configuration or XLA_FLAGS asks for, or None. Like JAX's own client, the configuration
+    takes precedence."""
+    import jax
+    configured = getattr(jax.config, "jax_num_cpu_devices", -1)  # added in JAX 0.4.38
+    if configured >= 1:
+        return configured
+    flags = re.findall(r"--xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
+    return int(flags[-1]) if flags and int(flags[-1]) >= 1 else None
+
+
+class _ClientOptions(collections.abc.Mapping):
+    """The create options of a client. JAX reads them when it creates the client; the number of devices may be set until then."""
+
+    def __init__(self, given):
+        self.given = dict(given or {})
+        self.table = None  # of the plugin, once JAX has loaded it
+
+    def _values(self):
+        devices = None
+        if "cpu_device_count" not in self.given and self.table is not None and self.table.attribute("platform_name") == "cpu":
+            devices = _requested_cpu_devices()
+        return self.given if devices is None else {**self.given, "cpu_device_count": devices}
+
+    def __getitem__(self, name):
+        return self._values()[name]
+
+    def __iter__(self):
+        return iter(self._values())
+
+    def __len__(self):
+        return len(self._values())
+
+
+def _register(name, priority, library_path, options=None):
+    """Registers a plugin with JAX. Returns the plugin's C API capsule."""
+    from jax._src import xla_bridge
+    options = _ClientOptions(options)
+    c_api = xla_bridge.register_plugin(name, priority=priority, library_path=library_path, options=options)
+    table = pjrt.Table(c_api)
+    if table.extension(pjrt.EXTENSION_BACKPLANE) is not None:  # one of ours, whose options are known
+        options.table = table
+    return c_api
+
+
 def register(library_path, name="backplane", options=None):
     """Registers the plugin at `library_path` with JAX under `name`, and adds the features that need Python (`equip`). `options` are
     the create options of its client. Returns the plugin's C API capsule."""
-    from jax._src import xla_bridge
-    c_api = xla_bridge.register_plugin(name, priority=0 if name == "cpu" else 400, library_path=os.path.abspath(library_path),
-                                       options=options or {})
+    c_api = _register(name, 0 if name == "cpu" else 400, os.path.abspath(library_path), options)
     equip(c_api)
     partitioning.follow_jax()
     return c_api
@@ -99,7 +147,6 @@ def _register_installed():
     except ImportError:  # the package alone, from a source tree
         return
     import jax
-    from jax._src import xla_bridge
     taken = _named_by_the_user()
     wanted = (jax.config.jax_platforms or "").split(",")
     for which, path in backplane.plugins().items():
@@ -107,7 +154,7 @@ def _register_installed():
         if name in taken:
             continue
         if which not in _ON_REQUEST or name in wanted:
-            xla_bridge.register_plugin(name, priority=priority, library_path=path)
+            _register(name, priority, path)
         else:
             _offer_topologies(name, path)
 
