@@ -7,7 +7,8 @@
 // of the results request (PartitionContext::requested_loop_tilings).
 //
 // An element stays partial (unreduced) if the body yields partial sums again and does not use the element otherwise. It
-// is reduced after the loop.
+// is reduced after the loop. An element that begins as zeros, as the array in which a scan collects gradients, is
+// partial if the body adds or writes partial values to it.
 #include "core/passes/partition/partitioner.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
@@ -54,7 +55,7 @@ absl::Status Partitioner::RewriteLoop(Instruction* loop) {
   std::vector<Instruction*> initial = CollectElements(c_, loop->operand(0));
   std::vector<Tiling> tilings;
   std::vector<std::optional<Tiling>> partial_tilings(n);  // of partial elements; overrides `tilings`
-  std::vector<bool> is_final(n, false);
+  std::vector<bool> is_final(n, false), may_become_partial(n, false);
   for (size_t k = 0; k < n; ++k) {
     const Shape& shape = loop->shape().tuple_shapes(static_cast<int64_t>(k));
     const Shards* known = shape.IsArray() ? FindShards(initial[k]) : nullptr;
@@ -72,6 +73,7 @@ absl::Status Partitioner::RewriteLoop(Instruction* loop) {
     is_final[k] = !shape.IsArray();
     if (const Shards* partial = shape.IsArray() ? FindPartial(initial[k]) : nullptr)
       partial_tilings[k] = partial->tiling;
+    may_become_partial[k] = shape.IsArray() && !partial_tilings[k] && IsZero(initial[k]);
   }
   const int attempts = GetMaxAttempts(depth_);
   if (attempts == 1) return RewriteCalledComputations(loop);
@@ -90,7 +92,7 @@ absl::Status Partitioner::RewriteLoop(Instruction* loop) {
     condition = context_.module->CloneComputation(loop->called(0));
     body = context_.module->CloneComputation(loop->called(1));
     std::vector<bool> needs_full(n, false), yields_partial(n, false);
-    std::vector<std::optional<Tiling>> yields_tiling(n);
+    std::vector<std::optional<Tiling>> yields_tiling(n), adds_partial(n);
     for (Computation* c : {condition, body}) {
       context_.MarkManual(c, false);
       Partitioner inner(c, &context_, depth_ + 1);
@@ -128,6 +130,7 @@ absl::Status Partitioner::RewriteLoop(Instruction* loop) {
             ASSIGN_OR_RETURN(results[k], inner.ReshardToPartial(results[k], *partial_tilings[k]));
             continue;
           }
+          if (may_become_partial[k]) adds_partial[k] = inner.FindPartialSummand(results[k], 0);
           if (const Shards* s = inner.FindShards(results[k])) yields_tiling[k] = s->tiling;
           ASSIGN_OR_RETURN(results[k], inner.ReshardTo(results[k], tilings[k]));
         }
@@ -148,6 +151,10 @@ absl::Status Partitioner::RewriteLoop(Instruction* loop) {
       if (partial_tilings[k]) {
         if (yields_partial[k] && !needs_full[k]) continue;
         partial_tilings[k].reset();
+        retry = true;
+      } else if (adds_partial[k] && attempt + 1 < attempts) {  // the next attempt tells whether the body yields it
+        partial_tilings[k] = adds_partial[k];
+        may_become_partial[k] = false;
         retry = true;
       } else if (!tilings[k].IsReplicated() && needs_full[k]) {
         tilings[k] = Tiling::Replicated(shape.rank(), partitions_);

@@ -15,12 +15,21 @@ namespace {
 
 constexpr int kMaxDepth = 100;  // bounds the recursion over chains of operations
 
-bool IsZero(const Instruction* x) {
-  const Literal* value = FindUniformConstant(x);
-  return value != nullptr && value->num_elements() > 0 && value->IsAll(0);
+// Returns the partial tiling of an array of rank `rank` whose partial sums are held by the same partitions, if no
+// dimension of the array is split: then partial sums can be reshaped and sliced like the array.
+std::optional<Tiling> WithRank(const Tiling& partial_tiling, int64_t rank) {
+  if (!DropPartialDim(partial_tiling).IsReplicated()) return std::nullopt;
+  Ints from(static_cast<size_t>(rank), -1);
+  from.push_back(partial_tiling.rank() - 1);
+  return partial_tiling.SelectDims(from);
 }
 
 }  // namespace
+
+bool Partitioner::IsZero(const Instruction* x) {
+  const Literal* value = FindUniformConstant(x);
+  return value != nullptr && value->num_elements() > 0 && value->IsAll(0);
+}
 
 Tiling DropPartialDim(const Tiling& partial_tiling) {
   Ints dims(static_cast<size_t>(partial_tiling.rank() - 1));
@@ -77,6 +86,15 @@ bool Partitioner::IsPartial(Instruction* full, const Tiling& partial_tiling, int
       const Tiling operand_tiling = TransposePartialTiling(full, partial_tiling);
       return IsPartial(full->operand(0), operand_tiling, depth + 1);
     }
+    case Opcode::kBroadcast:
+    case Opcode::kReshape:
+    case Opcode::kDynamicSlice: {
+      const std::optional<Tiling> operand_tiling = WithRank(partial_tiling, full->operand(0)->shape().rank());
+      return operand_tiling && IsPartial(full->operand(0), *operand_tiling, depth + 1);
+    }
+    case Opcode::kDynamicUpdateSlice:
+      return DropPartialDim(partial_tiling).IsReplicated() && (operand(0) || IsZero(full->operand(0))) &&
+             (operand(1) || IsZero(full->operand(1))) && !(IsZero(full->operand(0)) && IsZero(full->operand(1)));
     default:
       break;
   }
@@ -85,6 +103,40 @@ bool Partitioner::IsPartial(Instruction* full, const Tiling& partial_tiling, int
   if (sum_tiling.IsReplicated()) return FindUnreducedOperand(full, partial_tiling) != nullptr;
   return known != nullptr && known->tiling == sum_tiling &&
          FindUnreducedOperand(known->value, partial_tiling) != nullptr;
+}
+
+std::optional<Tiling> Partitioner::FindPartialSummand(Instruction* full, int depth) const {
+  if (const Shards* known = FindPartial(full))
+    return already_reduced_.contains(full) ? std::nullopt : std::optional<Tiling>(known->tiling);
+  if (depth > kMaxDepth || context_.IsManual(full) || !full->shape().IsArray()) return std::nullopt;
+  auto operand = [&](int64_t k) { return FindPartialSummand(full->operand(k), depth + 1); };
+  switch (full->opcode()) {
+    case Opcode::kCustomCall:
+      return IsShardingAnnotation(full) && FindShards(full) == nullptr ? operand(0) : std::nullopt;
+    case Opcode::kAdd:
+    case Opcode::kSubtract:
+    case Opcode::kDynamicUpdateSlice: {
+      std::optional<Tiling> second = operand(1);
+      return second ? second : operand(0);
+    }
+    case Opcode::kNegate:
+      return operand(0);
+    case Opcode::kBroadcast:
+    case Opcode::kReshape:
+    case Opcode::kDynamicSlice: {
+      const std::optional<Tiling> tiling = operand(0);
+      return tiling ? WithRank(*tiling, full->shape().rank()) : std::nullopt;
+    }
+    case Opcode::kTranspose: {
+      const std::optional<Tiling> tiling = operand(0);
+      if (!tiling) return std::nullopt;
+      Ints from(full->dimensions().begin(), full->dimensions().end());
+      from.push_back(tiling->rank() - 1);
+      return tiling->SelectDims(from);
+    }
+    default:
+      return std::nullopt;
+  }
 }
 
 Tiling Partitioner::TransposePartialTiling(const Instruction* transpose, const Tiling& partial_tiling) {
@@ -199,6 +251,21 @@ absl::StatusOr<Instruction*> Partitioner::ComputeOnPartials(Instruction* full, c
       ASSIGN_OR_RETURN(Instruction * x,
                        ReshardToPartial(full->operand(0), TransposePartialTiling(full, partial_tiling)));
       operands.push_back(x);
+      break;
+    }
+    case Opcode::kBroadcast:
+    case Opcode::kReshape:
+    case Opcode::kDynamicSlice:
+    case Opcode::kDynamicUpdateSlice: {
+      const int64_t arrays = full->Is(Opcode::kDynamicUpdateSlice) ? 2 : 1;
+      for (int64_t k = 0; k < full->operand_count(); ++k) {
+        Instruction* o = full->operand(k);
+        const std::optional<Tiling> tiling = WithRank(partial_tiling, o->shape().rank());
+        if (!tiling) return none;
+        ASSIGN_OR_RETURN(Instruction * x,
+                         k < arrays ? ReshardToPartial(o, *tiling) : ReshardTo(o, DropPartialDim(*tiling)));
+        operands.push_back(x);
+      }
       break;
     }
     default:

@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "core/passes/golden.h"
@@ -137,6 +140,88 @@ TEST(PartitionModule, ReducesAfterLoop) {
     for (const Computation* c : module->PostOrder())
       all_reduces_in_loop += c->IsEntry() ? 0 : CountOps(c, Opcode::kAllReduce);
     EXPECT_EQ(all_reduces_in_loop, 0) << module->ToString();
+  }
+}
+
+// Gradients of stacked layers: an inner loop writes the partial sums of each layer into an array that begins as zeros,
+// and an outer loop adds these arrays.
+constexpr char kPartialSumsInNestedLoops[] = R"(
+HloModule m, num_partitions=2
+cond2 {
+  s = (s32[], f32[2,4,4], f32[2,4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(2)
+  ROOT l = pred[] compare(i, n), direction=LT
+}
+cond3 {
+  s = (s32[], f32[2,4,4], f32[3,2,4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT l = pred[] compare(i, n), direction=LT
+}
+inner {
+  s = (s32[], f32[2,4,4], f32[2,4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  gs = f32[2,4,4] get-tuple-element(s), index=1
+  x = f32[2,4] get-tuple-element(s), index=2
+  zero = s32[] constant(0)
+  d = f32[4,4] dot(x, x), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  p = f32[4,4] custom-call(d), custom_call_target="Sharding", sharding={devices=[1,1,2]<=[2] last_tile_dims={unreduced}}
+  turned = f32[4,4] transpose(p), dimensions={1,0}
+  row = f32[1,4,4] reshape(WRITTEN)
+  all = f32[2,4,4] dynamic-update-slice(gs, row, i, zero, zero)
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  y = f32[2,4] sine(x)
+  ROOT t = (s32[], f32[2,4,4], f32[2,4]) tuple(next, all, y)
+}
+outer {
+  s = (s32[], f32[2,4,4], f32[3,2,4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  g = f32[2,4,4] get-tuple-element(s), index=1
+  xs = f32[3,2,4] get-tuple-element(s), index=2
+  zero = s32[] constant(0)
+  slice = f32[1,2,4] dynamic-slice(xs, i, zero, zero), dynamic_slice_sizes={1,2,4}
+  x = f32[2,4] reshape(slice)
+  nothing = f32[] constant(0)
+  none = f32[2,4,4] broadcast(nothing), dimensions={}
+  init = (s32[], f32[2,4,4], f32[2,4]) tuple(zero, none, x)
+  w = (s32[], f32[2,4,4], f32[2,4]) while(init), condition=cond2, body=inner
+  gs = f32[2,4,4] get-tuple-element(w), index=1
+  sum = f32[2,4,4] add(g, gs)
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  ROOT t = (s32[], f32[2,4,4], f32[3,2,4]) tuple(next, sum, xs)
+}
+ENTRY e {
+  xs = f32[3,2,4] parameter(0), sharding={devices=[1,2,1]<=[2]}
+  zero = s32[] constant(0)
+  nothing = f32[] constant(0)
+  none = f32[2,4,4] broadcast(nothing), dimensions={}
+  init = (s32[], f32[2,4,4], f32[3,2,4]) tuple(zero, none, xs)
+  w = (s32[], f32[2,4,4], f32[3,2,4]) while(init), condition=cond3, body=outer
+  r = f32[2,4,4] get-tuple-element(w), index=1
+  ROOT n = f32[2,4,4] cosine(r)
+})";
+
+TEST(PartitionModule, ReducesAfterNestedLoops) {
+  for (const auto& [written, in_entry, in_loops] :
+       {std::tuple{"turned", 1, 0}, {"p", 1, 0}, {"cosine", 0, 1}}) {  // a cosine needs the sum
+    std::string text = absl::StrReplaceAll(
+        kPartialSumsInNestedLoops,
+        {{"WRITTEN)", absl::StrCat(written, ")")}, {"  row =", "  cosine = f32[4,4] cosine(p)\n  row ="}});
+    // A host may add the dimension by a reshape or by a broadcast.
+    for (const std::string& form :
+         {text, absl::StrReplaceAll(text, {{absl::StrCat("reshape(", written, ")"),
+                                            absl::StrCat("broadcast(", written, "), dimensions={1,2}")}})}) {
+      auto module = ParseAndPartition(form);
+      ASSERT_NE(module, nullptr);
+      EXPECT_EQ(CountOps(module->entry(), Opcode::kAllReduce), in_entry) << module->ToString();
+      int64_t all_reduces_in_loops = 0;
+      for (const Computation* c : module->PostOrder())
+        all_reduces_in_loops += c->IsEntry() ? 0 : CountOps(c, Opcode::kAllReduce);
+      EXPECT_EQ(all_reduces_in_loops, in_loops) << module->ToString();
+    }
   }
 }
 

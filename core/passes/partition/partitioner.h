@@ -128,8 +128,12 @@ class Partitioner {
   absl::StatusOr<Instruction*> GatherAndSlice(Instruction* full, const Tiling& tiling);
 
   // partial_sums.cc
+  static bool IsZero(const Instruction* x);  // a constant, or a broadcast of one
   // Whether partial sums of `full` are available without communication.
   bool IsPartial(Instruction* full, const Tiling& partial_tiling, int depth) const;
+  // Returns the partial tiling of a value that `full` adds up or contains, through linear operations; none if there is
+  // no such value. IsPartial tells whether `full` itself is partial.
+  std::optional<Tiling> FindPartialSummand(Instruction* full, int depth) const;
   absl::StatusOr<Instruction*> ComputeOnPartials(Instruction* full, const Tiling& partial_tiling);
   absl::StatusOr<Instruction*> PlaceShardsInZeros(Instruction* full, const Tiling& partial_tiling);
   Instruction* FindUnreducedOperand(Instruction* shard, const Tiling& partial_tiling) const;
