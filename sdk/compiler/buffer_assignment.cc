@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -89,9 +90,16 @@ class Assigner {
   }
 
   std::vector<ValueId> NewLeaves(const Instruction* definer, const Shape& shape, int64_t def) {
+    return NewLeaves(definer, shape, def, {}, {});
+  }
+  // The leaves that are marked are those of `old` instead of new values.
+  std::vector<ValueId> NewLeaves(const Instruction* definer, const Shape& shape, int64_t def,
+                                 const std::vector<ValueId>& old, const std::vector<bool>& keeps_old) {
     std::vector<ValueId> leaves;
     ForEachLeaf(shape, [&](const Shape& s, const std::vector<int64_t>&) {
-      leaves.push_back(NewValue(definer, static_cast<int64_t>(leaves.size()), s, def));
+      const size_t k = leaves.size();
+      leaves.push_back(k < keeps_old.size() && keeps_old[k] ? old[k]
+                                                            : NewValue(definer, static_cast<int64_t>(k), s, def));
     });
     return leaves;
   }
@@ -178,6 +186,31 @@ class Assigner {
     return absl::OkStatus();
   }
 
+  // Returns, for each element of the state, whether the body returns it as it got it. Such an element is not copied:
+  // the loop reads the initial value, which is the result as well. A scan passes the arrays that it reads in this way.
+  const std::vector<bool>& FindUnchangedElements(const Computation* body) {
+    if (auto known = unchanged_.find(body); known != unchanged_.end()) return known->second;
+    const Instruction* root = body->root();
+    std::vector<bool> unchanged;
+    if (root->shape().IsTuple()) {
+      for (int64_t e = 0; e < root->shape().tuple_size(); ++e) {
+        const Instruction* x = root->Is(Opcode::kTuple) ? root->operand(e) : nullptr;
+        // An inner loop may pass it on.
+        while (x != nullptr && x->Is(Opcode::kGetTupleElement) && x->operand(0)->Is(Opcode::kWhile)) {
+          const Instruction* inner = x->operand(0);
+          const bool passes = FindUnchangedElements(inner->called(1))[static_cast<size_t>(x->tuple_index())];
+          x = passes && inner->operand(0)->Is(Opcode::kTuple) ? inner->operand(0)->operand(x->tuple_index()) : nullptr;
+        }
+        unchanged.push_back(root == body->parameter(0) ||
+                            (x != nullptr && x->Is(Opcode::kGetTupleElement) && x->operand(0) == body->parameter(0) &&
+                             x->tuple_index() == e));
+      }
+    } else {
+      unchanged.push_back(root == body->parameter(0));
+    }
+    return unchanged_.emplace(body, std::move(unchanged)).first->second;
+  }
+
   absl::Status VisitWhile(const Instruction* loop, int64_t at, std::vector<ValueId>& leaves) {
     const Computation* condition = loop->called(0);
     const Computation* body = loop->called(1);
@@ -186,7 +219,14 @@ class Assigner {
     }
     UseOperands(loop, at);
     const std::vector<ValueId> init = values_of_.at(loop->operand(0));
-    std::vector<ValueId> state = NewLeaves(nullptr, loop->shape(), at);
+    std::vector<bool> unchanged;  // by leaf
+    const std::vector<bool>& unchanged_elements = FindUnchangedElements(body);
+    for (size_t e = 0; e < unchanged_elements.size(); ++e) {
+      const Shape& shape = loop->shape();
+      ForEachLeaf(shape.IsTuple() ? shape.tuple_shapes(static_cast<int64_t>(e)) : shape,
+                  [&](const Shape&, const std::vector<int64_t>&) { unchanged.push_back(unchanged_elements[e]); });
+    }
+    std::vector<ValueId> state = NewLeaves(nullptr, loop->shape(), at, init, unchanged);
     parameter_values_[condition->parameter(0)] = state;
     parameter_values_[body->parameter(0)] = state;
     RETURN_IF_ERROR(Walk(condition));
@@ -198,11 +238,12 @@ class Assigner {
     }
     RETURN_IF_ERROR(Walk(body));
     const int64_t end = Tick();
-    leaves = NewLeaves(nullptr, loop->shape(), end);
+    leaves = NewLeaves(nullptr, loop->shape(), end, init, unchanged);
     const std::vector<ValueId>& root = values_of_.at(body->root());
     for (size_t k = 0; k < state.size(); ++k) {
       if (state[k] == kNoValue) continue;
       Use(root[k], end);
+      if (unchanged[k]) continue;
       loop_leaves_.push_back({loop, init[k], state[k], leaves[k]});
       if (root[k] != state[k]) sinks_.push_back({body, root[k], state[k], end});
     }
@@ -564,6 +605,7 @@ class Assigner {
   std::vector<std::pair<const Instruction*, ValueId>> constants_;
   std::vector<Sink> sinks_;
   std::vector<LoopLeaf> loop_leaves_;
+  std::map<const Computation*, std::vector<bool>> unchanged_;  // FindUnchangedElements
   absl::flat_hash_map<const Instruction*, std::vector<ValueId>> values_of_;
   absl::flat_hash_map<const Instruction*, std::vector<ValueId>> parameter_values_;
   absl::flat_hash_map<const Computation*, bool> visited_;

@@ -424,6 +424,50 @@ TEST(BufferAssignment, LoopWorksInPlace) {
   EXPECT_EQ(o.assignment.slots[static_cast<size_t>(o.assignment.slot(start))].kind, Slot::Kind::kOutput);
 }
 
+// A loop reads arrays that it does not change where they are, also through an inner loop, and beside another element
+// that begins with the same array.
+TEST(BufferAssignment, LoopReadsUnchangedArgumentsWhereTheyAre) {
+  Module m("scan");
+  const Shape state = Shape::Tuple({ArrayShape(), ArrayShape(), ScalarShape()});
+  const auto make_condition = [&](const char* name) {
+    Builder b(&m, name);
+    Value p = *b.Parameter(0, state);
+    Value three = *b.Constant(Literal::ScalarInt(PrimitiveType::kS64, 3));
+    return *b.Build(*b.Compare(*b.GetTupleElement(p, 2), three, ComparisonDirection::kLt));
+  };
+  Value one, zero;
+  Builder inner_body(&m, "inner");
+  Value ip = *inner_body.Parameter(0, state);
+  one = *inner_body.Constant(Literal::ScalarInt(PrimitiveType::kS64, 1));
+  Value read = *inner_body.GetTupleElement(ip, 0);
+  Value inner_sum = *inner_body.Op(Opcode::kAdd, {*inner_body.GetTupleElement(ip, 1), read});
+  Value inner_next = *inner_body.Op(Opcode::kAdd, {*inner_body.GetTupleElement(ip, 2), one});
+  Computation* inner = *inner_body.Build(*inner_body.Tuple({read, inner_sum, inner_next}));
+  Computation* inner_condition = make_condition("inner_condition");
+  Builder body(&m, "outer");
+  Value bp = *body.Parameter(0, state);
+  one = *body.Constant(Literal::ScalarInt(PrimitiveType::kS64, 1));
+  zero = *body.Constant(Literal::ScalarInt(PrimitiveType::kS64, 0));
+  Value w = *body.While(inner_condition, inner,
+                        *body.Tuple({*body.GetTupleElement(bp, 0), *body.GetTupleElement(bp, 1), zero}));
+  Value next = *body.Op(Opcode::kAdd, {*body.GetTupleElement(bp, 2), one});
+  Computation* outer = *body.Build(*body.Tuple({*body.GetTupleElement(w, 0), *body.GetTupleElement(w, 1), next}));
+  Computation* condition = make_condition("condition");
+  Builder b(&m, "main");
+  Value x = *b.Parameter(0, ArrayShape());
+  zero = *b.Constant(Literal::ScalarInt(PrimitiveType::kS64, 0));
+  Value loop = *b.While(condition, outer, *b.Tuple({x, x, zero}));
+  m.set_entry(*b.Build(*b.Tuple({*b.GetTupleElement(loop, 1), *b.GetTupleElement(loop, 0)})));
+  Outcome o = RunBoth(m, 1);
+  EXPECT_EQ(o.found, o.expected);
+  for (const Value read_in_place : {read, w}) {
+    const SlotId slot = o.assignment.slot(read_in_place, 0);
+    EXPECT_EQ(o.assignment.slots[static_cast<size_t>(slot)].kind, Slot::Kind::kArgument);
+  }
+  // The accumulator is computed in the output; no array is temporary.
+  EXPECT_LT(o.assignment.temporary_bytes, 64 * 8);
+}
+
 // An element that only the condition reads is the loop's result where the condition says no: what the condition works
 // out from it must not lie over it.
 TEST(BufferAssignment, ElementThatOnlyTheConditionReadsOutlivesIt) {
