@@ -80,7 +80,7 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileForGpu(std::unique_ptr<Module
   std::string fingerprint = absl::StrCat(module->Fingerprint(), "-", target, "-", BuildId());
   std::vector<std::string> log;
   NamedValues cost;
-  RETURN_IF_ERROR(RunGpuPipeline(module.get(), options, &cost, &log));
+  RETURN_IF_ERROR(RunGpuPipeline(module.get(), options, &cost, &log, gpu));
   const auto start = std::chrono::steady_clock::now();
   ASSIGN_OR_RETURN(std::unique_ptr<GpuProgram> program, GpuProgram::Build(std::move(module), gpu, nullptr, &log));
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;

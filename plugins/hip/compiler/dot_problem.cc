@@ -19,7 +19,10 @@ int64_t DotProblem::batch_size() const {
 PrimitiveType DotProblem::sum_type() const { return codegen::IsNarrowFloat(out_type) ? PrimitiveType::kF32 : out_type; }
 
 std::optional<DotSite> FindDot(const Instruction& instruction) {
-  if (const std::optional<compiler::DotCall> call = compiler::AsDotCall(instruction))
+  const std::optional<compiler::DotCall> call = compiler::AsDotCall(instruction);
+  // The second product of an attention is no site: its operand is computed in the kernel.
+  if (call && (call->dot == &instruction ||
+               (call->dot->operand(0)->Is(Opcode::kParameter) && call->dot->operand(1)->Is(Opcode::kParameter))))
     return DotSite{call->dot, call->dot, call->permutation};
   if (!instruction.Is(Opcode::kFusion)) return std::nullopt;
   DotSite site;

@@ -348,6 +348,9 @@ absl::Status EmitKernel(codegen::ElementEmitter& elements, const Instruction& in
     case KernelPlan::Kind::kSelectAndScatter:
       EmitSelectAndScatter(frame, instruction);
       break;
+    case KernelPlan::Kind::kAttention:
+      EmitAttention(frame, instruction);
+      break;
     case KernelPlan::Kind::kCholesky:
       EmitCholesky(frame, instruction);
       break;

@@ -83,6 +83,7 @@ void EmitCholesky(KernelFrame& frame, const Instruction& cholesky);
 void EmitTriangularSolve(KernelFrame& frame, const Instruction& solve);
 void EmitSelectAndScatter(KernelFrame& frame, const Instruction& operation);
 void EmitSort(KernelFrame& frame, const Instruction& sort);
+void EmitAttention(KernelFrame& frame, const Instruction& fusion);
 void EmitConvolution(KernelFrame& frame, const Instruction& convolution);
 void EmitMatrixDot(KernelFrame& frame, const DotSite& dot);
 void EmitDot(KernelFrame& frame, const DotSite& dot);

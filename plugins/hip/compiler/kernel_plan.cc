@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/types/integer_division.h"
 #include "core/types/status_macros.h"
+#include "plugins/hip/compiler/attention_plan.h"
 #include "plugins/hip/compiler/dot_problem.h"
 #include "plugins/hip/compiler/linear_algebra_kernels.h"
 #include "plugins/hip/compiler/scan_kernel.h"
@@ -391,6 +392,8 @@ absl::StatusOr<KernelPlan> PlanOperation(const Instruction& contraction, const G
     plan.note = absl::StrCat("convolution: ", contraction.shape().num_elements(), " elements");
     return plan;
   }
+  if (const std::optional<compiler::Attention> attention = compiler::AsAttention(contraction))
+    return PlanAttention(*attention, target);
   const std::optional<DotSite> site = FindDot(contraction);
   if (!site) return absl::UnimplementedError(absl::StrCat(contraction.name(), ": no dot"));
   if (site->body != nullptr) RETURN_IF_ERROR(CanEvaluateAll(*site->body, site->dot));

@@ -10,6 +10,7 @@
 //   kSort      each block sorts a part of a row in shared memory; further launches merge the parts of long rows
 //   kScan      each block computes the prefix sums of a row, or each thread
 //   kSelectAndScatter  each thread computes one element of the result
+//   kAttention  two products and the softmax between them: each block has a tile of queries (attention_plan.h)
 //   kCholesky, kTriangularSolve  each block has a small matrix in shared memory
 //
 // Arrays are dense and row-major. kernel_emitter.h makes the code from a plan.
@@ -38,6 +39,7 @@ struct KernelPlan {
     kSort,
     kScan,
     kSelectAndScatter,
+    kAttention,
     kCholesky,
     kTriangularSolve
   };
@@ -55,9 +57,9 @@ struct KernelPlan {
   // kUpdate, kScatter: for each result the operand that the result must be a copy of when the kernel starts, or must
   // share memory with. Empty for other kinds.
   std::vector<int64_t> updated_operands;
-  // kDot: the matrix instruction that computes it; null: multiplications and additions.
+  // kDot, kAttention: the matrix instruction that computes it; null: multiplications and additions.
   const MatrixStep* matrix = nullptr;
-  MatrixTile tile;  // without a matrix instruction only its rows and columns
+  MatrixTile tile;  // of queries x keys; without a matrix instruction only its rows and columns
   // kScatter: threads combine updates at the same time, by atomic operations if two may update one element.
   bool parallel = false;
   // The launches of an operation that takes several. Kernels are numbered from 0; `further` has the numbers of blocks
@@ -87,7 +89,7 @@ std::vector<KernelResult> ListKernelResults(const Computation& body);
 // compute.
 absl::StatusOr<KernelPlan> PlanFusion(const Computation& body);
 
-// Returns the plan for an instruction with a dot (FindDot), a convolution (after compiler::LegalizeContractions), a
+// Returns the plan for an instruction with a dot (FindDot), an attention (compiler::AsAttention), a convolution (after compiler::LegalizeContractions), a
 // scatter, a sort, a scan (scan_kernel.h), a select-and-scatter, or a factorization of small matrices
 // (linear_algebra_kernels.h).
 absl::StatusOr<KernelPlan> PlanOperation(const Instruction& operation, const GpuTarget& target);

@@ -61,6 +61,27 @@ Value* MatrixMachine::PickBytes(Value* high, Value* low, Bytes bytes) {
                           b_.getInt32Ty());
 }
 
+Value* MatrixMachine::PackHalves(PrimitiveType type, Value* low, Value* high) {
+  const bool is_f16 = type == PrimitiveType::kF16;
+  if (family_ == TargetFamily::kNvptx) {
+    const llvm::Intrinsic::ID pack = is_f16 ? llvm::Intrinsic::nvvm_ff2f16x2_rn : llvm::Intrinsic::nvvm_ff2bf16x2_rn;
+    return b_.CreateBitCast(b_.CreateIntrinsic(pack, {}, {high, low}), b_.getInt32Ty());
+  }
+  Value* halves = llvm::PoisonValue::get(llvm::FixedVectorType::get(b_.getInt16Ty(), 2));
+  for (uint64_t i = 0; i < 2; ++i) {
+    const codegen::Val rounded = f_.elements.Round(type, i == 0 ? low : high);
+    halves = b_.CreateInsertElement(halves, f_.elements.ToStorage(type, rounded), i);
+  }
+  return b_.CreateBitCast(halves, b_.getInt32Ty());
+}
+
+Value* MatrixMachine::Exp2(Value* x) {
+  if (family_ == TargetFamily::kNvptx) return b_.CreateIntrinsic(llvm::Intrinsic::nvvm_ex2_approx_ftz_f, {}, {x});
+  if (family_ == TargetFamily::kAmdGpu)
+    return b_.CreateIntrinsic(llvm::Intrinsic::amdgcn_exp2, {b_.getFloatTy()}, {x});
+  return f_.elements.math().Emit(b_, codegen::MathFn::kExp2, x);
+}
+
 Value* MatrixMachine::RoundToTf32(Value* word) {
   if (family_ == TargetFamily::kNvptx)
     return b_.CreateIntrinsic(llvm::Intrinsic::nvvm_f2tf32_rna, {}, {b_.CreateBitCast(word, b_.getFloatTy())});

@@ -29,6 +29,10 @@ class MatrixMachine {
     kHighPairs    // bytes 2, then bytes 3
   };
   llvm::Value* PickBytes(llvm::Value* high, llvm::Value* low, Bytes bytes);
+  // Rounds two f32 to f16 or bf16: a word with `low` in its lower half.
+  llvm::Value* PackHalves(PrimitiveType type, llvm::Value* low, llvm::Value* high);
+  // Returns 2 to the power of an f32, to about two units in the last place; zero for what is below the normal numbers.
+  llvm::Value* Exp2(llvm::Value* x);
   // Rounds an f32, given as an i32, to the nearest tf32, with ties away from zero.
   llvm::Value* RoundToTf32(llvm::Value* word);
 

@@ -8,6 +8,7 @@
 #include "plugins/hip/compiler/dot_epilogue.h"
 #include "plugins/hip/compiler/expand_fft.h"
 #include "plugins/hip/compiler/expand_random_bits.h"
+#include "plugins/hip/compiler/fuse_attention.h"
 #include "plugins/hip/compiler/fusion_policy.h"
 #include "plugins/hip/compiler/kernel_plan.h"
 #include "plugins/hip/compiler/legalize_sorts.h"
@@ -37,7 +38,7 @@ bool IsFasterAsReduction(const compiler::ExpandSmallDots::Sizes& s) { return std
 }  // namespace
 
 absl::Status RunGpuPipeline(Module* module, const CompileOptions& options, NamedValues* cost,
-                            std::vector<std::string>* log) {
+                            std::vector<std::string>* log, const GpuTarget& gpu) {
   RETURN_IF_ERROR(compiler::PartitionForDevices(module, options, log));
   compiler::TargetFacts target;
   target.can_call = [](const Computation& c) { return codegen::CanCall(c).ok(); };
@@ -56,6 +57,7 @@ absl::Status RunGpuPipeline(Module* module, const CompileOptions& options, Named
   p.Add<SplitLinearAlgebra>();
   p.Add<SplitScans>();
   p.Add<SimplifyTuples>();
+  p.Add<FuseAttention>(gpu);
   p.Add<ConvolutionsToProducts>();
   p.Add<compiler::ExpandSmallDots>(nullptr, IsFasterAsReduction);
   p.Add<compiler::LegalizeContractions>(std::move(contractions));

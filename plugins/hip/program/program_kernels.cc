@@ -10,6 +10,7 @@
 #include "llvm/IR/Module.h"
 #include "plugins/hip/compiler/kernel_emitter.h"
 #include "plugins/hip/compiler/scan_kernel.h"
+#include "sdk/compiler/attention.h"
 #include "sdk/compiler/dot_strides.h"
 
 namespace backplane::hip {
@@ -100,7 +101,8 @@ bool NeedsNoStep(const Instruction& i) {
 absl::StatusOr<int> ProgramKernels::Find(const Instruction& instruction) {
   if (const auto known = by_instruction_.find(&instruction); known != by_instruction_.end()) return known->second;
   absl::StatusOr<int> found = [&]() -> absl::StatusOr<int> {
-    const bool is_body = instruction.Is(Opcode::kFusion) && !FindDot(instruction);
+    const bool is_body =
+        instruction.Is(Opcode::kFusion) && !FindDot(instruction) && !compiler::AsAttention(instruction);
     std::string key = KeyOf(instruction);
     if (const auto at = by_key_.find(key); at != by_key_.end()) return at->second;
     ASSIGN_OR_RETURN(KernelPlan plan,

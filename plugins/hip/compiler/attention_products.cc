@@ -1,0 +1,611 @@
+#include "plugins/hip/compiler/attention_products.h"
+
+#include "absl/strings/str_cat.h"
+#include "core/types/integer_division.h"
+#include "llvm/IR/IntrinsicsAMDGPU.h"
+#include "plugins/hip/compiler/attention_plan.h"
+#include "plugins/hip/lowering/gpu_ir.h"
+#include "plugins/hip/lowering/loop_metadata.h"
+
+namespace backplane::hip {
+
+using codegen::LoopScopes;
+using compiler::Attention;
+using llvm::Value;
+
+Value* AttentionProducts::AddressOf(const AttentionRows& rows, Value* row, Value* element) {
+  auto scaled = [&](Value* n, int64_t stride) {
+    return b_.CreateMul(b_.CreateZExt(n, b_.getInt64Ty()), b_.getInt64(static_cast<uint64_t>(stride)));
+  };
+  Value* at = b_.CreateAdd(rows.offset, b_.CreateAdd(scaled(row, rows.row_stride), scaled(element, rows.inner_stride)));
+  return b_.CreateGEP(f_.elements.StorageType(rows.type), rows.array, at);
+}
+
+Value* AttentionProducts::LoadElement(const AttentionRows& rows, Value* row, Value* element) {
+  Value* exists = b_.CreateAnd(b_.CreateICmpULT(row, Number(rows.rows)),
+                               b_.CreateICmpULT(element, Number(rows.elements)));
+  row = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, row, Number(rows.rows - 1));
+  element = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, element, Number(rows.elements - 1));
+  llvm::Type* type = f_.elements.StorageType(rows.type);
+  Value* raw = b_.CreateAlignedLoad(type, AddressOf(rows, row, element),
+                                    llvm::Align(static_cast<uint64_t>(ByteWidth(rows.type))));
+  raw = b_.CreateSelect(exists, raw, llvm::Constant::getNullValue(type));
+  return f_.elements.FromStorage(rows.type, raw).v;
+}
+
+Value* AttentionProducts::LoadChunk(const AttentionRows& rows, Value* row, Value* element) {
+  auto* words = llvm::FixedVectorType::get(b_.getInt32Ty(), 4);
+  Value* row_exists = b_.CreateICmpULT(row, Number(rows.rows));
+  Value* last = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, row, Number(rows.rows - 1));
+  if (rows.is_aligned) {
+    Value* exists = b_.CreateAnd(row_exists, b_.CreateICmpULT(element, Number(rows.elements)));
+    Value* inside = b_.CreateSelect(exists, element, Number(0));
+    Value* chunk = b_.CreateAlignedLoad(words, AddressOf(rows, last, inside), llvm::Align(16));
+    return b_.CreateSelect(exists, chunk, llvm::Constant::getNullValue(words));
+  }
+  auto* halves = llvm::FixedVectorType::get(b_.getInt16Ty(), 8);
+  Value* chunk = llvm::PoisonValue::get(halves);
+  for (int64_t e = 0; e < 8; ++e) {
+    Value* at = b_.CreateAdd(element, Number(e));
+    Value* exists = b_.CreateAnd(row_exists, b_.CreateICmpULT(at, Number(rows.elements)));
+    Value* inside = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, at, Number(rows.elements - 1));
+    Value* raw = b_.CreateAlignedLoad(b_.getInt16Ty(), AddressOf(rows, last, inside), llvm::Align(2));
+    chunk = b_.CreateInsertElement(chunk, b_.CreateSelect(exists, raw, b_.getInt16(0)), static_cast<uint64_t>(e));
+  }
+  return b_.CreateBitCast(chunk, words);
+}
+
+Value* AttentionProducts::Exchange(Value* value, int mask) {
+  auto* type = llvm::FunctionType::get(b_.getInt32Ty(), {b_.getInt32Ty(), b_.getInt32Ty()}, false);
+  llvm::FunctionCallee shuffle = f_.elements.module()->getOrInsertFunction(kShuffleXor, type);
+  llvm::cast<llvm::Function>(shuffle.getCallee())->setConvergent();
+  Value* other = b_.CreateCall(shuffle, {b_.CreateBitCast(value, b_.getInt32Ty()), Number(mask)});
+  return b_.CreateBitCast(other, b_.getFloatTy());
+}
+
+namespace {
+
+// What kernels with matrix instructions have in common: keys and values in shared memory as they are in the arrays, in
+// rows of a multiple of 128 bytes. The chunks of 16 bytes of a row are permuted, so that neither eight rows of one
+// chunk nor two rows of four chunks meet in a bank.
+class MatrixProducts : public AttentionProducts {
+ public:
+  MatrixProducts(KernelFrame& frame, const Attention& a)
+      : AttentionProducts(frame),
+        step_(*frame.plan.matrix),
+        keys_(frame.plan.tile.columns),
+        strips_(frame.plan.tile.rows / (frame.plan.tile.waves_down * step_.rows())),
+        groups_(CeilDiv(a.depth, kGroup)),
+        width_(a.width),
+        key_pitch_(2 * PadAttentionRow(a.depth, &step_)),
+        value_pitch_(2 * PadAttentionRow(a.width, &step_)) {
+    machine_.SetAttributes(*b_.GetInsertBlock()->getParent());
+    const int64_t stages = std::max(1, f_.plan.tile.stages);
+    key_memory_ = f_.AddShared(PrimitiveType::kS32, stages * keys_ * key_pitch_ / 4);
+    value_memory_ = f_.AddShared(PrimitiveType::kS32, stages * keys_ * value_pitch_ / 4);
+    lane_ = b_.CreateAnd(f_.thread(), Number(step_.wave_size() - 1));
+    Value* wave = machine_.MakeUniform(b_.CreateUDiv(f_.thread(), Number(step_.wave_size())));
+    wave_row_ = b_.CreateMul(wave, Number(strips_ * step_.rows()));
+  }
+
+  void CopyTile(const AttentionRows& keys, const AttentionRows& values, Value* first_key, Value* stage) override {
+    Copy(keys, first_key, key_memory_, key_pitch_, groups_ * kGroup / 8, stage);
+    Copy(values, first_key, value_memory_, value_pitch_, CeilDiv(width_, int64_t{32}) * 4, stage);
+  }
+
+ protected:
+  static constexpr int64_t kGroup = 32;  // elements of the depth that two steps multiply
+
+  // The byte of a chunk of a row in a tile.
+  Value* PlaceOf(Value* row, Value* chunk, int64_t pitch) {
+    Value* key = b_.CreateOr(b_.CreateShl(b_.CreateAnd(row, Number(1)), Number(2)),
+                             b_.CreateAnd(b_.CreateLShr(row, Number(1)), Number(3)));
+    return b_.CreateAdd(b_.CreateMul(row, Number(pitch)), b_.CreateShl(b_.CreateXor(chunk, key), Number(4)));
+  }
+  Value* KeyStage(Value* stage) {
+    return b_.CreateGEP(b_.getInt8Ty(), key_memory_, b_.CreateMul(stage, Number(keys_ * key_pitch_)));
+  }
+  Value* ValueStage(Value* stage) {
+    return b_.CreateGEP(b_.getInt8Ty(), value_memory_, b_.CreateMul(stage, Number(keys_ * value_pitch_)));
+  }
+  Value* LoadShared(Value* memory, Value* place) {
+    return b_.CreateAlignedLoad(llvm::FixedVectorType::get(b_.getInt32Ty(), 4),
+                                b_.CreateGEP(b_.getInt8Ty(), memory, place), llvm::Align(16));
+  }
+
+  // Rounds f32 to the type of the operands, as an i16.
+  Value* Narrow(Value* value) {
+    return f_.elements.ToStorage(step_.operand, f_.elements.Round(step_.operand, value));
+  }
+
+  const MatrixStep& step_;
+  const int64_t keys_, strips_, groups_, width_, key_pitch_, value_pitch_;
+  Value *key_memory_, *value_memory_, *lane_, *wave_row_;
+
+ private:
+  void Copy(const AttentionRows& rows, Value* first, Value* memory, int64_t pitch, int64_t chunks, Value* stage) {
+    const int64_t total = keys_ * chunks, threads = f_.plan.threads;
+    Value* to = b_.CreateGEP(b_.getInt8Ty(), memory, b_.CreateMul(stage, Number(keys_ * pitch)));
+    for (int64_t done = 0; done < total; done += threads) {
+      Value* n = b_.CreateAdd(f_.thread(), Number(done));
+      auto copy = [&] {
+        Value *row = b_.CreateUDiv(n, Number(chunks)), *chunk = b_.CreateURem(n, Number(chunks));
+        CopyChunk(rows, b_.CreateAdd(first, row), chunk,
+                  b_.CreateGEP(b_.getInt8Ty(), to, PlaceOf(row, chunk, pitch)));
+      };
+      done + threads <= total ? copy() : f_.scopes.If(b_.CreateICmpULT(n, Number(total)), copy);
+    }
+  }
+
+  void CopyChunk(const AttentionRows& rows, Value* row, Value* chunk, Value* to) {
+    Value* element = b_.CreateMul(chunk, Number(8));
+    if (f_.plan.tile.stages == 0) {
+      b_.CreateAlignedStore(LoadChunk(rows, row, element), to, llvm::Align(16));
+      return;
+    }
+    Value* exists = b_.CreateAnd(b_.CreateICmpULT(row, Number(rows.rows)),
+                                 b_.CreateICmpULT(element, Number(rows.elements)));
+    Value* from = AddressOf(rows, b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, row, Number(rows.rows - 1)),
+                            b_.CreateSelect(exists, element, Number(0)));
+    auto* type = llvm::FunctionType::get(b_.getVoidTy(), {to->getType(), from->getType(), b_.getInt32Ty()}, false);
+    b_.CreateCall(f_.elements.module()->getOrInsertFunction(kCopyAsync, type),
+                  {to, from, b_.CreateSelect(exists, Number(16), Number(0))});
+  }
+};
+
+// gpu.multiply. The scores of two steps are the words of a left operand, so the weights stay in registers.
+class MmaProducts : public MatrixProducts {
+ public:
+  MmaProducts(KernelFrame& frame, const Attention& a) : MatrixProducts(frame, a) {
+    quad_ = b_.CreateLShr(lane_, Number(2)), in_quad_ = b_.CreateAnd(lane_, Number(3));
+  }
+
+  int64_t rows() const override { return 2 * strips_; }
+  int64_t columns() const override { return keys_ / 4; }
+  int64_t widths() const override { return 2 * WidthSteps(); }
+  Value* Row(int64_t r) override {
+    return b_.CreateAdd(b_.CreateAdd(wave_row_, quad_), Number(16 * (r / 2) + 8 * (r % 2)));
+  }
+  Value* Column(int64_t c) override {
+    return b_.CreateAdd(b_.CreateMul(in_quad_, Number(2)), Number(8 * (c / 2) + c % 2));
+  }
+  Value* Width(int64_t w) override { return Column(w); }
+  int64_t run() const override { return 2; }
+  std::vector<int> row_masks() const override { return {1, 2}; }
+
+  void StartQueries(const AttentionRows& queries, Value* first_query) override {
+    queries_.clear();
+    for (int64_t s = 0; s < strips_; ++s) {
+      for (int64_t g = 0; g < groups_; ++g) {
+        Value* element = b_.CreateMul(b_.CreateAdd(in_quad_, Number(4 * g)), Number(8));
+        Value* chunks[2];
+        for (int64_t half = 0; half < 2; ++half) {
+          Value* row = b_.CreateAdd(first_query, Row(2 * s + half));
+          row = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, row, Number(queries.rows - 1));
+          chunks[half] = LoadChunk(queries, row, element);
+        }
+        for (int w = 0; w < 4; w += 2)
+          queries_.push_back(b_.CreateShuffleVector(chunks[0], chunks[1], {w, 4 + w, w + 1, 5 + w}));
+      }
+    }
+  }
+
+  Values ComputeScores(Value* stage) override {
+    const int64_t steps = keys_ / 8;
+    Values sums(static_cast<size_t>(strips_ * steps), llvm::Constant::getNullValue(SumType()));
+    Value* memory = KeyStage(stage);
+    for (int64_t j = 0; j < steps; ++j) {
+      for (int64_t g = 0; g < groups_; ++g) {
+        Value* words = LoadShared(memory, PlaceOf(b_.CreateAdd(quad_, Number(8 * j)),
+                                                  b_.CreateAdd(in_quad_, Number(4 * g)), key_pitch_));
+        for (int part = 0; part < 2; ++part) {
+          Value* right = b_.CreateShuffleVector(words, {2 * part, 2 * part + 1});
+          for (int64_t s = 0; s < strips_; ++s) {
+            Value*& sum = sums[static_cast<size_t>(s * steps + j)];
+            sum = Multiply(queries_[static_cast<size_t>((s * groups_ + g) * 2 + part)], right, sum);
+          }
+        }
+      }
+    }
+    return FromSums(sums, steps);
+  }
+
+  void AddProducts(const Values& weights, Value* stage, Values& results) override {
+    const int64_t steps = WidthSteps();
+    Values sums = ToSums(results, steps);
+    Value* memory = ValueStage(stage);
+    Value *in_matrix = b_.CreateAnd(lane_, Number(7)), *matrix = b_.CreateLShr(lane_, Number(3));
+    Value* key = b_.CreateAdd(in_matrix, b_.CreateShl(b_.CreateAnd(matrix, Number(1)), Number(3)));
+    Value* chunk = b_.CreateLShr(matrix, Number(1));
+    for (int64_t t = 0; t < keys_ / 16; ++t) {
+      Values left;
+      for (int64_t s = 0; s < strips_; ++s) left.push_back(PackWeights(weights, s, t));
+      for (int64_t n = 0; n < steps; n += 2) {
+        Value* words = LoadTransposed(memory, PlaceOf(b_.CreateAdd(key, Number(16 * t)),
+                                                      b_.CreateAdd(chunk, Number(n)), value_pitch_));
+        for (int64_t half = 0; half < 2; ++half) {
+          const int first = static_cast<int>(2 * half);
+          Value* right = b_.CreateShuffleVector(words, {first, first + 1});
+          for (int64_t s = 0; s < strips_; ++s) {
+            Value*& sum = sums[static_cast<size_t>(s * steps + n + half)];
+            sum = Multiply(left[static_cast<size_t>(s)], right, sum);
+          }
+        }
+      }
+    }
+    results = FromSums(sums, steps);
+  }
+
+ private:
+  int64_t WidthSteps() const { return CeilDiv(width_, int64_t{16}) * 2; }
+  llvm::Type* SumType() { return llvm::FixedVectorType::get(b_.getFloatTy(), 4); }
+
+  // The sums of step n of a strip are those of two rows and two columns.
+  Values FromSums(const Values& sums, int64_t steps) {
+    Values scalars;
+    for (int64_t r = 0; r < rows(); ++r) {
+      for (int64_t n = 0; n < steps; ++n) {
+        for (int64_t e = 0; e < 2; ++e) {
+          scalars.push_back(b_.CreateExtractElement(sums[static_cast<size_t>(r / 2 * steps + n)],
+                                                    static_cast<uint64_t>(r % 2 * 2 + e)));
+        }
+      }
+    }
+    return scalars;
+  }
+  Values ToSums(const Values& scalars, int64_t steps) {
+    Values sums;
+    for (int64_t s = 0; s < strips_; ++s) {
+      for (int64_t n = 0; n < steps; ++n) {
+        Value* sum = llvm::PoisonValue::get(SumType());
+        for (int64_t e = 0; e < 4; ++e) {
+          const int64_t from = (2 * s + e / 2) * 2 * steps + 2 * n + e % 2;
+          sum = b_.CreateInsertElement(sum, scalars[static_cast<size_t>(from)], static_cast<uint64_t>(e));
+        }
+        sums.push_back(sum);
+      }
+    }
+    return sums;
+  }
+
+  // The left operand for keys 16 t to 16 t + 15.
+  Value* PackWeights(const Values& weights, int64_t s, int64_t t) {
+    Value* words = llvm::PoisonValue::get(llvm::FixedVectorType::get(b_.getInt32Ty(), 4));
+    for (int64_t w = 0; w < 4; ++w) {
+      const int64_t row = 2 * s + w % 2, column = 2 * (2 * t + w / 2);
+      const size_t at = static_cast<size_t>(row * columns() + column);
+      words = b_.CreateInsertElement(words, machine_.PackHalves(step_.operand, weights[at], weights[at + 1]),
+                                     static_cast<uint64_t>(w));
+    }
+    return words;
+  }
+
+  Value* Multiply(Value* left, Value* right, Value* sums) {
+    auto* type = llvm::FunctionType::get(sums->getType(), {left->getType(), right->getType(), sums->getType()}, false);
+    llvm::FunctionCallee callee = f_.elements.module()->getOrInsertFunction(step_.instruction, type);
+    llvm::cast<llvm::Function>(callee.getCallee())->setConvergent();
+    return b_.CreateCall(callee, {left, right, sums});
+  }
+
+  Value* LoadTransposed(Value* memory, Value* place) {
+    Value* from = b_.CreateGEP(b_.getInt8Ty(), memory, place);
+    auto* type = llvm::FunctionType::get(llvm::FixedVectorType::get(b_.getInt32Ty(), 4), {from->getType()}, false);
+    llvm::FunctionCallee load = f_.elements.module()->getOrInsertFunction(kLoadTransposed, type);
+    llvm::cast<llvm::Function>(load.getCallee())->setConvergent();
+    return b_.CreateCall(load, {from});
+  }
+
+  Value *quad_, *in_quad_;
+  Values queries_;  // by strip, group, part
+};
+
+// MFMA and WMMA. The left factor of both products has the keys or the values, so that a lane has the scores of one
+// query, and its sums of the first product are, except for an exchange with another lane on gfx11, an operand of the
+// second one.
+class AmdProducts : public MatrixProducts {
+ public:
+  AmdProducts(KernelFrame& frame, const Attention& a) : MatrixProducts(frame, a) {
+    in_step_ = b_.CreateAnd(lane_, Number(15)), part_ = b_.CreateLShr(lane_, Number(4));
+  }
+
+  int64_t rows() const override { return strips_; }
+  int64_t columns() const override { return keys_ / 16 * sums_of_step(); }
+  int64_t widths() const override { return WidthSteps() * sums_of_step(); }
+  Value* Row(int64_t r) override { return b_.CreateAdd(b_.CreateAdd(wave_row_, in_step_), Number(16 * r)); }
+  Value* Column(int64_t c) override {
+    const int64_t step = c / sums_of_step(), sum = c % sums_of_step();
+    return is_wmma() ? b_.CreateAdd(part_, Number(16 * step + 2 * sum))
+                     : b_.CreateAdd(b_.CreateMul(part_, Number(4)), Number(16 * step + sum));
+  }
+  Value* Width(int64_t w) override { return Column(w); }
+  int64_t run() const override { return is_wmma() ? 1 : 4; }
+  std::vector<int> row_masks() const override {
+    return is_wmma() ? std::vector<int>{16} : std::vector<int>{16, 32};
+  }
+  Value* Exchange(Value* value, int mask) override {
+    if (mask < 32) return AttentionProducts::Exchange(value, mask);
+    Value* from = b_.CreateShl(b_.CreateXor(lane_, Number(mask)), Number(2));
+    Value* other = b_.CreateIntrinsic(llvm::Intrinsic::amdgcn_ds_bpermute, {},
+                                      {from, b_.CreateBitCast(value, b_.getInt32Ty())});
+    return b_.CreateBitCast(other, b_.getFloatTy());
+  }
+
+  void StartQueries(const AttentionRows& queries, Value* first_query) override {
+    queries_.clear();
+    for (int64_t s = 0; s < strips_; ++s) {
+      Value* row = b_.CreateAdd(first_query, Row(s));
+      row = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, row, Number(queries.rows - 1));
+      for (int64_t g = 0; g < groups_; ++g) {
+        const Values parts = Split([&](Value* chunk) {
+          return LoadChunk(queries, row, b_.CreateMul(b_.CreateAdd(chunk, Number(4 * g)), Number(8)));
+        });
+        queries_.insert(queries_.end(), parts.begin(), parts.end());
+      }
+    }
+  }
+
+  Values ComputeScores(Value* stage) override {
+    Value* memory = KeyStage(stage);
+    Values scores(static_cast<size_t>(rows() * columns()));
+    for (int64_t j = 0; j < keys_ / 16; ++j) {
+      Values sums(static_cast<size_t>(strips_), llvm::Constant::getNullValue(SumType()));
+      for (int64_t g = 0; g < groups_; ++g) {
+        const Values parts = Split([&](Value* chunk) {
+          return LoadShared(memory, PlaceOf(b_.CreateAdd(in_step_, Number(16 * j)),
+                                            b_.CreateAdd(chunk, Number(4 * g)), key_pitch_));
+        });
+        for (size_t p = 0; p < 2; ++p) {
+          for (size_t s = 0; s < sums.size(); ++s) {
+            sums[s] = Multiply(parts[p], queries_[(s * static_cast<size_t>(groups_) + static_cast<size_t>(g)) * 2 + p],
+                               sums[s]);
+          }
+        }
+      }
+      for (int64_t s = 0; s < strips_; ++s) {
+        for (int64_t e = 0; e < sums_of_step(); ++e) {
+          scores[static_cast<size_t>(s * columns() + j * sums_of_step() + e)] =
+              b_.CreateExtractElement(sums[static_cast<size_t>(s)], static_cast<uint64_t>(e));
+        }
+      }
+    }
+    return scores;
+  }
+
+  void AddProducts(const Values& weights, Value* stage, Values& results) override {
+    Value* memory = ValueStage(stage);
+    std::vector<Values> right(static_cast<size_t>(strips_));  // by strip, by step along the keys
+    for (int64_t s = 0; s < strips_; ++s) {
+      for (int64_t t = 0; t < keys_ / 16; ++t) right[static_cast<size_t>(s)].push_back(PackWeights(weights, s, t));
+    }
+    for (int64_t n = 0; n < WidthSteps(); ++n) {
+      Values sums;
+      for (int64_t s = 0; s < strips_; ++s) {
+        Value* sum = llvm::PoisonValue::get(SumType());
+        for (int64_t e = 0; e < sums_of_step(); ++e)
+          sum = b_.CreateInsertElement(sum, results[At(s, n, e)], static_cast<uint64_t>(e));
+        sums.push_back(sum);
+      }
+      for (int64_t t = 0; t < keys_ / 16; ++t) {
+        Value* left = LoadValues(memory, t, n);
+        for (size_t s = 0; s < sums.size(); ++s) sums[s] = Multiply(left, right[s][static_cast<size_t>(t)], sums[s]);
+      }
+      for (int64_t s = 0; s < strips_; ++s) {
+        for (int64_t e = 0; e < sums_of_step(); ++e)
+          results[At(s, n, e)] = b_.CreateExtractElement(sums[static_cast<size_t>(s)], static_cast<uint64_t>(e));
+      }
+    }
+  }
+
+ private:
+  bool is_wmma() const { return step_.family == MatrixFamily::kWmma; }
+  int64_t sums_of_step() const { return step_.sum_elements(); }
+  int64_t WidthSteps() const { return CeilDiv(width_, int64_t{16}); }
+  size_t At(int64_t s, int64_t n, int64_t e) const {
+    return static_cast<size_t>(s * widths() + n * sums_of_step() + e);
+  }
+  llvm::Type* SumType() {
+    return llvm::FixedVectorType::get(b_.getFloatTy(), static_cast<unsigned>(sums_of_step()));
+  }
+  llvm::Type* Operand(unsigned count) {
+    return llvm::FixedVectorType::get(
+        step_.operand == PrimitiveType::kF16 ? b_.getHalfTy() : static_cast<llvm::Type*>(b_.getInt16Ty()), count);
+  }
+
+  // Returns the operands of two steps from chunks of 32 elements of a row, of which `load` loads one. It does not matter
+  // which elements a step multiplies.
+  Values Split(const std::function<Value*(Value*)>& load) {
+    if (is_wmma()) {
+      Values parts;
+      for (int64_t p = 0; p < 2; ++p) {
+        Value* low = b_.CreateBitCast(load(Number(2 * p)), Operand(8));
+        Value* high = b_.CreateBitCast(load(Number(2 * p + 1)), Operand(8));
+        parts.push_back(b_.CreateShuffleVector(low, high, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}));
+      }
+      return parts;
+    }
+    Value* chunk = b_.CreateBitCast(load(part_), Operand(8));
+    return {b_.CreateShuffleVector(chunk, {0, 1, 2, 3}), b_.CreateShuffleVector(chunk, {4, 5, 6, 7})};
+  }
+
+  // The right operand for keys 16 t to 16 t + 15.
+  Value* PackWeights(const Values& weights, int64_t s, int64_t t) {
+    const size_t first = static_cast<size_t>(s * columns() + t * sums_of_step());
+    const unsigned count = static_cast<unsigned>(step_.operand_elements());
+    auto* halves = llvm::FixedVectorType::get(b_.getInt16Ty(), count);
+    Value* packed = llvm::PoisonValue::get(halves);
+    if (!is_wmma()) {
+      for (unsigned e = 0; e < count; ++e)
+        packed = b_.CreateInsertElement(packed, Narrow(weights[first + e]), uint64_t{e});
+      return b_.CreateBitCast(packed, Operand(count));
+    }
+    // The lane has every second key, the lane 16 away has the others.
+    Value* is_odd = b_.CreateICmpNE(part_, Number(0));
+    for (unsigned e = 0; e < count / 2; ++e) {
+      Value* own = weights[first + e];
+      Value* other = Exchange(own, 16);
+      packed = b_.CreateInsertElement(packed, Narrow(b_.CreateSelect(is_odd, other, own)), uint64_t{2 * e});
+      packed = b_.CreateInsertElement(packed, Narrow(b_.CreateSelect(is_odd, own, other)), uint64_t{2 * e + 1});
+    }
+    return b_.CreateBitCast(packed, Operand(count));
+  }
+
+  // The left operand: of column 16 n + l % 16 of the values the keys of the lane.
+  Value* LoadValues(Value* memory, int64_t t, int64_t n) {
+    const unsigned count = static_cast<unsigned>(step_.operand_elements());
+    Value* values = llvm::PoisonValue::get(llvm::FixedVectorType::get(b_.getInt16Ty(), count));
+    Value* chunk = b_.CreateAdd(b_.CreateLShr(in_step_, Number(3)), Number(2 * n));
+    Value* in_chunk = b_.CreateShl(b_.CreateAnd(in_step_, Number(7)), Number(1));
+    for (unsigned e = 0; e < count; ++e) {
+      Value* key = is_wmma() ? Number(16 * t + e)
+                             : b_.CreateAdd(b_.CreateMul(part_, Number(4)), Number(16 * t + e));
+      Value* from = b_.CreateGEP(b_.getInt8Ty(), memory, b_.CreateAdd(PlaceOf(key, chunk, value_pitch_), in_chunk));
+      values = b_.CreateInsertElement(values, b_.CreateAlignedLoad(b_.getInt16Ty(), from, llvm::Align(2)), uint64_t{e});
+    }
+    return b_.CreateBitCast(values, Operand(count));
+  }
+
+  Value* Multiply(Value* left, Value* right, Value* sums) {
+    std::string name = step_.instruction;
+    std::vector<llvm::Type*> types = {left->getType(), right->getType(), sums->getType()};
+    std::vector<Value*> arguments = {left, right, sums};
+    if (is_wmma()) {
+      absl::StrAppend(&name, ".v8f32.v16", step_.operand == PrimitiveType::kF16 ? "f16" : "i16");
+    } else {
+      for (int k = 0; k < 3; ++k) types.push_back(b_.getInt32Ty()), arguments.push_back(Number(0));
+    }
+    auto* type = llvm::FunctionType::get(sums->getType(), types, false);
+    return b_.CreateCall(f_.elements.module()->getOrInsertFunction(name, type), arguments);
+  }
+
+  Value *in_step_, *part_;
+  Values queries_;  // by strip, group, part
+};
+
+// Fused multiply-adds. 16 threads share the queries of a row of threads: thread (y, x) has rows() neighbouring queries
+// and every 16th key. Shared memory has all operands as f32.
+class FmaProducts : public AttentionProducts {
+ public:
+  FmaProducts(KernelFrame& frame, const Attention& a)
+      : AttentionProducts(frame),
+        queries_(frame.plan.tile.rows),
+        keys_(frame.plan.tile.columns),
+        depth_(PadAttentionRow(a.depth, nullptr)),
+        width_(PadAttentionRow(a.width, nullptr)) {
+    query_memory_ = f_.AddShared(PrimitiveType::kF32, queries_ * pitch(depth_));
+    key_memory_ = f_.AddShared(PrimitiveType::kF32, keys_ * pitch(depth_));
+    value_memory_ = f_.AddShared(PrimitiveType::kF32, keys_ * pitch(width_));
+    weight_memory_ = f_.AddShared(PrimitiveType::kF32, queries_ * pitch(keys_));
+    x_ = b_.CreateAnd(f_.thread(), Number(15)), y_ = b_.CreateLShr(f_.thread(), Number(4));
+  }
+
+  int64_t rows() const override { return queries_ / 16; }
+  int64_t columns() const override { return keys_ / 16; }
+  int64_t widths() const override { return width_ / 16; }
+  Value* Row(int64_t r) override { return b_.CreateAdd(b_.CreateMul(y_, Number(rows())), Number(r)); }
+  Value* Column(int64_t c) override { return b_.CreateAdd(x_, Number(16 * c)); }
+  Value* Width(int64_t w) override {
+    return b_.CreateAdd(b_.CreateMul(x_, Number(run())), Number(w / run() * 16 * run() + w % run()));
+  }
+  int64_t run() const override { return width_ % 64 == 0 ? 4 : 1; }
+  std::vector<int> row_masks() const override { return {1, 2, 4, 8}; }
+
+  void StartQueries(const AttentionRows& queries, Value* first_query) override {
+    Copy(queries, first_query, query_memory_, queries_, depth_);
+  }
+  void CopyTile(const AttentionRows& keys, const AttentionRows& values, Value* first_key, Value* stage) override {
+    (void)stage;
+    Copy(keys, first_key, key_memory_, keys_, depth_);
+    Copy(values, first_key, value_memory_, keys_, width_);
+  }
+
+  Values ComputeScores(Value* stage) override {
+    (void)stage;
+    Values scores(static_cast<size_t>(rows() * columns()), llvm::ConstantFP::get(b_.getFloatTy(), 0));
+    f_.scopes.Loop(Number(0), Number(depth_), kStep, scores, [&](Value* d, LoopScopes::Values& now) {
+      Values queries, keys;
+      for (int64_t r = 0; r < rows(); ++r) queries.push_back(Load4(query_memory_, Row(r), d, pitch(depth_)));
+      for (int64_t c = 0; c < columns(); ++c) keys.push_back(Load4(key_memory_, Column(c), d, pitch(depth_)));
+      for (uint64_t e = 0; e < kStep; ++e) {
+        for (size_t i = 0; i < now.size(); ++i) {
+          const size_t columns = keys.size();
+          now[i] = MultiplyAdd(b_.CreateExtractElement(queries[i / columns], e),
+                               b_.CreateExtractElement(keys[i % columns], e), now[i]);
+        }
+      }
+    });
+    return scores;
+  }
+
+  void AddProducts(const Values& weights, Value* stage, Values& results) override {
+    (void)stage;
+    for (int64_t r = 0; r < rows(); ++r) {
+      for (int64_t c = 0; c < columns(); ++c) {
+        b_.CreateAlignedStore(weights[static_cast<size_t>(r * columns() + c)],
+                              AddressIn(weight_memory_, Row(r), Column(c), pitch(keys_)), llvm::Align(4));
+      }
+    }
+    f_.EmitBarrier();
+    f_.scopes.Loop(Number(0), Number(keys_), kStep, results, [&](Value* k, LoopScopes::Values& now) {
+      Values weight;
+      for (int64_t r = 0; r < rows(); ++r) weight.push_back(Load4(weight_memory_, Row(r), k, pitch(keys_)));
+      for (int64_t e = 0; e < kStep; ++e) {
+        Value* key = b_.CreateAdd(k, Number(e));
+        Values values;
+        for (int64_t w = 0; w < widths(); w += run()) {
+          if (run() == 1) {
+            values.push_back(b_.CreateAlignedLoad(
+                b_.getFloatTy(), AddressIn(value_memory_, key, Width(w), pitch(width_)), llvm::Align(4)));
+            continue;
+          }
+          Value* four = Load4(value_memory_, key, Width(w), pitch(width_));
+          for (uint64_t i = 0; i < 4; ++i) values.push_back(b_.CreateExtractElement(four, i));
+        }
+        for (size_t i = 0; i < now.size(); ++i) {
+          now[i] = MultiplyAdd(b_.CreateExtractElement(weight[i / values.size()], static_cast<uint64_t>(e)),
+                               values[i % values.size()], now[i]);
+        }
+      }
+    });
+  }
+
+ private:
+  static constexpr int64_t kStep = 4;  // elements of the sums at a time
+  // Rows begin in other banks, and each of their fours is aligned.
+  static int64_t pitch(int64_t elements) { return elements + 4; }
+
+  Value* AddressIn(Value* memory, Value* row, Value* element, int64_t pitch) {
+    return b_.CreateGEP(b_.getFloatTy(), memory, b_.CreateAdd(b_.CreateMul(row, Number(pitch)), element));
+  }
+  Value* Load4(Value* memory, Value* row, Value* element, int64_t pitch) {
+    return b_.CreateAlignedLoad(llvm::FixedVectorType::get(b_.getFloatTy(), 4), AddressIn(memory, row, element, pitch),
+                                llvm::Align(16));
+  }
+  Value* MultiplyAdd(Value* x, Value* y, Value* sum) {
+    if (!f_.elements.target().has_fma) return b_.CreateFAdd(b_.CreateFMul(x, y), sum);
+    return b_.CreateIntrinsic(llvm::Intrinsic::fma, {b_.getFloatTy()}, {x, y, sum});
+  }
+
+  void Copy(const AttentionRows& rows, Value* first, Value* memory, int64_t count, int64_t elements) {
+    LoopScopes::Values none;
+    f_.ForEachInBlock(count * elements, none, [&](Value* n, LoopScopes::Values&) {
+      n = b_.CreateZExtOrTrunc(n, b_.getInt32Ty());
+      Value *row = b_.CreateUDiv(n, Number(elements)), *element = b_.CreateURem(n, Number(elements));
+      b_.CreateAlignedStore(LoadElement(rows, b_.CreateAdd(first, row), element),
+                            AddressIn(memory, row, element, pitch(elements)), llvm::Align(4));
+    });
+  }
+
+  const int64_t queries_, keys_, depth_, width_;
+  Value *query_memory_, *key_memory_, *value_memory_, *weight_memory_;
+  Value *x_, *y_;
+};
+
+}  // namespace
+
+std::unique_ptr<AttentionProducts> AttentionProducts::Make(KernelFrame& frame, const Attention& attention) {
+  if (frame.plan.matrix == nullptr) return std::make_unique<FmaProducts>(frame, attention);
+  if (frame.plan.matrix->family == MatrixFamily::kMma) return std::make_unique<MmaProducts>(frame, attention);
+  return std::make_unique<AmdProducts>(frame, attention);
+}
+
+}  // namespace backplane::hip
