@@ -60,7 +60,12 @@ Value* AttentionProducts::Exchange(Value* value, int mask) {
   llvm::FunctionCallee shuffle = f_.elements.module()->getOrInsertFunction(kShuffleXor, type);
   llvm::cast<llvm::Function>(shuffle.getCallee())->setConvergent();
   Value* other = b_.CreateCall(shuffle, {b_.CreateBitCast(value, b_.getInt32Ty()), Number(mask)});
-  return b_.CreateBitCast(other, b_.getFloatTy());
+  return b_.CreateBitCast(KeepExchange(other), b_.getFloatTy());
+}
+
+// LLVM 19 moves exchanges of AMD's GPUs, too, behind a branch that the other lane does not take.
+Value* AttentionProducts::KeepExchange(Value* word) {
+  return f_.elements.target().family == codegen::TargetFamily::kAmdGpu ? machine_.Hide(word, /*stays=*/true) : word;
 }
 
 namespace {
@@ -113,6 +118,29 @@ class MatrixProducts : public AttentionProducts {
                                 b_.CreateGEP(b_.getInt8Ty(), memory, place), llvm::Align(16));
   }
 
+  void KeepQueries(const AttentionRows& queries, Value* first_query) {
+    query_rows_ = queries, first_query_ = first_query;
+    kept_.clear();
+    for (int64_t g = 0; keeps_queries() && g < groups_; ++g) {
+      kept_.emplace_back();
+      for (int64_t s = 0; s < strips_; ++s) kept_.back().push_back(LoadQueries(s, g));
+    }
+  }
+  // Returns the operands of two steps for each strip, from elements kGroup * g on.
+  std::vector<Values> QueriesOf(int64_t g) {
+    if (keeps_queries()) return kept_[static_cast<size_t>(g)];
+    std::vector<Values> loaded;
+    for (int64_t s = 0; s < strips_; ++s) loaded.push_back(LoadQueries(s, g));
+    return loaded;
+  }
+  virtual Values LoadQueries(int64_t s, int64_t g) = 0;
+  // Loads 16 bytes of a query of the tile.
+  Value* LoadQuery(Value* row, Value* element) {
+    row = b_.CreateAdd(first_query_, row);
+    row = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, row, Number(query_rows_.rows - 1));
+    return LoadChunk(query_rows_, row, element);
+  }
+
   // Rounds f32 to the type of the operands, as an i16.
   Value* Narrow(Value* value) {
     return f_.elements.ToStorage(step_.operand, f_.elements.Round(step_.operand, value));
@@ -123,6 +151,9 @@ class MatrixProducts : public AttentionProducts {
   Value *key_memory_, *value_memory_, *lane_, *wave_row_;
 
  private:
+  // The queries stay in registers if there are enough; otherwise they are loaded again for each tile of keys.
+  bool keeps_queries() const { return groups_ <= 4; }
+
   void Copy(const AttentionRows& rows, Value* first, Value* memory, int64_t pitch, int64_t chunks, Value* stage) {
     const int64_t total = keys_ * chunks, threads = f_.plan.threads;
     Value* to = b_.CreateGEP(b_.getInt8Ty(), memory, b_.CreateMul(stage, Number(keys_ * pitch)));
@@ -151,6 +182,10 @@ class MatrixProducts : public AttentionProducts {
     b_.CreateCall(f_.elements.module()->getOrInsertFunction(kCopyAsync, type),
                   {to, from, b_.CreateSelect(exists, Number(16), Number(0))});
   }
+
+  AttentionRows query_rows_;
+  Value* first_query_ = nullptr;
+  std::vector<std::vector<Values>> kept_;  // by group, strip
 };
 
 // gpu.multiply. The scores of two steps are the words of a left operand, so the weights stay in registers.
@@ -174,35 +209,23 @@ class MmaProducts : public MatrixProducts {
   std::vector<int> row_masks() const override { return {1, 2}; }
 
   void StartQueries(const AttentionRows& queries, Value* first_query) override {
-    queries_.clear();
-    for (int64_t s = 0; s < strips_; ++s) {
-      for (int64_t g = 0; g < groups_; ++g) {
-        Value* element = b_.CreateMul(b_.CreateAdd(in_quad_, Number(4 * g)), Number(8));
-        Value* chunks[2];
-        for (int64_t half = 0; half < 2; ++half) {
-          Value* row = b_.CreateAdd(first_query, Row(2 * s + half));
-          row = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, row, Number(queries.rows - 1));
-          chunks[half] = LoadChunk(queries, row, element);
-        }
-        for (int w = 0; w < 4; w += 2)
-          queries_.push_back(b_.CreateShuffleVector(chunks[0], chunks[1], {w, 4 + w, w + 1, 5 + w}));
-      }
-    }
+    KeepQueries(queries, first_query);
   }
 
   Values ComputeScores(Value* stage) override {
     const int64_t steps = keys_ / 8;
     Values sums(static_cast<size_t>(strips_ * steps), llvm::Constant::getNullValue(SumType()));
     Value* memory = KeyStage(stage);
-    for (int64_t j = 0; j < steps; ++j) {
-      for (int64_t g = 0; g < groups_; ++g) {
+    for (int64_t g = 0; g < groups_; ++g) {
+      const std::vector<Values> left = QueriesOf(g);
+      for (int64_t j = 0; j < steps; ++j) {
         Value* words = LoadShared(memory, PlaceOf(b_.CreateAdd(quad_, Number(8 * j)),
                                                   b_.CreateAdd(in_quad_, Number(4 * g)), key_pitch_));
         for (int part = 0; part < 2; ++part) {
           Value* right = b_.CreateShuffleVector(words, {2 * part, 2 * part + 1});
           for (int64_t s = 0; s < strips_; ++s) {
             Value*& sum = sums[static_cast<size_t>(s * steps + j)];
-            sum = Multiply(queries_[static_cast<size_t>((s * groups_ + g) * 2 + part)], right, sum);
+            sum = Multiply(left[static_cast<size_t>(s)][static_cast<size_t>(part)], right, sum);
           }
         }
       }
@@ -238,6 +261,15 @@ class MmaProducts : public MatrixProducts {
 
  private:
   int64_t WidthSteps() const { return CeilDiv(width_, int64_t{16}) * 2; }
+
+  Values LoadQueries(int64_t s, int64_t g) override {
+    Value* element = b_.CreateMul(b_.CreateAdd(in_quad_, Number(4 * g)), Number(8));
+    Value *upper = LoadQuery(Row(2 * s), element), *lower = LoadQuery(Row(2 * s + 1), element);
+    Values parts;
+    for (int w = 0; w < 4; w += 2) parts.push_back(b_.CreateShuffleVector(upper, lower, {w, 4 + w, w + 1, 5 + w}));
+    return parts;
+  }
+
   llvm::Type* SumType() { return llvm::FixedVectorType::get(b_.getFloatTy(), 4); }
 
   // The sums of step n of a strip are those of two rows and two columns.
@@ -296,7 +328,6 @@ class MmaProducts : public MatrixProducts {
   }
 
   Value *quad_, *in_quad_;
-  Values queries_;  // by strip, group, part
 };
 
 // MFMA and WMMA. The left factor of both products has the keys or the values, so that a lane has the scores of one
@@ -327,46 +358,36 @@ class AmdProducts : public MatrixProducts {
     Value* from = b_.CreateShl(b_.CreateXor(lane_, Number(mask)), Number(2));
     Value* other = b_.CreateIntrinsic(llvm::Intrinsic::amdgcn_ds_bpermute, {},
                                       {from, b_.CreateBitCast(value, b_.getInt32Ty())});
-    return b_.CreateBitCast(other, b_.getFloatTy());
+    return b_.CreateBitCast(KeepExchange(other), b_.getFloatTy());
   }
 
   void StartQueries(const AttentionRows& queries, Value* first_query) override {
-    queries_.clear();
-    for (int64_t s = 0; s < strips_; ++s) {
-      Value* row = b_.CreateAdd(first_query, Row(s));
-      row = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, row, Number(queries.rows - 1));
-      for (int64_t g = 0; g < groups_; ++g) {
-        const Values parts = Split([&](Value* chunk) {
-          return LoadChunk(queries, row, b_.CreateMul(b_.CreateAdd(chunk, Number(4 * g)), Number(8)));
-        });
-        queries_.insert(queries_.end(), parts.begin(), parts.end());
-      }
-    }
+    KeepQueries(queries, first_query);
   }
 
   Values ComputeScores(Value* stage) override {
     Value* memory = KeyStage(stage);
-    Values scores(static_cast<size_t>(rows() * columns()));
-    for (int64_t j = 0; j < keys_ / 16; ++j) {
-      Values sums(static_cast<size_t>(strips_), llvm::Constant::getNullValue(SumType()));
-      for (int64_t g = 0; g < groups_; ++g) {
-        const Values parts = Split([&](Value* chunk) {
+    const int64_t steps = keys_ / 16;
+    Values sums(static_cast<size_t>(strips_ * steps), llvm::Constant::getNullValue(SumType()));
+    for (int64_t g = 0; g < groups_; ++g) {
+      const std::vector<Values> right = QueriesOf(g);
+      for (int64_t j = 0; j < steps; ++j) {
+        const Values left = Split([&](Value* chunk) {
           return LoadShared(memory, PlaceOf(b_.CreateAdd(in_step_, Number(16 * j)),
                                             b_.CreateAdd(chunk, Number(4 * g)), key_pitch_));
         });
         for (size_t p = 0; p < 2; ++p) {
-          for (size_t s = 0; s < sums.size(); ++s) {
-            sums[s] = Multiply(parts[p], queries_[(s * static_cast<size_t>(groups_) + static_cast<size_t>(g)) * 2 + p],
-                               sums[s]);
+          for (int64_t s = 0; s < strips_; ++s) {
+            Value*& sum = sums[static_cast<size_t>(s * steps + j)];
+            sum = Multiply(left[p], right[static_cast<size_t>(s)][p], sum);
           }
         }
       }
-      for (int64_t s = 0; s < strips_; ++s) {
-        for (int64_t e = 0; e < sums_of_step(); ++e) {
-          scores[static_cast<size_t>(s * columns() + j * sums_of_step() + e)] =
-              b_.CreateExtractElement(sums[static_cast<size_t>(s)], static_cast<uint64_t>(e));
-        }
-      }
+    }
+    Values scores;
+    for (Value* sum : sums) {
+      for (int64_t e = 0; e < sums_of_step(); ++e)
+        scores.push_back(b_.CreateExtractElement(sum, static_cast<uint64_t>(e)));
     }
     return scores;
   }
@@ -389,6 +410,10 @@ class AmdProducts : public MatrixProducts {
         Value* left = LoadValues(memory, t, n);
         for (size_t s = 0; s < sums.size(); ++s) sums[s] = Multiply(left, right[s][static_cast<size_t>(t)], sums[s]);
       }
+      // Otherwise LLVM 19 moves the last products to where threads store results, behind a branch that some lanes do
+      // not take.
+      for (Value*& sum : sums) sum = machine_.Hide(sum, /*stays=*/true);
+      machine_.KeepOrder();  // all values at once would not fit into the registers
       for (int64_t s = 0; s < strips_; ++s) {
         for (int64_t e = 0; e < sums_of_step(); ++e)
           results[At(s, n, e)] = b_.CreateExtractElement(sums[static_cast<size_t>(s)], static_cast<uint64_t>(e));
@@ -409,6 +434,12 @@ class AmdProducts : public MatrixProducts {
   llvm::Type* Operand(unsigned count) {
     return llvm::FixedVectorType::get(
         step_.operand == PrimitiveType::kF16 ? b_.getHalfTy() : static_cast<llvm::Type*>(b_.getInt16Ty()), count);
+  }
+
+  Values LoadQueries(int64_t s, int64_t g) override {
+    return Split([&](Value* chunk) {
+      return LoadQuery(Row(s), b_.CreateMul(b_.CreateAdd(chunk, Number(4 * g)), Number(8)));
+    });
   }
 
   // Returns the operands of two steps from chunks of 32 elements of a row, of which `load` loads one. It does not matter
@@ -478,7 +509,6 @@ class AmdProducts : public MatrixProducts {
   }
 
   Value *in_step_, *part_;
-  Values queries_;  // by strip, group, part
 };
 
 // Fused multiply-adds. 16 threads share the queries of a row of threads: thread (y, x) has rows() neighbouring queries

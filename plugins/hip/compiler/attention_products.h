@@ -58,6 +58,7 @@ class AttentionProducts {
  protected:
   explicit AttentionProducts(KernelFrame& frame) : f_(frame), b_(frame.b), machine_(frame) {}
 
+  llvm::Value* KeepExchange(llvm::Value* word);
   llvm::Value* Number(int64_t n) { return b_.getInt32(static_cast<uint32_t>(n)); }
   // Returns the address of element `element` (i32) of row `row` (i32) of the array.
   llvm::Value* AddressOf(const AttentionRows& rows, llvm::Value* row, llvm::Value* element);
