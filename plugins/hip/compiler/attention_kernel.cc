@@ -25,12 +25,42 @@ namespace {
 constexpr double kLog2OfE = 1.44269504088896340736;
 constexpr float kUnderflow = 104.0f;  // exp(-x) is 0 in f32, also without flushing, from here on
 constexpr int64_t kLargestIndex = int64_t{1} << 30;
+constexpr double kLeastFactor = 1e-6, kLargestFloat = std::numeric_limits<float>::max();
 
 // The bands behind all other operations: keys outside of them are hidden, whatever their scores are.
-absl::Span<const ScoreOperation> FindLastBands(const Attention& a) {
-  size_t first = a.operations.size();
-  while (first > 0 && a.operations[first - 1].kind == ScoreOperation::Kind::kBand) --first;
-  return absl::MakeConstSpan(a.operations).subspan(first);
+absl::Span<const ScoreOperation> FindLastBands(const std::vector<ScoreOperation>& operations) {
+  size_t first = operations.size();
+  while (first > 0 && operations[first - 1].kind == ScoreOperation::Kind::kBand) --first;
+  return absl::MakeConstSpan(operations).subspan(first);
+}
+
+// A positive factor with which all scores are multiplied before the softmax, and the operations without it. Operations
+// that replace scores by a value have the value divided by the factor.
+struct ScaledOperations {
+  float factor = 1;
+  std::vector<ScoreOperation> operations;
+};
+ScaledOperations TakeFactor(const Attention& a) {
+  ScaledOperations taken;
+  taken.operations = a.operations;
+  std::vector<ScoreOperation>& operations = taken.operations;
+  double factor = 1;
+  size_t scales = 0;
+  while (scales < operations.size() && operations[scales].kind == ScoreOperation::Kind::kScale)
+    factor *= operations[scales++].value;
+  const bool only_replaced =
+      std::all_of(operations.begin() + static_cast<std::ptrdiff_t>(scales), operations.end(), [](const auto& o) {
+        return o.kind == ScoreOperation::Kind::kBand || o.kind == ScoreOperation::Kind::kSelect;
+      });
+  // Other factors could make numbers of scores that are none.
+  if (!only_replaced || !(factor > kLeastFactor && factor < 1 / kLeastFactor)) return taken;
+  operations.erase(operations.begin(), operations.begin() + static_cast<std::ptrdiff_t>(scales));
+  taken.factor = static_cast<float>(factor);
+  for (ScoreOperation& o : operations) {
+    // The value of a row without other scores stays finite.
+    if (std::isfinite(o.value)) o.value = std::clamp<double>(o.value / factor, -kLargestFloat, kLargestFloat);
+  }
+  return taken;
 }
 
 class AttentionEmitter {
@@ -40,6 +70,7 @@ class AttentionEmitter {
         b_(frame.b),
         machine_(frame),
         a_(attention),
+        scaled_(TakeFactor(attention)),
         operands_(compiler::AttentionOperands(attention)),
         products_(AttentionProducts::Make(frame, attention)),
         query_tiles_(CeilDiv(a_.queries, frame.plan.tile.rows)),
@@ -152,7 +183,7 @@ class AttentionEmitter {
     };
     Value *begin = Number(0), *end = Number(a_.keys);
     float largest_hidden = -std::numeric_limits<float>::infinity();
-    for (const ScoreOperation& band : FindLastBands(a_)) {
+    for (const ScoreOperation& band : FindLastBands(scaled_.operations)) {
       const int64_t low = Bounded(band.low), high = Bounded(band.high);
       begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, begin, b_.CreateAdd(first_query_, Number(low)));
       end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end,
@@ -195,7 +226,7 @@ class AttentionEmitter {
     Value* all_vanish = b_.getTrue();
     for (Value* largest : state.largest) {
       Value* distance = b_.CreateFSub(largest, Float(largest_hidden));
-      all_vanish = b_.CreateAnd(all_vanish, b_.CreateFCmpOGE(distance, Float(kUnderflow)));
+      all_vanish = b_.CreateAnd(all_vanish, b_.CreateFCmpOGE(distance, Float(kUnderflow / scaled_.factor)));
     }
     f_.EmitBarrier();
     f_.scopes.If(b_.CreateICmpEQ(f_.thread(), Number(0)),
@@ -266,7 +297,7 @@ class AttentionEmitter {
 
   void AddTile(Value* first_key, Value* stage, State& state) {
     Values scores = products_->ComputeScores(stage);
-    for (const ScoreOperation& o : a_.operations) Apply(o, first_key, scores);
+    for (const ScoreOperation& o : scaled_.operations) Apply(o, first_key, scores);
     HideMissingKeys(first_key, scores);
     Values factors;  // of what has been summed so far
     for (size_t r = 0; r < rows(); ++r) {
@@ -294,7 +325,7 @@ class AttentionEmitter {
   }
 
   Value* ExpOfDifference(Value* x, Value* y) {
-    return machine_.Exp2(b_.CreateFMul(b_.CreateFSub(x, y), Float(kLog2OfE)));
+    return machine_.Exp2(b_.CreateFMul(b_.CreateFSub(x, y), Float(kLog2OfE * scaled_.factor)));
   }
 
   // Replaces the scores by what `change` makes of them, if the condition, which is equal in all threads, holds.
@@ -433,6 +464,7 @@ class AttentionEmitter {
   llvm::IRBuilder<>& b_;
   MatrixMachine machine_;
   const Attention& a_;
+  const ScaledOperations scaled_;
   const std::vector<Instruction*> operands_;
   std::unique_ptr<AttentionProducts> products_;
   const int64_t query_tiles_, key_tiles_;
