@@ -25,6 +25,7 @@ namespace {
 constexpr double kLog2OfE = 1.44269504088896340736;
 constexpr float kUnderflow = 104.0f;  // exp(-x) is 0 in f32, also without flushing, from here on
 constexpr int64_t kLargestIndex = int64_t{1} << 30;
+constexpr double kLargestExponent = 8;  // of 2, of the exponentials
 constexpr double kLeastFactor = 1e-6, kLargestFloat = std::numeric_limits<float>::max();
 
 // The bands behind all other operations: keys outside of them are hidden, whatever their scores are.
@@ -48,10 +49,9 @@ ScaledOperations TakeFactor(const Attention& a) {
   size_t scales = 0;
   while (scales < operations.size() && operations[scales].kind == ScoreOperation::Kind::kScale)
     factor *= operations[scales++].value;
-  const bool only_replaced =
-      std::all_of(operations.begin() + static_cast<std::ptrdiff_t>(scales), operations.end(), [](const auto& o) {
-        return o.kind == ScoreOperation::Kind::kBand || o.kind == ScoreOperation::Kind::kSelect;
-      });
+  const bool only_replaced = std::all_of(
+      operations.begin() + static_cast<std::ptrdiff_t>(scales), operations.end(),
+      [](const auto& o) { return o.kind == ScoreOperation::Kind::kBand || o.kind == ScoreOperation::Kind::kSelect; });
   // Other factors could make numbers of scores that are none.
   if (!only_replaced || !(factor > kLeastFactor && factor < 1 / kLeastFactor)) return taken;
   operations.erase(operations.begin(), operations.begin() + static_cast<std::ptrdiff_t>(scales));
@@ -110,8 +110,8 @@ class AttentionEmitter {
     Value* at = b_.getInt64(static_cast<uint64_t>(offsets->first));
     for (const ItemOffsets::Digit& d : offsets->digits) {
       Value* digit = b_.CreateURem(b_.CreateUDiv(item, Number(d.divisor)), Number(d.size));
-      at = b_.CreateAdd(at, b_.CreateMul(b_.CreateZExt(digit, b_.getInt64Ty()),
-                                         b_.getInt64(static_cast<uint64_t>(d.stride))));
+      at = b_.CreateAdd(
+          at, b_.CreateMul(b_.CreateZExt(digit, b_.getInt64Ty()), b_.getInt64(static_cast<uint64_t>(d.stride))));
     }
     return at;
   }
@@ -299,28 +299,43 @@ class AttentionEmitter {
     Values scores = products_->ComputeScores(stage);
     for (const ScoreOperation& o : scaled_.operations) Apply(o, first_key, scores);
     HideMissingKeys(first_key, scores);
-    Values factors;  // of what has been summed so far
+    Values shifts, factors;  // of the scores of this tile, and of what has been summed so far
+    Value* any_grows = b_.getFalse();
     for (size_t r = 0; r < rows(); ++r) {
       Value*& largest = state.largest[r];
       Value* now = largest;
       for (size_t c = 0; c < columns(); ++c) now = b_.CreateMaxNum(now, scores[r * columns() + c]);
       for (const int mask : products_->row_masks()) now = b_.CreateMaxNum(now, products_->Exchange(now, mask));
+      // Exponentials may be a little above 1, so the sums are seldom scaled.
+      Value* grows =
+          b_.CreateFCmpOGT(b_.CreateFSub(now, largest), Float(kLargestExponent / (kLog2OfE * scaled_.factor)));
+      any_grows = b_.CreateOr(any_grows, grows);
+      now = b_.CreateSelect(grows, now, largest);
       // In a row without a finite score, differences would be NaN.
       Value* none = b_.CreateFCmpOEQ(now, Float(-std::numeric_limits<double>::infinity()));
-      Value* shift = b_.CreateSelect(none, Float(0), now);
-      Value* factor = ExpOfDifference(largest, shift);
-      Value* sum = b_.CreateFMul(state.sums[r], factor);
+      shifts.push_back(b_.CreateSelect(none, Float(0), now));
+      factors.push_back(ExpOfDifference(largest, shifts.back()));
+      largest = now;
+    }
+    Values sums = state.results;
+    sums.insert(sums.end(), state.sums.begin(), state.sums.end());
+    auto scale = [&](Values& all) {
+      for (size_t k = 0; k < all.size(); ++k) {
+        const size_t row = k < state.results.size() ? k / widths() : k - state.results.size();
+        all[k] = b_.CreateFMul(all[k], factors[row]);
+      }
+    };
+    ChangeIf(any_grows, sums, scale);
+    state.results.assign(sums.begin(), sums.begin() + static_cast<std::ptrdiff_t>(state.results.size()));
+    for (size_t r = 0; r < rows(); ++r) {
+      Value* sum = sums[state.results.size() + r];
       for (size_t c = 0; c < columns(); ++c) {
         Value*& score = scores[r * columns() + c];
-        score = ExpOfDifference(score, shift);
-        sum = b_.CreateFAdd(sum, score);
+        score = ExpOfDifference(score, shifts[r]);
+        if (products_->sum_column() < 0) sum = b_.CreateFAdd(sum, score);
       }
-      largest = now;
       state.sums[r] = sum;
-      factors.push_back(factor);
     }
-    for (size_t k = 0; k < state.results.size(); ++k)
-      state.results[k] = b_.CreateFMul(state.results[k], factors[k / widths()]);
     products_->AddProducts(scores, stage, state.results);
   }
 
@@ -328,7 +343,7 @@ class AttentionEmitter {
     return machine_.Exp2(b_.CreateFMul(b_.CreateFSub(x, y), Float(kLog2OfE * scaled_.factor)));
   }
 
-  // Replaces the scores by what `change` makes of them, if the condition, which is equal in all threads, holds.
+  // Replaces the values by what `change` makes of them, if the condition holds.
   void ChangeIf(Value* condition, Values& scores, const std::function<void(Values&)>& change) {
     Values changed = scores;
     llvm::BasicBlock* from = nullptr;
@@ -428,7 +443,11 @@ class AttentionEmitter {
     Value* offset = OffsetOf(out, item);
     for (size_t r = 0; r < rows(); ++r) {
       Value* sum = state.sums[r];
-      for (const int mask : products_->row_masks()) sum = b_.CreateFAdd(sum, products_->Exchange(sum, mask));
+      if (products_->sum_column() >= 0) {
+        sum = state.results[r * widths() + static_cast<size_t>(products_->sum_column())];
+      } else {
+        for (const int mask : products_->row_masks()) sum = b_.CreateFAdd(sum, products_->Exchange(sum, mask));
+      }
       Value* inverse = b_.CreateFDiv(Float(1), sum);
       Value* query = b_.CreateAdd(first_query, products_->Row(static_cast<int64_t>(r)));
       Value* row = b_.CreateAdd(offset, b_.CreateMul(b_.CreateZExt(query, b_.getInt64Ty()),

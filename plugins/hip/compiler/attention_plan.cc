@@ -14,12 +14,12 @@ using compiler::AttentionView;
 using compiler::ScoreOperation;
 
 constexpr size_t kMostDigits = 6;
-constexpr int64_t kMostElements = 256;        // of a query, a key or a value
-constexpr int64_t kFewestQueries = 16;        // below, most of a tile would be empty
-constexpr int64_t kManyBlocks = 128;          // about the multiprocessors of a large GPU
-constexpr int64_t kLongKeys = 4096;           // of which a block should not have all alone
+constexpr int64_t kMostElements = 256;  // of a query, a key or a value
+constexpr int64_t kFewestQueries = 16;  // below, most of a tile would be empty
+constexpr int64_t kManyBlocks = 128;    // about the multiprocessors of a large GPU
+constexpr int64_t kLongKeys = 4096;     // of which a block should not have all alone
 constexpr int64_t kFewestBlocksOfLongKeys = 24;
-// Finding out whether the values are finite takes about ten microseconds.
+// Finding out whether the values are finite takes about ten microseconds on a GPU, and no launch on the host.
 constexpr int64_t kWorkWorthSkipping = int64_t{1} << 31;
 
 // Whether the numbers are `base` plus what the item's digits above `period` give, and the same within each period.
@@ -95,14 +95,13 @@ absl::StatusOr<KernelPlan> PlanAttention(const Attention& a, const GpuTarget& ta
   const int64_t largest = std::max(a.depth, a.width);
   tile.waves_across = 1;
   if (plan.matrix != nullptr) {
-    tile.columns = largest > 128 ? 32 : 64;
-    tile.waves_down = 4;
-    // A wave with two strips of 16 queries reads keys and values from shared memory half as often.
     const bool is_mma = plan.matrix->family == MatrixFamily::kMma;
-    const int64_t wide = is_mma && largest <= 64 ? 32 : 16;
-    tile.rows = 4 * wide;
-    if (is_mma && largest <= 128 && largest > 64) tile.waves_down = 8, tile.rows = 128;
-    if (a.items * CeilDiv(a.queries, tile.rows) < kManyBlocks) tile.waves_down = 4, tile.rows = 64;
+    const bool is_wmma = plan.matrix->family == MatrixFamily::kWmma;  // operands take twice the registers
+    tile.columns = largest <= 128 ? 64 : is_wmma ? 16 : 32;
+    tile.waves_down = 4;
+    // A wave with two strips of 16 queries reads keys and values from shared memory half as often. With larger heads it
+    // has no registers for them, and on AMD's GPUs fewer waves would run at a time.
+    tile.rows = is_mma && largest <= 64 && a.items * CeilDiv(a.queries, int64_t{128}) >= kManyBlocks ? 128 : 64;
     plan.threads = static_cast<uint32_t>(tile.waves_down * plan.matrix->wave_size());
     if (is_mma && HasAlignedRows(a.key, a.key.key_stride, a.depth) &&
         HasAlignedRows(a.value, a.value.key_stride, a.width))
@@ -121,9 +120,9 @@ absl::StatusOr<KernelPlan> PlanAttention(const Attention& a, const GpuTarget& ta
   return plan;
 }
 
-bool MaySkipKeys(const Attention& a) {
+bool MaySkipKeys(const Attention& a, const GpuTarget& target) {
   if (a.operations.empty() || a.operations.back().kind != ScoreOperation::Kind::kBand) return false;
-  return a.items * a.queries * a.keys * (a.depth + a.width) >= kWorkWorthSkipping;
+  return target.kind == ImageKind::kHost || a.items * a.queries * a.keys * (a.depth + a.width) >= kWorkWorthSkipping;
 }
 
 // One kernel saves writing the scores and reading them twice or more. A block has all keys of its queries, so with few

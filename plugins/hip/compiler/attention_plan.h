@@ -39,8 +39,9 @@ int64_t PadAttentionRow(int64_t elements, const MatrixStep* step);
 // Whether all pieces of 16 bytes of the rows of an array are aligned and wholly inside or outside of the row.
 bool HasAlignedRows(const compiler::AttentionView& view, int64_t row_stride, int64_t elements);
 
-// Whether it pays to find out whether all values are finite, so that tiles of keys that bands hide need not be computed.
-bool MaySkipKeys(const compiler::Attention& attention);
+// Whether it pays to find out whether all values are finite, so that tiles of keys that bands hide need not be
+// computed.
+bool MaySkipKeys(const compiler::Attention& attention, const GpuTarget& target);
 
 // Whether one kernel is faster than the separate products and the softmax.
 bool IsFasterAsOneKernel(const compiler::Attention& attention, const GpuTarget& target);

@@ -22,8 +22,8 @@ Value* AttentionProducts::AddressOf(const AttentionRows& rows, Value* row, Value
 }
 
 Value* AttentionProducts::LoadElement(const AttentionRows& rows, Value* row, Value* element) {
-  Value* exists = b_.CreateAnd(b_.CreateICmpULT(row, Number(rows.rows)),
-                               b_.CreateICmpULT(element, Number(rows.elements)));
+  Value* exists =
+      b_.CreateAnd(b_.CreateICmpULT(row, Number(rows.rows)), b_.CreateICmpULT(element, Number(rows.elements)));
   row = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, row, Number(rows.rows - 1));
   element = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, element, Number(rows.elements - 1));
   llvm::Type* type = f_.elements.StorageType(rows.type);
@@ -126,6 +126,8 @@ class MatrixProducts : public AttentionProducts {
       for (int64_t s = 0; s < strips_; ++s) kept_.back().push_back(LoadQueries(s, g));
     }
   }
+  // The queries stay in registers if there are enough; otherwise they are loaded again for each tile of keys.
+  bool keeps_queries() const { return groups_ <= 4; }
   // Returns the operands of two steps for each strip, from elements kGroup * g on.
   std::vector<Values> QueriesOf(int64_t g) {
     if (keeps_queries()) return kept_[static_cast<size_t>(g)];
@@ -142,18 +144,13 @@ class MatrixProducts : public AttentionProducts {
   }
 
   // Rounds f32 to the type of the operands, as an i16.
-  Value* Narrow(Value* value) {
-    return f_.elements.ToStorage(step_.operand, f_.elements.Round(step_.operand, value));
-  }
+  Value* Narrow(Value* value) { return f_.elements.ToStorage(step_.operand, f_.elements.Round(step_.operand, value)); }
 
   const MatrixStep& step_;
   const int64_t keys_, strips_, groups_, width_, key_pitch_, value_pitch_;
   Value *key_memory_, *value_memory_, *lane_, *wave_row_;
 
  private:
-  // The queries stay in registers if there are enough; otherwise they are loaded again for each tile of keys.
-  bool keeps_queries() const { return groups_ <= 4; }
-
   void Copy(const AttentionRows& rows, Value* first, Value* memory, int64_t pitch, int64_t chunks, Value* stage) {
     const int64_t total = keys_ * chunks, threads = f_.plan.threads;
     Value* to = b_.CreateGEP(b_.getInt8Ty(), memory, b_.CreateMul(stage, Number(keys_ * pitch)));
@@ -161,8 +158,7 @@ class MatrixProducts : public AttentionProducts {
       Value* n = b_.CreateAdd(f_.thread(), Number(done));
       auto copy = [&] {
         Value *row = b_.CreateUDiv(n, Number(chunks)), *chunk = b_.CreateURem(n, Number(chunks));
-        CopyChunk(rows, b_.CreateAdd(first, row), chunk,
-                  b_.CreateGEP(b_.getInt8Ty(), to, PlaceOf(row, chunk, pitch)));
+        CopyChunk(rows, b_.CreateAdd(first, row), chunk, b_.CreateGEP(b_.getInt8Ty(), to, PlaceOf(row, chunk, pitch)));
       };
       done + threads <= total ? copy() : f_.scopes.If(b_.CreateICmpULT(n, Number(total)), copy);
     }
@@ -174,8 +170,8 @@ class MatrixProducts : public AttentionProducts {
       b_.CreateAlignedStore(LoadChunk(rows, row, element), to, llvm::Align(16));
       return;
     }
-    Value* exists = b_.CreateAnd(b_.CreateICmpULT(row, Number(rows.rows)),
-                                 b_.CreateICmpULT(element, Number(rows.elements)));
+    Value* exists =
+        b_.CreateAnd(b_.CreateICmpULT(row, Number(rows.rows)), b_.CreateICmpULT(element, Number(rows.elements)));
     Value* from = AddressOf(rows, b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, row, Number(rows.rows - 1)),
                             b_.CreateSelect(exists, element, Number(0)));
     auto* type = llvm::FunctionType::get(b_.getVoidTy(), {to->getType(), from->getType(), b_.getInt32Ty()}, false);
@@ -197,7 +193,8 @@ class MmaProducts : public MatrixProducts {
 
   int64_t rows() const override { return 2 * strips_; }
   int64_t columns() const override { return keys_ / 4; }
-  int64_t widths() const override { return 2 * WidthSteps(); }
+  int64_t widths() const override { return 2 * (WidthSteps() + 1); }
+  int64_t sum_column() const override { return 2 * WidthSteps(); }
   Value* Row(int64_t r) override {
     return b_.CreateAdd(b_.CreateAdd(wave_row_, quad_), Number(16 * (r / 2) + 8 * (r % 2)));
   }
@@ -208,9 +205,7 @@ class MmaProducts : public MatrixProducts {
   int64_t run() const override { return 2; }
   std::vector<int> row_masks() const override { return {1, 2}; }
 
-  void StartQueries(const AttentionRows& queries, Value* first_query) override {
-    KeepQueries(queries, first_query);
-  }
+  void StartQueries(const AttentionRows& queries, Value* first_query) override { KeepQueries(queries, first_query); }
 
   Values ComputeScores(Value* stage) override {
     const int64_t steps = keys_ / 8;
@@ -219,8 +214,8 @@ class MmaProducts : public MatrixProducts {
     for (int64_t g = 0; g < groups_; ++g) {
       const std::vector<Values> left = QueriesOf(g);
       for (int64_t j = 0; j < steps; ++j) {
-        Value* words = LoadShared(memory, PlaceOf(b_.CreateAdd(quad_, Number(8 * j)),
-                                                  b_.CreateAdd(in_quad_, Number(4 * g)), key_pitch_));
+        Value* words = LoadShared(
+            memory, PlaceOf(b_.CreateAdd(quad_, Number(8 * j)), b_.CreateAdd(in_quad_, Number(4 * g)), key_pitch_));
         for (int part = 0; part < 2; ++part) {
           Value* right = b_.CreateShuffleVector(words, {2 * part, 2 * part + 1});
           for (int64_t s = 0; s < strips_; ++s) {
@@ -234,8 +229,8 @@ class MmaProducts : public MatrixProducts {
   }
 
   void AddProducts(const Values& weights, Value* stage, Values& results) override {
-    const int64_t steps = WidthSteps();
-    Values sums = ToSums(results, steps);
+    const int64_t steps = WidthSteps(), all_steps = widths() / 2;
+    Values sums = ToSums(results, all_steps);
     Value* memory = ValueStage(stage);
     Value *in_matrix = b_.CreateAnd(lane_, Number(7)), *matrix = b_.CreateLShr(lane_, Number(3));
     Value* key = b_.CreateAdd(in_matrix, b_.CreateShl(b_.CreateAnd(matrix, Number(1)), Number(3)));
@@ -244,19 +239,26 @@ class MmaProducts : public MatrixProducts {
       Values left;
       for (int64_t s = 0; s < strips_; ++s) left.push_back(PackWeights(weights, s, t));
       for (int64_t n = 0; n < steps; n += 2) {
-        Value* words = LoadTransposed(memory, PlaceOf(b_.CreateAdd(key, Number(16 * t)),
-                                                      b_.CreateAdd(chunk, Number(n)), value_pitch_));
+        Value* words = LoadTransposed(
+            memory, PlaceOf(b_.CreateAdd(key, Number(16 * t)), b_.CreateAdd(chunk, Number(n)), value_pitch_));
         for (int64_t half = 0; half < 2; ++half) {
           const int first = static_cast<int>(2 * half);
           Value* right = b_.CreateShuffleVector(words, {first, first + 1});
           for (int64_t s = 0; s < strips_; ++s) {
-            Value*& sum = sums[static_cast<size_t>(s * steps + n + half)];
+            Value*& sum = sums[static_cast<size_t>(s * all_steps + n + half)];
             sum = Multiply(left[static_cast<size_t>(s)], right, sum);
           }
         }
       }
+      // A further column of the values, of ones, sums the weights.
+      for (int64_t s = 0; s < strips_; ++s) {
+        Value*& sum = sums[static_cast<size_t>(s * all_steps + steps)];
+        const uint32_t one = step_.operand == PrimitiveType::kF16 ? 0x3c003c00 : 0x3f803f80;
+        Value* ones = llvm::ConstantVector::getSplat(llvm::ElementCount::getFixed(2), b_.getInt32(one));
+        sum = Multiply(left[static_cast<size_t>(s)], ones, sum);
+      }
     }
-    results = FromSums(sums, steps);
+    results = FromSums(sums, all_steps);
   }
 
  private:
@@ -350,20 +352,16 @@ class AmdProducts : public MatrixProducts {
   }
   Value* Width(int64_t w) override { return Column(w); }
   int64_t run() const override { return is_wmma() ? 1 : 4; }
-  std::vector<int> row_masks() const override {
-    return is_wmma() ? std::vector<int>{16} : std::vector<int>{16, 32};
-  }
+  std::vector<int> row_masks() const override { return is_wmma() ? std::vector<int>{16} : std::vector<int>{16, 32}; }
   Value* Exchange(Value* value, int mask) override {
     if (mask < 32) return AttentionProducts::Exchange(value, mask);
     Value* from = b_.CreateShl(b_.CreateXor(lane_, Number(mask)), Number(2));
-    Value* other = b_.CreateIntrinsic(llvm::Intrinsic::amdgcn_ds_bpermute, {},
-                                      {from, b_.CreateBitCast(value, b_.getInt32Ty())});
+    Value* other =
+        b_.CreateIntrinsic(llvm::Intrinsic::amdgcn_ds_bpermute, {}, {from, b_.CreateBitCast(value, b_.getInt32Ty())});
     return b_.CreateBitCast(KeepExchange(other), b_.getFloatTy());
   }
 
-  void StartQueries(const AttentionRows& queries, Value* first_query) override {
-    KeepQueries(queries, first_query);
-  }
+  void StartQueries(const AttentionRows& queries, Value* first_query) override { KeepQueries(queries, first_query); }
 
   Values ComputeScores(Value* stage) override {
     Value* memory = KeyStage(stage);
@@ -373,8 +371,8 @@ class AmdProducts : public MatrixProducts {
       const std::vector<Values> right = QueriesOf(g);
       for (int64_t j = 0; j < steps; ++j) {
         const Values left = Split([&](Value* chunk) {
-          return LoadShared(memory, PlaceOf(b_.CreateAdd(in_step_, Number(16 * j)),
-                                            b_.CreateAdd(chunk, Number(4 * g)), key_pitch_));
+          return LoadShared(
+              memory, PlaceOf(b_.CreateAdd(in_step_, Number(16 * j)), b_.CreateAdd(chunk, Number(4 * g)), key_pitch_));
         });
         for (size_t p = 0; p < 2; ++p) {
           for (int64_t s = 0; s < strips_; ++s) {
@@ -383,6 +381,7 @@ class AmdProducts : public MatrixProducts {
           }
         }
       }
+      if (!keeps_queries()) machine_.KeepOrder();
     }
     Values scores;
     for (Value* sum : sums) {
@@ -428,22 +427,19 @@ class AmdProducts : public MatrixProducts {
   size_t At(int64_t s, int64_t n, int64_t e) const {
     return static_cast<size_t>(s * widths() + n * sums_of_step() + e);
   }
-  llvm::Type* SumType() {
-    return llvm::FixedVectorType::get(b_.getFloatTy(), static_cast<unsigned>(sums_of_step()));
-  }
+  llvm::Type* SumType() { return llvm::FixedVectorType::get(b_.getFloatTy(), static_cast<unsigned>(sums_of_step())); }
   llvm::Type* Operand(unsigned count) {
     return llvm::FixedVectorType::get(
         step_.operand == PrimitiveType::kF16 ? b_.getHalfTy() : static_cast<llvm::Type*>(b_.getInt16Ty()), count);
   }
 
   Values LoadQueries(int64_t s, int64_t g) override {
-    return Split([&](Value* chunk) {
-      return LoadQuery(Row(s), b_.CreateMul(b_.CreateAdd(chunk, Number(4 * g)), Number(8)));
-    });
+    return Split(
+        [&](Value* chunk) { return LoadQuery(Row(s), b_.CreateMul(b_.CreateAdd(chunk, Number(4 * g)), Number(8))); });
   }
 
-  // Returns the operands of two steps from chunks of 32 elements of a row, of which `load` loads one. It does not matter
-  // which elements a step multiplies.
+  // Returns the operands of two steps from chunks of 32 elements of a row, of which `load` loads one. It does not
+  // matter which elements a step multiplies.
   Values Split(const std::function<Value*(Value*)>& load) {
     if (is_wmma()) {
       Values parts;
@@ -487,8 +483,7 @@ class AmdProducts : public MatrixProducts {
     Value* chunk = b_.CreateAdd(b_.CreateLShr(in_step_, Number(3)), Number(2 * n));
     Value* in_chunk = b_.CreateShl(b_.CreateAnd(in_step_, Number(7)), Number(1));
     for (unsigned e = 0; e < count; ++e) {
-      Value* key = is_wmma() ? Number(16 * t + e)
-                             : b_.CreateAdd(b_.CreateMul(part_, Number(4)), Number(16 * t + e));
+      Value* key = is_wmma() ? Number(16 * t + e) : b_.CreateAdd(b_.CreateMul(part_, Number(4)), Number(16 * t + e));
       Value* from = b_.CreateGEP(b_.getInt8Ty(), memory, b_.CreateAdd(PlaceOf(key, chunk, value_pitch_), in_chunk));
       values = b_.CreateInsertElement(values, b_.CreateAlignedLoad(b_.getInt16Ty(), from, llvm::Align(2)), uint64_t{e});
     }

@@ -40,6 +40,8 @@ class AttentionProducts {
   virtual llvm::Value* Width(int64_t w) = 0;
   // How many neighbouring results of a row are neighbours in the array.
   virtual int64_t run() const = 0;
+  // Which of a row's results is the sum of its weights; -1: none.
+  virtual int64_t sum_column() const { return -1; }
   // Combines the values of the threads that share a row: exclusive or of the lanes' numbers.
   virtual std::vector<int> row_masks() const = 0;
   // Returns `value` (f32) of the lane whose number differs by one of the masks.

@@ -59,7 +59,7 @@ absl::StatusOr<bool> FuseAttention::Run(Module* module) {
       c->parent()->RemoveComputation(body);
       return false;
     }
-    if (MaySkipKeys(*attention)) {
+    if (MaySkipKeys(*attention, target_)) {
       Instruction* with_finite = AddOperand(c, fusion, MakeAllFinite(c, attention->value.base));
       RETURN_IF_ERROR(c->Remove(fusion));
       fusion = with_finite;

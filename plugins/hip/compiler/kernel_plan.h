@@ -89,9 +89,9 @@ std::vector<KernelResult> ListKernelResults(const Computation& body);
 // compute.
 absl::StatusOr<KernelPlan> PlanFusion(const Computation& body);
 
-// Returns the plan for an instruction with a dot (FindDot), an attention (compiler::AsAttention), a convolution (after compiler::LegalizeContractions), a
-// scatter, a sort, a scan (scan_kernel.h), a select-and-scatter, or a factorization of small matrices
-// (linear_algebra_kernels.h).
+// Returns the plan for an instruction with a dot (FindDot), an attention (compiler::AsAttention), a convolution (after
+// compiler::LegalizeContractions), a scatter, a sort, a scan (scan_kernel.h), a select-and-scatter, or a factorization
+// of small matrices (linear_algebra_kernels.h).
 absl::StatusOr<KernelPlan> PlanOperation(const Instruction& operation, const GpuTarget& target);
 
 // Returns how many blocks share `work` items if a block does `per_block` at a time: at most kMaxBlocks, each of which

@@ -77,8 +77,7 @@ Value* MatrixMachine::PackHalves(PrimitiveType type, Value* low, Value* high) {
 
 Value* MatrixMachine::Exp2(Value* x) {
   if (family_ == TargetFamily::kNvptx) return b_.CreateIntrinsic(llvm::Intrinsic::nvvm_ex2_approx_ftz_f, {}, {x});
-  if (family_ == TargetFamily::kAmdGpu)
-    return b_.CreateIntrinsic(llvm::Intrinsic::amdgcn_exp2, {b_.getFloatTy()}, {x});
+  if (family_ == TargetFamily::kAmdGpu) return b_.CreateIntrinsic(llvm::Intrinsic::amdgcn_exp2, {b_.getFloatTy()}, {x});
   return f_.elements.math().Emit(b_, codegen::MathFn::kExp2, x);
 }
 

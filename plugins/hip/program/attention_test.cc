@@ -19,19 +19,20 @@ sum_f32 { p = f32[] parameter(0) q = f32[] parameter(1) ROOT m = f32[] add(p, q)
 )";
 
 struct Form {
-  std::string type = "f32";        // of all arguments and the result
-  int64_t batch = 2, heads = 2;    // of the keys
-  int64_t group = 0;               // of queries' heads that share one of the keys; 0: no such dimension
+  std::string type = "f32";      // of all arguments and the result
+  int64_t batch = 2, heads = 2;  // of the keys
+  int64_t group = 0;             // of queries' heads that share one of the keys; 0: no such dimension
   int64_t queries = 40, keys = 40, depth = 16, width = 16;
-  bool by_token = false;           // arguments [batch, token, head, depth], else [batch, head, token, depth]
-  bool values_first = false;       // the second product has the values on its left
-  bool transposes = false;         // the result is transposed to [batch, query, head, group, width]
-  bool narrow_scores = false;      // the first product is rounded to the type
-  bool joined = false;             // queries, keys and values are parts of one array (no group, as many queries as keys)
-  bool same_values = false;        // the keys are the values, too
-  std::string steps;               // letters: s scale, d divide, b bias, B narrow bias of keys, c causal, l local,
-                                   // m mask as an argument, M its negation, k a mask of keys as a constant, n a rounding
-  std::string hidden = "-inf";     // the score of what a mask hides
+  bool by_token = false;        // arguments [batch, token, head, depth], else [batch, head, token, depth]
+  bool values_first = false;    // the second product has the values on its left
+  bool transposes = false;      // the result is transposed to [batch, query, head, group, width]
+  bool narrow_scores = false;   // the first product is rounded to the type
+  bool joined = false;          // queries, keys and values are parts of one array (no group, as many queries as keys)
+  bool same_values = false;     // the keys are the values, too
+  bool infinite_value = false;  // of the last key
+  std::string steps;            // letters: s scale, d divide, b bias, B narrow bias of keys, c causal, l local,
+                                // m mask as an argument, M its negation, k a mask of keys as a constant, n a rounding
+  std::string hidden = "-inf";  // the score of what a mask hides
 };
 
 // The text of a program. All scores are [batch, head, queries and groups in their order, key].
@@ -43,9 +44,7 @@ std::string TextOf(const Form& f) {
     absl::StrAppend(&text, "  ", name, " = ", expression, "\n");
     return name;
   };
-  auto parameter = [&](const std::string& shape) {
-    return add(absl::StrCat(shape, " parameter(", parameters++, ")"));
-  };
+  auto parameter = [&](const std::string& shape) { return add(absl::StrCat(shape, " parameter(", parameters++, ")")); };
   const std::string g = f.group > 0 ? absl::StrCat(f.group, ",") : "";
   auto shape = [&](int64_t tokens, int64_t columns, const std::string& groups) {
     return f.by_token ? absl::StrCat(f.type, "[", f.batch, ",", tokens, ",", f.heads, ",", groups, columns, "]")
@@ -59,8 +58,8 @@ std::string TextOf(const Form& f) {
     for (std::string* part : {&q, &k, &v}) {
       const int64_t columns = part == &v ? f.width : f.depth, end = begin + f.heads * columns;
       const std::string cut =
-          add(absl::StrCat(f.type, "[", f.batch, ",", f.keys, ",", f.heads * columns, "] slice(", x, "), slice={[0:",
-                           f.batch, "], [0:", f.keys, "], [", begin, ":", end, "]}"));
+          add(absl::StrCat(f.type, "[", f.batch, ",", f.keys, ",", f.heads * columns, "] slice(", x,
+                           "), slice={[0:", f.batch, "], [0:", f.keys, "], [", begin, ":", end, "]}"));
       *part = add(absl::StrCat(f.type, "[", f.batch, ",", f.keys, ",", f.heads, ",", columns, "] reshape(", cut, ")"));
       if (!f.by_token)
         *part = add(absl::StrCat(shape(f.keys, columns, ""), " transpose(", *part, "), dimensions={0,2,1,3}"));
@@ -71,6 +70,16 @@ std::string TextOf(const Form& f) {
     k = parameter(shape(f.keys, f.depth, ""));
     v = f.same_values ? k : parameter(shape(f.keys, f.width, ""));
   }
+  if (f.infinite_value) {
+    const std::string dims = shape(f.keys, f.width, "").substr(f.type.size());
+    const std::string at = add(absl::StrCat("s32", dims, " iota(), iota_dimension=", f.by_token ? 1 : 2)),
+                      n = add(absl::StrCat("s32[] constant(", f.keys - 1, ")")),
+                      last = add(absl::StrCat("s32", dims, " broadcast(", n, "), dimensions={}")),
+                      is_last = add(absl::StrCat("pred", dims, " compare(", at, ", ", last, "), direction=EQ")),
+                      inf = add(absl::StrCat(f.type, "[] constant(inf)")),
+                      all = add(absl::StrCat(f.type, dims, " broadcast(", inf, "), dimensions={}"));
+    v = add(absl::StrCat(f.type, dims, " select(", is_last, ", ", all, ", ", v, ")"));
+  }
   const int rank = f.group > 0 ? 5 : 4, batch = f.by_token ? 2 : 1;
   const int query_dim = f.group > 0 && !f.by_token ? 3 : 2;
   std::string rows = absl::StrCat(f.batch, ",", f.heads, ",");
@@ -78,9 +87,9 @@ std::string TextOf(const Form& f) {
   if (f.group > 0) absl::StrAppend(&rows, f.by_token ? f.queries : f.group, ",", f.by_token ? f.group : f.queries);
   const std::string scores_dims = absl::StrCat(rows, ",", f.keys), scores = absl::StrCat("f32[", scores_dims, "]");
   const std::string product = f.narrow_scores ? absl::StrCat(f.type, "[", scores_dims, "]") : scores;
-  std::string s = add(absl::StrCat(product, " dot(", q, ", ", k, "), lhs_batch_dims={0,", batch,
-                                   "}, rhs_batch_dims={0,", batch, "}, lhs_contracting_dims={", rank - 1,
-                                   "}, rhs_contracting_dims={3}"));
+  std::string s =
+      add(absl::StrCat(product, " dot(", q, ", ", k, "), lhs_batch_dims={0,", batch, "}, rhs_batch_dims={0,", batch,
+                       "}, lhs_contracting_dims={", rank - 1, "}, rhs_contracting_dims={3}"));
   if (product != scores) s = add(absl::StrCat(scores, " convert(", s, ")"));
   auto constant = [&](const std::string& value) {
     const std::string scalar = add(absl::StrCat("f32[] constant(", value, ")"));
@@ -157,8 +166,7 @@ std::string TextOf(const Form& f) {
   const std::string low = add("f32[] constant(-inf)"), zero = add("f32[] constant(0)");
   const std::string largest =
       add(absl::StrCat(row_type, " reduce(", s, ", ", low, "), dimensions={", rank - 1, "}, to_apply=max_f32"));
-  const std::string difference =
-      add(absl::StrCat(scores, " subtract(", s, ", ", broadcast("f32", largest, all), ")"));
+  const std::string difference = add(absl::StrCat(scores, " subtract(", s, ", ", broadcast("f32", largest, all), ")"));
   const std::string e = add(absl::StrCat(scores, " exponential(", difference, ")"));
   const std::string sum =
       add(absl::StrCat(row_type, " reduce(", e, ", ", zero, "), dimensions={", rank - 1, "}, to_apply=sum_f32"));
@@ -168,14 +176,13 @@ std::string TextOf(const Form& f) {
   const std::string weights_side = absl::StrCat("_batch_dims={0,1}, "),
                     values_side = absl::StrCat("_batch_dims={0,", batch, "}, ");
   const std::string free = rows.substr(absl::StrCat(f.batch, ",", f.heads, ",").size());
-  std::string dims = f.values_first ? absl::StrCat(f.batch, ",", f.heads, ",", f.width, ",", free)
-                                    : absl::StrCat(rows, ",", f.width);
+  std::string dims =
+      f.values_first ? absl::StrCat(f.batch, ",", f.heads, ",", f.width, ",", free) : absl::StrCat(rows, ",", f.width);
   const std::string from = f.values_first ? absl::StrCat(v, ", ", p) : absl::StrCat(p, ", ", v);
   const char *w = f.values_first ? "rhs" : "lhs", *x = f.values_first ? "lhs" : "rhs";
-  const std::string y =
-      absl::StrCat("dot(", from, "), lhs", f.values_first ? values_side : weights_side, "rhs",
-                   f.values_first ? weights_side : values_side, w, "_contracting_dims={", rank - 1, "}, ", x,
-                   "_contracting_dims={", value_rows, "}");
+  const std::string y = absl::StrCat("dot(", from, "), lhs", f.values_first ? values_side : weights_side, "rhs",
+                                     f.values_first ? weights_side : values_side, w, "_contracting_dims={", rank - 1,
+                                     "}, ", x, "_contracting_dims={", value_rows, "}");
   if (!f.transposes) {
     absl::StrAppend(&text, "  ROOT y = ", f.type, "[", dims, "] ", y, "\n}\n");
     return text;
@@ -217,10 +224,12 @@ INSTANTIATE_TEST_SUITE_P(Targets, Attention, testing::Values("host", "mma", "gfx
 TEST_P(Attention, OfAllTypesAndSizes) {
   for (const char* type : {"f32", "bf16", "f16"}) {
     ExpectFused({.type = type, .steps = "s"}, GetParam());
-    ExpectFused({.type = type, .batch = 1, .heads = 1, .queries = 67, .keys = 131, .depth = 20, .width = 24, .steps = "sc"},
-                GetParam());
-    ExpectFused({.type = type, .batch = 1, .heads = 1, .queries = 20, .keys = 40, .depth = 256, .width = 256, .steps = "s"},
-                GetParam());
+    ExpectFused(
+        {.type = type, .batch = 1, .heads = 1, .queries = 67, .keys = 131, .depth = 20, .width = 24, .steps = "sc"},
+        GetParam());
+    ExpectFused(
+        {.type = type, .batch = 1, .heads = 1, .queries = 20, .keys = 40, .depth = 256, .width = 256, .steps = "s"},
+        GetParam());
   }
 }
 
@@ -246,6 +255,7 @@ TEST_P(Attention, OfRandomForms) {
     f.same_values = !f.joined && rng() % 4 == 0;
     if (f.same_values) f.width = f.depth;
     if (f.depth == 1 || f.width == 1) f.same_values = false;
+    f.infinite_value = rng() % 8 == 0;
     for (uint32_t k = rng() % 4; k > 0; --k) f.steps += "sdbBclmMkn"[rng() % 10];
     f.hidden = std::initializer_list<const char*>{"-inf", "-1e9", "0.5", "-2.3e38", "nan", "inf"}.begin()[rng() % 6];
     const std::string text = TextOf(f);
