@@ -78,7 +78,7 @@ class AttentionEmitter {
         out_(frame.array(static_cast<size_t>(fusion.operand_count()))) {
     // The operand behind the arrays tells whether all values are finite.
     if (static_cast<size_t>(fusion.operand_count()) > operands_.size()) finite_ = frame.array(operands_.size());
-    if (finite_ != nullptr) vote_ = f_.AddShared(PrimitiveType::kS32, 1);
+    if (finite_ != nullptr) votes_ = f_.AddShared(PrimitiveType::kS32, f_.plan.threads);
   }
 
   void Emit() {
@@ -228,14 +228,16 @@ class AttentionEmitter {
       Value* distance = b_.CreateFSub(largest, Float(largest_hidden));
       all_vanish = b_.CreateAnd(all_vanish, b_.CreateFCmpOGE(distance, Float(kUnderflow / scaled_.factor)));
     }
+    auto address = [&](Value* thread) { return b_.CreateGEP(b_.getInt32Ty(), votes_, thread); };
+    f_.EmitBarrier();  // the votes of the round before have been counted
+    b_.CreateAlignedStore(b_.CreateZExt(b_.CreateNot(all_vanish), b_.getInt32Ty()), address(f_.thread()),
+                          llvm::Align(4));
     f_.EmitBarrier();
-    f_.scopes.If(b_.CreateICmpEQ(f_.thread(), Number(0)),
-                 [&] { b_.CreateAlignedStore(Number(0), vote_, llvm::Align(4)); });
-    f_.EmitBarrier();
-    f_.scopes.If(b_.CreateNot(all_vanish), [&] { b_.CreateAlignedStore(Number(1), vote_, llvm::Align(4)); });
-    f_.EmitBarrier();
-    return b_.CreateICmpNE(machine_.MakeUniform(b_.CreateAlignedLoad(b_.getInt32Ty(), vote_, llvm::Align(4))),
-                           Number(0));
+    Values all = {llvm::Constant::getNullValue(llvm::FixedVectorType::get(b_.getInt32Ty(), 4))};
+    f_.scopes.Loop(Number(0), Number(f_.plan.threads), 4, all, [&](Value* thread, Values& now) {
+      now[0] = b_.CreateOr(now[0], b_.CreateAlignedLoad(now[0]->getType(), address(thread), llvm::Align(16)));
+    });
+    return b_.CreateICmpNE(machine_.MakeUniform(b_.CreateOrReduce(all[0])), Number(0));
   }
 
   // Adds tiles `from` to `to`, counted from first_tile_ on and around the end.
@@ -488,7 +490,7 @@ class AttentionEmitter {
   std::unique_ptr<AttentionProducts> products_;
   const int64_t query_tiles_, key_tiles_;
   Value* out_;
-  Value *finite_ = nullptr, *vote_ = nullptr;
+  Value *finite_ = nullptr, *votes_ = nullptr;
   // Of the tile of queries.
   AttentionRows keys_, values_;
   Value *item_ = nullptr, *first_query_ = nullptr, *first_tile_ = nullptr;

