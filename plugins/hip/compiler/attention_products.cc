@@ -103,7 +103,7 @@ class MatrixProducts : public AttentionProducts {
   static constexpr int64_t kGroup = 32;  // elements of the depth that two steps multiply
 
   // The byte of a chunk of a row in a tile.
-  Value* PlaceOf(Value* row, Value* chunk, int64_t pitch) {
+  Value* PositionOf(Value* row, Value* chunk, int64_t pitch) {
     Value* key = b_.CreateOr(b_.CreateShl(b_.CreateAnd(row, Number(1)), Number(2)),
                              b_.CreateAnd(b_.CreateLShr(row, Number(1)), Number(3)));
     return b_.CreateAdd(b_.CreateMul(row, Number(pitch)), b_.CreateShl(b_.CreateXor(chunk, key), Number(4)));
@@ -114,9 +114,9 @@ class MatrixProducts : public AttentionProducts {
   Value* ValueStage(Value* stage) {
     return b_.CreateGEP(b_.getInt8Ty(), value_memory_, b_.CreateMul(stage, Number(keys_ * value_pitch_)));
   }
-  Value* LoadShared(Value* memory, Value* place) {
+  Value* LoadShared(Value* memory, Value* position) {
     return b_.CreateAlignedLoad(llvm::FixedVectorType::get(b_.getInt32Ty(), 4),
-                                b_.CreateGEP(b_.getInt8Ty(), memory, place), llvm::Align(16));
+                                b_.CreateGEP(b_.getInt8Ty(), memory, position), llvm::Align(16));
   }
 
   void KeepQueries(const AttentionRows& queries, Value* first_query) {
@@ -126,7 +126,7 @@ class MatrixProducts : public AttentionProducts {
     };
     if (!keeps_queries()) {
       ForEachChunk(f_.plan.tile.rows, groups_ * kGroup / 8, [&](Value* row, Value* chunk) {
-        Value* to = b_.CreateGEP(b_.getInt8Ty(), query_memory_, PlaceOf(row, chunk, key_pitch_));
+        Value* to = b_.CreateGEP(b_.getInt8Ty(), query_memory_, PositionOf(row, chunk, key_pitch_));
         b_.CreateAlignedStore(load(row, chunk), to, llvm::Align(16));
         machine_.KeepOrder();  // all chunks at once would not fit into the registers
       });
@@ -145,8 +145,9 @@ class MatrixProducts : public AttentionProducts {
     if (keeps_queries()) return kept_[static_cast<size_t>(g)];
     std::vector<Values> loaded;
     for (int64_t s = 0; s < strips_; ++s) {
-      loaded.push_back(LoadQueries(
-          s, g, [&](Value* row, Value* chunk) { return LoadShared(query_memory_, PlaceOf(row, chunk, key_pitch_)); }));
+      loaded.push_back(LoadQueries(s, g, [&](Value* row, Value* chunk) {
+        return LoadShared(query_memory_, PositionOf(row, chunk, key_pitch_));
+      }));
     }
     return loaded;
   }
@@ -165,7 +166,7 @@ class MatrixProducts : public AttentionProducts {
   void Copy(const AttentionRows& rows, Value* first, Value* memory, int64_t pitch, int64_t chunks, Value* stage) {
     Value* to = b_.CreateGEP(b_.getInt8Ty(), memory, b_.CreateMul(stage, Number(keys_ * pitch)));
     ForEachChunk(keys_, chunks, [&](Value* row, Value* chunk) {
-      CopyChunk(rows, b_.CreateAdd(first, row), chunk, b_.CreateGEP(b_.getInt8Ty(), to, PlaceOf(row, chunk, pitch)));
+      CopyChunk(rows, b_.CreateAdd(first, row), chunk, b_.CreateGEP(b_.getInt8Ty(), to, PositionOf(row, chunk, pitch)));
     });
   }
 
@@ -229,7 +230,7 @@ class MmaProducts : public MatrixProducts {
       const std::vector<Values> left = QueriesOf(g);
       for (int64_t j = 0; j < steps; ++j) {
         Value* words = LoadShared(
-            memory, PlaceOf(b_.CreateAdd(quad_, Number(8 * j)), b_.CreateAdd(in_quad_, Number(4 * g)), key_pitch_));
+            memory, PositionOf(b_.CreateAdd(quad_, Number(8 * j)), b_.CreateAdd(in_quad_, Number(4 * g)), key_pitch_));
         for (int part = 0; part < 2; ++part) {
           Value* right = b_.CreateShuffleVector(words, {2 * part, 2 * part + 1});
           for (int64_t s = 0; s < strips_; ++s) {
@@ -254,7 +255,7 @@ class MmaProducts : public MatrixProducts {
       for (int64_t s = 0; s < strips_; ++s) left.push_back(PackWeights(weights, s, t));
       for (int64_t n = 0; n < steps; n += 2) {
         Value* words = LoadTransposed(
-            memory, PlaceOf(b_.CreateAdd(key, Number(16 * t)), b_.CreateAdd(chunk, Number(n)), value_pitch_));
+            memory, PositionOf(b_.CreateAdd(key, Number(16 * t)), b_.CreateAdd(chunk, Number(n)), value_pitch_));
         for (int64_t half = 0; half < 2; ++half) {
           const int first = static_cast<int>(2 * half);
           Value* right = b_.CreateShuffleVector(words, {first, first + 1});
@@ -337,8 +338,8 @@ class MmaProducts : public MatrixProducts {
     return b_.CreateCall(callee, {left, right, sums});
   }
 
-  Value* LoadTransposed(Value* memory, Value* place) {
-    Value* from = b_.CreateGEP(b_.getInt8Ty(), memory, place);
+  Value* LoadTransposed(Value* memory, Value* position) {
+    Value* from = b_.CreateGEP(b_.getInt8Ty(), memory, position);
     auto* type = llvm::FunctionType::get(llvm::FixedVectorType::get(b_.getInt32Ty(), 4), {from->getType()}, false);
     llvm::FunctionCallee load = f_.elements.module()->getOrInsertFunction(kLoadTransposed, type);
     llvm::cast<llvm::Function>(load.getCallee())->setConvergent();
@@ -387,8 +388,8 @@ class AmdProducts : public MatrixProducts {
       const std::vector<Values> right = QueriesOf(g);
       for (int64_t j = 0; j < steps; ++j) {
         const Values left = Split([&](Value* chunk) {
-          return LoadShared(
-              memory, PlaceOf(b_.CreateAdd(in_step_, Number(16 * j)), b_.CreateAdd(chunk, Number(4 * g)), key_pitch_));
+          return LoadShared(memory, PositionOf(b_.CreateAdd(in_step_, Number(16 * j)),
+                                               b_.CreateAdd(chunk, Number(4 * g)), key_pitch_));
         });
         for (size_t p = 0; p < 2; ++p) {
           for (int64_t s = 0; s < strips_; ++s) {
@@ -499,7 +500,7 @@ class AmdProducts : public MatrixProducts {
     Value* in_chunk = b_.CreateShl(b_.CreateAnd(in_step_, Number(7)), Number(1));
     for (unsigned e = 0; e < count; ++e) {
       Value* key = is_wmma() ? Number(16 * t + e) : b_.CreateAdd(b_.CreateMul(part_, Number(4)), Number(16 * t + e));
-      Value* from = b_.CreateGEP(b_.getInt8Ty(), memory, b_.CreateAdd(PlaceOf(key, chunk, value_pitch_), in_chunk));
+      Value* from = b_.CreateGEP(b_.getInt8Ty(), memory, b_.CreateAdd(PositionOf(key, chunk, value_pitch_), in_chunk));
       values = b_.CreateInsertElement(values, b_.CreateAlignedLoad(b_.getInt16Ty(), from, llvm::Align(2)), uint64_t{e});
     }
     return b_.CreateBitCast(values, Operand(count));
