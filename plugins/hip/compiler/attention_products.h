@@ -58,6 +58,8 @@ class AttentionProducts {
   virtual void AddProducts(const Values& weights, llvm::Value* stage, Values& results) = 0;
 
  protected:
+  static std::unique_ptr<AttentionProducts> MakeMatrixProducts(KernelFrame& frame,
+                                                               const compiler::Attention& attention);
   explicit AttentionProducts(KernelFrame& frame) : f_(frame), b_(frame.b), machine_(frame) {}
 
   llvm::Value* KeepExchange(llvm::Value* word);
