@@ -1,4 +1,8 @@
-// Convolutions: each thread computes elements of the result, one after another, by the definition.
+// Convolutions that are no products: each thread computes elements of the result by the definition. Those of depthwise
+// convolutions are 16 bytes of neighbouring features.
+#include <algorithm>
+
+#include "plugins/hip/compiler/convolution_problem.h"
 #include "plugins/hip/compiler/kernel_frame.h"
 #include "sdk/codegen/body/carried_values.h"
 
@@ -12,6 +16,9 @@ using compiler::Guards;
 using llvm::Value;
 
 namespace {
+
+constexpr int64_t kUnrolledElements = 32;  // of a window
+constexpr int kVectorBytes = 16;
 
 class ConvolutionEmitter {
  public:
@@ -33,9 +40,16 @@ class ConvolutionEmitter {
   void Emit() {
     const int64_t count = op_.shape().num_elements();
     if (count == 0) return;
-    f_.ForEachInGrid(count, 0, [&](Value* at) {
-      if (!loops_.empty()) f_.scopes.Bind(loops_, at);
-      like_ = {f_.elements.Constant(Literal::Scalar(sum_, 0), 0)};
+    f_.scopes.UnrollShortLoops(kUnrolledElements);
+    f_.ForEachInGrid(count, f_.plan.lanes, [&](Value* at) {
+      if (f_.plan.lanes > 0) {
+        Value* features = llvm::ConstantInt::get(at->getType(), static_cast<uint64_t>(f_.vars.extent(loops_.back())));
+        f_.scopes.Bind(absl::MakeConstSpan(loops_).first(loops_.size() - 1), f_.b.CreateUDiv(at, features));
+        f_.scopes.Bind({&loops_.back(), 1}, f_.b.CreateURem(at, features), f_.plan.lanes);
+      } else if (!loops_.empty()) {
+        f_.scopes.Bind(loops_, at);
+      }
+      like_ = {f_.elements.Constant(Literal::Scalar(sum_, 0), f_.plan.lanes)};
       LoopScopes::Values carried = codegen::PartsOf(like_);
       if (kernel().num_elements() > 0 && op_.operand(0)->shape().num_elements() > 0) EmitLoops(0, carried);
       const Val sum = codegen::FromParts(like_, carried)[0];
@@ -120,6 +134,19 @@ class ConvolutionEmitter {
 };
 
 }  // namespace
+
+int ChooseConvolutionLanes(const Instruction& convolution) {
+  const ConvolutionDimensions& d = convolution.conv_dims();
+  const Shape &input = convolution.operand(0)->shape(), &kernel = convolution.operand(1)->shape(),
+              &out = convolution.shape();
+  const PrimitiveType type = out.element_type();
+  if (!IsDepthwise(convolution) || IsComplex(type) || input.element_type() != type || kernel.element_type() != type ||
+      input.dimensions(d.input_feature) != out.dimensions(d.output_feature) || d.output_feature + 1 != out.rank() ||
+      d.input_feature + 1 != input.rank() || d.kernel_output_feature + 1 != kernel.rank())
+    return 0;
+  const int lanes = std::min(kVectorBytes / ByteWidth(type), 8);
+  return lanes >= 2 && out.dimensions(d.output_feature) % lanes == 0 ? lanes : 0;
+}
 
 void EmitConvolution(KernelFrame& frame, const Instruction& convolution) {
   ConvolutionEmitter(frame, convolution).Emit();

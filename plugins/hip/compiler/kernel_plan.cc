@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/types/integer_division.h"
 #include "core/types/status_macros.h"
+#include "plugins/hip/compiler/convolution_problem.h"
 #include "plugins/hip/compiler/dot_problem.h"
 #include "plugins/hip/compiler/linear_algebra_kernels.h"
 #include "plugins/hip/compiler/scan_kernel.h"
@@ -385,13 +386,15 @@ absl::StatusOr<KernelPlan> PlanOperation(const Instruction& contraction, const G
     RETURN_IF_ERROR(PlanScatter(contraction, &plan));
     return plan;
   }
-  if (contraction.Is(Opcode::kConvolution)) {
+  const std::optional<DotSite> site = FindDot(contraction);
+  if (!site && contraction.Is(Opcode::kConvolution)) {
     plan.kind = KernelPlan::Kind::kConvolution;
-    plan.blocks = CountBlocks(contraction.shape().num_elements(), plan.threads);
+    plan.lanes = ChooseConvolutionLanes(contraction);
+    plan.blocks = CountBlocks(contraction.shape().num_elements(), int64_t{plan.threads} * std::max(1, plan.lanes));
     plan.note = absl::StrCat("convolution: ", contraction.shape().num_elements(), " elements");
+    if (plan.lanes > 0) absl::StrAppend(&plan.note, ", ", plan.lanes, " in each thread");
     return plan;
   }
-  const std::optional<DotSite> site = FindDot(contraction);
   if (!site) return absl::UnimplementedError(absl::StrCat(contraction.name(), ": no dot"));
   if (site->body != nullptr) RETURN_IF_ERROR(CanEvaluateAll(*site->body, site->dot));
   ASSIGN_OR_RETURN(const DotProblem dot, MakeDotProblem(*site));
@@ -414,7 +417,7 @@ absl::StatusOr<KernelPlan> PlanOperation(const Instruction& contraction, const G
   plan.note = absl::StrCat(plan.matrix != nullptr ? "matrix product: " : "product: ", dot.batch_size(), " x ", dot.m,
                            " x ", dot.n, " x ", dot.k, ", ", tiles, " tiles of ", tile.rows, " x ", tile.columns,
                            tile.stages > 0 ? absl::StrCat(", ", tile.stages, " slices") : "",
-                           site->body != nullptr ? ", with what follows it" : "");
+                           dot.lhs_gather ? ", of windows" : "", site->body != nullptr ? ", with what follows it" : "");
   return plan;
 }
 

@@ -21,7 +21,16 @@ MatrixSlice::MatrixSlice(KernelFrame& frame, const MatrixStep& step, const Matri
       slice_(CountSliceElements(step)) {
   const int64_t threads = f_.plan.threads, chunks = operand_.tile_rows * kRowChunks;
   shared_ = f_.AddShared(PrimitiveType::kS32, std::max(1, operand_.stages) * chunks * kChunkBytes / 4);
-  if (operand_.k_stride == 1 && operand_.k >= chunk_) {
+  if (operand_.gather != nullptr) {
+    gathered_.emplace(b_, *operand_.gather, width_);
+    const GatheredMatrix& g = *operand_.gather;
+    const bool has_chunks = GatheredMatrix::InnerSize(g.k) % chunk_ == 0;
+    if (has_chunks && GatheredMatrix::InnerStride(g.k) == 1) {
+      mode_ = Mode::kAlongK;
+    } else if (has_chunks && GatheredMatrix::InnerStride(g.rows) == 1 && GatheredMatrix::InnerSize(g.rows) % chunk_ == 0) {
+      mode_ = Mode::kAlongRows;
+    }
+  } else if (operand_.k_stride == 1 && operand_.k >= chunk_) {
     mode_ = Mode::kAlongK;
   } else if (operand_.row_stride == 1 && operand_.rows >= chunk_ && operand_.k >= chunk_) {
     mode_ = Mode::kAlongRows;
@@ -63,7 +72,17 @@ MatrixSlice::MatrixSlice(KernelFrame& frame, const MatrixStep& step, const Matri
   // The alignment that the strides leave. Buffers are aligned, but tiles begin at any row and slices anywhere.
   int64_t common = kChunkBytes / width_;
   for (const int64_t s : operand_.other_strides) common = std::gcd(common, s);
-  if (mode_ == Mode::kAlongK) {
+  if (gathered_) {
+    // The digit whose stride is 1 moves by chunks.
+    const GatheredMatrix& g = *operand_.gather;
+    common = std::gcd(common, g.base);
+    for (const GatheredMatrix::Space& space : g.spaces) common = std::gcd(common, space.stride);
+    for (const std::vector<GatheredMatrix::Digit>* digits : {&g.rows, &g.k}) {
+      for (const GatheredMatrix::Digit& d : *digits) {
+        if (d.space < 0 && d.stride != 1) common = std::gcd(common, d.stride);
+      }
+    }
+  } else if (mode_ == Mode::kAlongK) {
     common = std::gcd(common, std::gcd(operand_.row_stride, operand_.k));
   } else {
     common = std::gcd(common, std::gcd(operand_.k_stride, operand_.rows));
@@ -101,7 +120,8 @@ Value* MatrixSlice::IsOriginal(Value* tile_row) {
   return b_.CreateICmpULT(tile_row, Number(operand_.rows));
 }
 
-void MatrixSlice::StartTile(Value* first_row, Value* matrix) {
+void MatrixSlice::StartTile(Value* first_row, Value* matrix, Value* first_k) {
+  first_k_ = first_k;
   first_row_ = b_.CreateZExt(first_row, b_.getInt64Ty());
   if (operand_.rows >= operand_.tile_rows) {
     first_row_ = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, first_row_,
@@ -110,6 +130,15 @@ void MatrixSlice::StartTile(Value* first_row, Value* matrix) {
   matrix_ = b_.CreateZExt(matrix, b_.getInt64Ty());
   offsets_.clear();
   if (operand_.stages > 0) return PrepareCopies();
+  if (gathered_) {
+    Value* first = b_.CreateTrunc(first_row_, b_.getInt32Ty());
+    const size_t rows = mode_ == Mode::kAlongRows ? 1 : loads_;
+    for (size_t i = 0; i < rows; ++i) {
+      const Values values = gathered_->StartRow(b_.CreateAdd(first, RowOf(TileRow(i))));
+      offsets_.insert(offsets_.end(), values.begin(), values.end());
+    }
+    return;
+  }
   if (mode_ == Mode::kElements) return;
   Value* row = nullptr;
   for (size_t i = 0; i < loads_; ++i) {
@@ -163,6 +192,7 @@ MatrixSlice::Values MatrixSlice::LoadIfActive(const std::function<Values()>& loa
 }
 
 MatrixSlice::Values MatrixSlice::Load(Value* k, const Values& offsets) {
+  if (gathered_) return LoadGathered(k, offsets);
   Value* base = Base(k);
   return LoadIfActive([&] {
     Values loaded;
@@ -186,9 +216,13 @@ MatrixSlice::End MatrixSlice::FindEnd(int64_t k) {
 }
 
 MatrixSlice::Values MatrixSlice::LoadEnd(int64_t k) {
-  if (operand_.k < chunk_) return Load(b_.getInt64(static_cast<uint64_t>(k)), {});
+  if (operand_.k < chunk_) return Load(b_.getInt64(static_cast<uint64_t>(k)), offsets_);
   const End end = FindEnd(k);
   Values loaded;
+  if (gathered_) {
+    if (mode_ == Mode::kElements) return LoadGatheredElements(end.begin, offsets_);
+    return LoadIfActive([&] { return LoadGatheredChunks(AbsoluteK(end.begin), nullptr, false, offsets_); });
+  }
   if (mode_ == Mode::kElements) {
     for (size_t i = 0; i < loads_; ++i) loaded.push_back(LoadElements(TileRow(i), end.begin));
     return loaded;
@@ -207,6 +241,7 @@ MatrixSlice::Values MatrixSlice::LoadEnd(int64_t k) {
 void MatrixSlice::StoreEnd(Values loaded, int64_t k) {
   if (operand_.k < chunk_) return Store(loaded);
   const End end = FindEnd(k);
+  ZeroGaps(loaded);
   for (size_t i = 0; i < loaded.size(); ++i) {
     if (mode_ == Mode::kAlongRows) {
       Value* zero = b_.CreateICmpULT(Number(static_cast<int64_t>(i)), end.zeros);
@@ -252,6 +287,83 @@ Value* MatrixSlice::LoadElements(Value* tile_row, Value* first_k) {
   return b_.CreateBitCast(chunk, llvm::FixedVectorType::get(b_.getInt32Ty(), 4));
 }
 
+// ---- Gathered operands.
+
+Value* MatrixSlice::AbsoluteK(Value* k) {
+  k = b_.CreateZExtOrTrunc(k, b_.getInt32Ty());
+  return first_k_ == nullptr ? k : b_.CreateAdd(k, first_k_);
+}
+
+MatrixSlice::Values MatrixSlice::LoadGathered(Value* k, const Values& rows) {
+  Value* chunk = b_.CreateMul(chunk_number_, Number(chunk_));
+  if (mode_ == Mode::kElements)
+    return LoadGatheredElements(b_.CreateAdd(b_.CreateZExtOrTrunc(k, b_.getInt32Ty()), chunk), rows);
+  // A slice within one position of the window needs the digits of that position only once, for all lanes.
+  const bool is_run = GatheredMatrix::InnerSize(operand_.gather->k) % slice_ == 0 && operand_.k % slice_ == 0;
+  return LoadIfActive([&] { return LoadGatheredChunks(AbsoluteK(k), chunk, is_run, rows); });
+}
+
+MatrixSlice::Values MatrixSlice::LoadGatheredChunks(Value* begin, Value* more, bool is_run, const Values& rows) {
+  const Values term = gathered_->StartTerm(begin, more, is_run);
+  Value* base = b_.CreateGEP(b_.getInt8Ty(), operand_.array,
+                             b_.CreateMul(matrix_, b_.getInt64(static_cast<uint64_t>(width_))));
+  const size_t count = gathered_->row_values();
+  Values loaded, exist;
+  GatheredAddresses::Address at;
+  for (size_t i = 0; i < loads_; ++i) {
+    if (i == 0 || mode_ == Mode::kAlongK) {
+      at = gathered_->Find(absl::MakeConstSpan(rows).subspan(i * count, count), term);
+      if (at.exists != nullptr) exist.push_back(at.exists);
+    } else {
+      // The elements of k of a thread's block follow one another in the innermost digit.
+      const int64_t step = GatheredMatrix::InnerStride(operand_.gather->k) * width_;
+      at.offset = b_.CreateAdd(at.offset, llvm::ConstantInt::get(at.offset->getType(), static_cast<uint64_t>(step)));
+    }
+    loaded.push_back(LoadVector(base, at.offset));
+  }
+  loaded.insert(loaded.end(), exist.begin(), exist.end());
+  return loaded;
+}
+
+MatrixSlice::Values MatrixSlice::LoadGatheredElements(Value* first_k, const Values& rows) {
+  llvm::Type* element = b_.getIntNTy(static_cast<unsigned>(8 * width_));
+  const size_t count = gathered_->row_values();
+  std::vector<Values> terms;
+  Values in_k;
+  for (int64_t e = 0; e < chunk_; ++e) {
+    Value* k = b_.CreateAdd(first_k, Number(e));
+    in_k.push_back(b_.CreateICmpULT(k, Number(operand_.k)));
+    terms.push_back(
+        gathered_->StartTerm(AbsoluteK(b_.CreateSelect(in_k.back(), k, Number(0))), nullptr, /*is_run=*/false));
+  }
+  Value* base = b_.CreateGEP(element, operand_.array, matrix_);
+  Values loaded;
+  for (size_t i = 0; i < loads_; ++i) {
+    Value* chunk = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, static_cast<unsigned>(chunk_)));
+    for (size_t e = 0; e < static_cast<size_t>(chunk_); ++e) {
+      const GatheredAddresses::Address at =
+          gathered_->Find(absl::MakeConstSpan(rows).subspan(i * count, count), terms[e]);
+      Value* from = b_.CreateGEP(b_.getInt8Ty(), base, b_.CreateZExt(at.offset, b_.getInt64Ty()));
+      Value* v = b_.CreateAlignedLoad(element, from, llvm::Align(static_cast<uint64_t>(width_)));
+      Value* exists = at.exists == nullptr ? in_k[e] : b_.CreateAnd(at.exists, in_k[e]);
+      chunk = b_.CreateInsertElement(chunk, b_.CreateSelect(exists, v, llvm::Constant::getNullValue(element)), e);
+    }
+    loaded.push_back(b_.CreateBitCast(chunk, llvm::FixedVectorType::get(b_.getInt32Ty(), 4)));
+  }
+  return loaded;
+}
+
+// Replaces what was loaded in place of elements that do not exist by zeros, and drops the values that say so.
+void MatrixSlice::ZeroGaps(Values& loaded) {
+  const Values exist(loaded.begin() + static_cast<std::ptrdiff_t>(loads_), loaded.end());
+  loaded.resize(loads_);
+  if (exist.empty()) return;
+  for (size_t i = 0; i < loads_; ++i) {
+    loaded[i] = b_.CreateSelect(exist[exist.size() == 1 ? 0 : i], loaded[i],
+                                llvm::Constant::getNullValue(loaded[i]->getType()));
+  }
+}
+
 // Makes chunks along k, one for each row, from chunks along the rows, one for each element of k.
 MatrixSlice::Values MatrixSlice::Transpose(const Values& rows) {
   const size_t count = rows.size(), words = 4, in_word = count / words;  // elements in a word
@@ -291,8 +403,10 @@ MatrixSlice::Values MatrixSlice::Transpose(const Values& rows) {
   return result;
 }
 
-void MatrixSlice::Store(const Values& loaded) {
+void MatrixSlice::Store(const Values& values) {
   auto store = [&] {
+    Values loaded = values;
+    ZeroGaps(loaded);
     Values chunks = mode_ == Mode::kAlongRows ? Transpose(loaded) : loaded;
     if (step_.rounds_operands) {
       for (Value*& chunk : chunks) chunk = Round(chunk);

@@ -49,6 +49,7 @@ llvm::Value* Bit(llvm::IRBuilder<>& b, llvm::Value* v, int from, int to) {
 // Whether each chunk of both operands is 16 aligned bytes in memory, and lanes can load the factors of the step from
 // the copied chunks.
 bool CanCopyAsync(const DotProblem& p, const MatrixStep& step, const GpuTarget& target) {
+  if (p.lhs_gather || p.rhs_gather) return false;
   const int64_t chunk = CountChunkElements(step);
   auto can = [&](int64_t rows, int64_t row_stride, int64_t k_stride, int64_t DotProblem::BatchDim::*stride) {
     for (const DotProblem::BatchDim& d : p.batch) {
@@ -112,8 +113,10 @@ bool OffsetsFit(const DotProblem& p, const MatrixTile& tile, const MatrixStep& s
   auto fits = [&](int64_t rows, int64_t row_stride, int64_t k_stride) {
     return (rows * row_stride + slice * k_stride) * width < std::numeric_limits<int32_t>::max();
   };
-  return p.k < std::numeric_limits<int32_t>::max() && fits(tile.rows, p.lhs_m_stride, p.lhs_k_stride) &&
-         fits(tile.columns, p.rhs_n_stride, p.rhs_k_stride);
+  // The offsets of gathered operands have 64 bits where they need them.
+  return p.k < std::numeric_limits<int32_t>::max() &&
+         (p.lhs_gather || fits(tile.rows, p.lhs_m_stride, p.lhs_k_stride)) &&
+         (p.rhs_gather || fits(tile.columns, p.rhs_n_stride, p.rhs_k_stride));
 }
 
 llvm::Value* PermuteColumns(llvm::IRBuilder<>& b, const MatrixStep& step, llvm::Value* column) {

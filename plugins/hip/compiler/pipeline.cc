@@ -4,7 +4,7 @@
 
 #include "core/passes/passes.h"
 #include "core/types/status_macros.h"
-#include "plugins/hip/compiler/convolution_products.h"
+#include "plugins/hip/compiler/prepare_convolutions.h"
 #include "plugins/hip/compiler/dot_epilogue.h"
 #include "plugins/hip/compiler/expand_fft.h"
 #include "plugins/hip/compiler/expand_random_bits.h"
@@ -56,7 +56,7 @@ absl::Status RunGpuPipeline(Module* module, const CompileOptions& options, Named
   p.Add<SplitLinearAlgebra>();
   p.Add<SplitScans>();
   p.Add<SimplifyTuples>();
-  p.Add<ConvolutionsToProducts>();
+  p.Add<PrepareConvolutions>();
   p.Add<compiler::ExpandSmallDots>(nullptr, IsFasterAsReduction);
   p.Add<compiler::LegalizeContractions>(std::move(contractions));
   p.Add<SplitContractions>();
