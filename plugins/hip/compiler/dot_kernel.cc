@@ -6,6 +6,7 @@
 // thread reads its rows and columns as vectors. A thread keeps squares of 4 x 4 sums in registers, kSquareSpan rows or
 // columns apart.
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "core/types/integer_division.h"
@@ -96,8 +97,8 @@ class DotEmitter {
     }
   }
 
-  // Returns the address of an element, and the conditions for its existence.
-  Affine FindGathered(const Operand& o, const std::vector<VarId>& line, compiler::Guards& guards) {
+  // Returns the address of an element, and the conditions for its existence. Returns nullopt if no element exists.
+  std::optional<Affine> FindGathered(const Operand& o, const std::vector<VarId>& line, compiler::Guards& guards) {
     Affine address = tiles_.BatchOffset(o.batch_stride).Plus(o.gather->base);
     std::vector<Affine> positions;
     for (const GatheredMatrix::Space& s : o.gather->spaces) positions.push_back(Affine::Const(s.offset));
@@ -111,9 +112,10 @@ class DotEmitter {
     add(o.gather->k, o.k_digits);
     for (size_t s = 0; s < positions.size(); ++s) {
       const GatheredMatrix::Space& space = o.gather->spaces[s];
-      AddGuard(f_.vars, guards, positions[s], 0, (space.size - 1) * space.dilation + 1);
       const Affine element = f_.vars.FloorDiv(positions[s], space.dilation);
-      if (space.dilation > 1) AddGuard(f_.vars, guards, positions[s].Plus(element, -space.dilation), 0, 1);
+      if (!AddGuard(f_.vars, guards, positions[s], 0, (space.size - 1) * space.dilation + 1) ||
+          !AddGuard(f_.vars, guards, positions[s].Plus(element, -space.dilation), 0, 1))
+        return std::nullopt;
       address.Add(element, space.stride);
     }
     return address;
@@ -205,7 +207,12 @@ class DotEmitter {
             term = b_.CreateAdd(Extend(term, part_of_sum), part_of_sum);
           }
           if (!o.k_digits.empty()) f_.scopes.Bind(o.k_digits, term);
-          address = FindGathered(o, o.of_loads[static_cast<size_t>(part)], guards);
+          const std::optional<Affine> found = FindGathered(o, o.of_loads[static_cast<size_t>(part)], guards);
+          if (!found) {
+            values.push_back(zero_);
+            return;
+          }
+          address = *found;
           if (Value* inside = f_.indices.Mask(guards)) exists = b_.CreateAnd(exists, inside);
         } else {
           f_.scopes.Bind({&l, 1}, b_.CreateSelect(exists, line, Number(line, 0)));

@@ -28,19 +28,16 @@ Value* GatheredAddresses::Offset(Value* count, int64_t stride) {
   return b_.CreateMul(b_.CreateSExt(count, type_), llvm::ConstantInt::getSigned(type_, stride * width_));
 }
 
-GatheredAddresses::Digits GatheredAddresses::Split(const std::vector<Digit>& digits, Value* number, Value* more,
-                                                   bool is_run) {
-  Digits split{llvm::ConstantInt::get(type_, 0), Values(matrix_.spaces.size(), nullptr), nullptr};
-  if (more != nullptr && !is_run) number = b_.CreateAdd(number, more), more = nullptr;
+GatheredAddresses::Digits GatheredAddresses::Split(const std::vector<Digit>& digits, Value* number) {
+  Digits split{llvm::ConstantInt::get(type_, 0), Values(matrix_.spaces.size(), nullptr), nullptr,
+               Values(digits.size(), nullptr)};
   int64_t places = 1;  // of the window's positions so far
   for (size_t i = digits.size(); i-- > 0;) {
     const Digit& d = digits[i];
-    Value* digit = i == 0 ? number : b_.CreateURem(number, Number(d.size));
+    Value* digit = split.digits[i] = i == 0 ? number : b_.CreateURem(number, Number(d.size));
     if (i > 0) number = b_.CreateUDiv(number, Number(d.size));
     if (d.space < 0) {
-      // The part that is equal in all lanes is a sum of its own.
       split.offset = b_.CreateAdd(split.offset, Offset(digit, d.stride));
-      if (i + 1 == digits.size() && more != nullptr) split.offset = b_.CreateAdd(split.offset, Offset(more, d.stride));
       continue;
     }
     Value* moved = b_.CreateMul(digit, Number(d.stride));
@@ -89,7 +86,7 @@ Value* GatheredAddresses::FindMask(const Values& positions) {
 }
 
 GatheredAddresses::Values GatheredAddresses::StartRow(Value* row) {
-  const Digits digits = Split(matrix_.rows, row, nullptr, false);
+  const Digits digits = Split(matrix_.rows, row);
   Value* offset = b_.CreateAdd(digits.offset, llvm::ConstantInt::getSigned(type_, matrix_.base * width_));
   Values positions;
   for (size_t s = 0; s < matrix_.spaces.size(); ++s) {
@@ -105,8 +102,7 @@ GatheredAddresses::Values GatheredAddresses::StartRow(Value* row) {
   return values;
 }
 
-GatheredAddresses::Values GatheredAddresses::StartTerm(Value* k, Value* more, bool is_run) {
-  Digits digits = Split(matrix_.k, k, more, is_run);
+GatheredAddresses::Values GatheredAddresses::TermOf(Digits digits) {
   for (size_t s = 0; s < matrix_.spaces.size(); ++s) {
     const GatheredMatrix::Space& space = matrix_.spaces[s];
     if (digits.positions[s] == nullptr) digits.positions[s] = Number(0);
@@ -118,10 +114,62 @@ GatheredAddresses::Values GatheredAddresses::StartTerm(Value* k, Value* more, bo
   return values;
 }
 
-GatheredAddresses::Address GatheredAddresses::Find(absl::Span<Value* const> row, const Values& term) {
+int64_t GatheredAddresses::BytesOf(const Digit& d) const {
+  if (d.space < 0) return d.stride * width_;
+  const GatheredMatrix::Space& space = matrix_.spaces[static_cast<size_t>(d.space)];
+  return space.dilation == 1 ? d.stride * space.stride * width_ : 0;
+}
+
+GatheredAddresses::Values GatheredAddresses::StartWalk(Value* k) {
+  const Digits digits = Split(matrix_.k, k);
+  Values walk = TermOf(digits);
+  if (!digits.digits.empty()) walk.insert(walk.end(), digits.digits.begin() + 1, digits.digits.end());
+  return walk;
+}
+
+GatheredAddresses::Values GatheredAddresses::Advance(const Values& walk, int64_t slice) {
+  Values next = walk;
+  const size_t count = matrix_.k.size(), counters = walk.size() + 1 - count;  // the outermost digit needs none
+  std::vector<int64_t> places(count, 0);
+  for (size_t i = count, place = 1; i-- > 0;) {
+    if (matrix_.k[i].space < 0) continue;
+    places[i] = static_cast<int64_t>(place);
+    place *= static_cast<size_t>(matrix_.k[i].size);
+  }
+  // Adds what `times` movements of a digit by `n` mean. `times` is 0 or 1.
+  auto move = [&](Value*& value, Value* times, int64_t amount) {
+    if (amount == 0) return;
+    Value* moved = b_.CreateMul(b_.CreateZExt(times, value->getType()),
+                                llvm::ConstantInt::getSigned(llvm::cast<llvm::IntegerType>(value->getType()), amount));
+    value = b_.CreateAdd(value, moved);
+  };
+  Value* times = Number(1);
+  for (size_t i = count; i-- > 0;) {
+    // Digit i moves by `step`; the one within it, if there is one, goes back to 0 at the same time.
+    const Digit& d = matrix_.k[i];
+    const bool is_inner = i + 1 == count;
+    const int64_t step = is_inner ? slice : 1, back = is_inner ? 0 : matrix_.k[i + 1].size;
+    const Digit within = is_inner ? Digit{} : matrix_.k[i + 1];
+    move(next[0], times, step * BytesOf(d) - back * BytesOf(within));
+    if (uses_mask_) move(next[1], times, step * places[i] - (is_inner ? 0 : back * places[i + 1]));
+    if (positions_ > 0) {
+      const size_t first = uses_mask_ ? 2 : 1;
+      if (d.space >= 0) move(next[first + static_cast<size_t>(d.space)], times, step * d.stride);
+      if (within.space >= 0) move(next[first + static_cast<size_t>(within.space)], times, -back * within.stride);
+    }
+    if (i == 0) break;
+    Value* moved = b_.CreateAdd(walk[counters + i - 1], b_.CreateMul(times, Number(step)));
+    // 1 if the digit has reached its size: arithmetic, because code generators do badly with uniform conditions.
+    if (d.size != step) times = b_.CreateLShr(b_.CreateSub(Number(d.size - 1), moved), Number(31));
+    next[counters + i - 1] = b_.CreateSub(moved, b_.CreateMul(times, Number(d.size)));
+  }
+  return next;
+}
+
+GatheredAddresses::Address GatheredAddresses::Find(absl::Span<Value* const> row, absl::Span<Value* const> term) {
   Address address{b_.CreateAdd(row[0], term[0]), nullptr};
   if (uses_mask_) {
-    address.exists = b_.CreateTrunc(b_.CreateLShr(row[1], term[1]), b_.getInt1Ty());
+    address.exists = b_.CreateICmpNE(b_.CreateAnd(row[1], b_.CreateShl(Number(1), term[1])), Number(0));
   }
   const size_t first = uses_mask_ ? 2 : 1;
   for (size_t s = 0; s < positions_; ++s) {
@@ -136,8 +184,6 @@ GatheredAddresses::Address GatheredAddresses::Find(absl::Span<Value* const> row,
       address.offset = b_.CreateAdd(address.offset, Offset(element, space.stride));
     }
   }
-  if (address.exists != nullptr)
-    address.offset = b_.CreateSelect(address.exists, address.offset, llvm::ConstantInt::get(type_, 0));
   return address;
 }
 

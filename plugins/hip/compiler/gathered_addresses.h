@@ -23,23 +23,31 @@ class GatheredAddresses {
   // Returns the values that stand for a row, row_values() of them. `row` is an i32.
   Values StartRow(llvm::Value* row);
   size_t row_values() const { return uses_mask_ ? positions_ + 2 : positions_ + 1; }
-  // Returns the values that stand for a position along k, the sum of `k` and `more`, i32s. If `is_run`, the position
-  // differs from `k` in the innermost digit only; `more` may be null.
-  Values StartTerm(llvm::Value* k, llvm::Value* more, bool is_run);
+  // Returns the values that stand for a position along k, an i32.
+  Values StartTerm(llvm::Value* k) { return TermOf(Split(matrix_.k, k)); }
+
+  // A position that moves from slice to slice: the same values and, behind them, counters from which the next position
+  // is found without a division. The innermost digit is a multiple of a slice.
+  Values StartWalk(llvm::Value* k);
+  Values Advance(const Values& walk, int64_t slice);
 
   struct Address {
-    llvm::Value* offset = nullptr;  // in bytes from the array's first element, an integer; 0 if there is no element
+    llvm::Value* offset = nullptr;  // in bytes from the array's first element, an integer; anything if there is no element
     llvm::Value* exists = nullptr;  // an i1; null: the element exists
   };
-  Address Find(absl::Span<llvm::Value* const> row, const Values& term);
+  Address Find(absl::Span<llvm::Value* const> row, absl::Span<llvm::Value* const> term);
 
  private:
   struct Digits {
     llvm::Value* offset = nullptr;  // of the digits with strides, in bytes
-    Values positions;               // in each space
-    llvm::Value* window = nullptr;  // the number of the position in the window
+    Values positions;               // in each space; null: 0
+    llvm::Value* window = nullptr;  // the number of the position in the window; null: 0
+    Values digits;
   };
-  Digits Split(const std::vector<GatheredMatrix::Digit>& digits, llvm::Value* number, llvm::Value* more, bool is_run);
+  Digits Split(const std::vector<GatheredMatrix::Digit>& digits, llvm::Value* number);
+  Values TermOf(Digits digits);
+  // Returns by how many bytes of the array a digit of k moves, apart from dilated spaces.
+  int64_t BytesOf(const GatheredMatrix::Digit& digit) const;
   llvm::Value* Number(int64_t n) { return b_.getInt32(static_cast<uint32_t>(n)); }
   llvm::Value* Offset(llvm::Value* count, int64_t stride);
   llvm::Value* FindMask(const Values& positions);

@@ -162,8 +162,8 @@ class MatrixEmitter {
   void EmitIteration(Value* k, LoopScopes::Values& carried) {
     const auto left_end = carried.begin() + static_cast<std::ptrdiff_t>(lhs_.offsets().size());
     const auto right_end = left_end + static_cast<std::ptrdiff_t>(rhs_.offsets().size());
-    const MatrixSlice::Values left_offsets = lhs_.KeepInLoop({carried.begin(), left_end});
-    const MatrixSlice::Values right_offsets = rhs_.KeepInLoop({left_end, right_end});
+    const MatrixSlice::Values left_offsets = lhs_.NextInLoop({carried.begin(), left_end});
+    const MatrixSlice::Values right_offsets = rhs_.NextInLoop({left_end, right_end});
     LoopScopes::Values sums(right_end, carried.end());
     const MatrixSlice::Values left = lhs_.Load(k, left_offsets), right = rhs_.Load(k, right_offsets);
     machine_.KeepOrder();  // the loads come first, so that they have the time of all products

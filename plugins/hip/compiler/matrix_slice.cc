@@ -30,6 +30,7 @@ MatrixSlice::MatrixSlice(KernelFrame& frame, const MatrixStep& step, const Matri
     } else if (has_chunks && GatheredMatrix::InnerStride(g.rows) == 1 && GatheredMatrix::InnerSize(g.rows) % chunk_ == 0) {
       mode_ = Mode::kAlongRows;
     }
+    walks_ = mode_ != Mode::kElements && GatheredMatrix::InnerSize(g.k) % slice_ == 0 && operand_.k % slice_ == 0;
   } else if (operand_.k_stride == 1 && operand_.k >= chunk_) {
     mode_ = Mode::kAlongK;
   } else if (operand_.row_stride == 1 && operand_.rows >= chunk_ && operand_.k >= chunk_) {
@@ -134,8 +135,20 @@ void MatrixSlice::StartTile(Value* first_row, Value* matrix, Value* first_k) {
     Value* first = b_.CreateTrunc(first_row_, b_.getInt32Ty());
     const size_t rows = mode_ == Mode::kAlongRows ? 1 : loads_;
     for (size_t i = 0; i < rows; ++i) {
-      const Values values = gathered_->StartRow(b_.CreateAdd(first, RowOf(TileRow(i))));
+      Values values = gathered_->StartRow(b_.CreateAdd(first, RowOf(TileRow(i))));
+      if (walks_) {
+        const int64_t stride = GatheredMatrix::InnerStride(operand_.gather->k) * width_;
+        Value* in_slice = b_.CreateMul(b_.CreateMul(chunk_number_, Number(chunk_)), Number(stride));
+        values[0] = b_.CreateAdd(values[0], b_.CreateZExt(in_slice, values[0]->getType()));
+      }
       offsets_.insert(offsets_.end(), values.begin(), values.end());
+    }
+    if (mode_ == Mode::kElements) return;
+    if (operand_.gather->HasGaps()) offsets_.push_back(b_.CreatePtrToInt(Zeros(), b_.getInt64Ty()));
+    walk_begin_ = offsets_.size();
+    if (walks_) {
+      const Values walk = gathered_->StartWalk(AbsoluteK(Number(0)));
+      offsets_.insert(offsets_.end(), walk.begin(), walk.end());
     }
     return;
   }
@@ -150,10 +163,16 @@ void MatrixSlice::StartTile(Value* first_row, Value* matrix, Value* first_k) {
   }
 }
 
-MatrixSlice::Values MatrixSlice::KeepInLoop(const Values& offsets) {
-  Values kept;
-  for (Value* offset : offsets) kept.push_back(machine_.Hide(offset, /*stays=*/false));
-  return kept;
+MatrixSlice::Values MatrixSlice::NextInLoop(const Values& offsets) {
+  const auto begin_of_walk = offsets.begin() + static_cast<std::ptrdiff_t>(walks_ ? walk_begin_ : offsets.size());
+  Values next;
+  for (auto offset = offsets.begin(); offset != begin_of_walk; ++offset)
+    next.push_back(machine_.Hide(*offset, /*stays=*/false));
+  if (walks_) {
+    const Values walk = gathered_->Advance({begin_of_walk, offsets.end()}, slice_);
+    next.insert(next.end(), walk.begin(), walk.end());
+  }
+  return next;
 }
 
 // Returns the address of element `k` of the tile's first row.
@@ -221,7 +240,7 @@ MatrixSlice::Values MatrixSlice::LoadEnd(int64_t k) {
   Values loaded;
   if (gathered_) {
     if (mode_ == Mode::kElements) return LoadGatheredElements(end.begin, offsets_);
-    return LoadIfActive([&] { return LoadGatheredChunks(AbsoluteK(end.begin), nullptr, false, offsets_); });
+    return LoadIfActive([&] { return LoadGatheredChunks(gathered_->StartTerm(AbsoluteK(end.begin)), offsets_); });
   }
   if (mode_ == Mode::kElements) {
     for (size_t i = 0; i < loads_; ++i) loaded.push_back(LoadElements(TileRow(i), end.begin));
@@ -241,7 +260,6 @@ MatrixSlice::Values MatrixSlice::LoadEnd(int64_t k) {
 void MatrixSlice::StoreEnd(Values loaded, int64_t k) {
   if (operand_.k < chunk_) return Store(loaded);
   const End end = FindEnd(k);
-  ZeroGaps(loaded);
   for (size_t i = 0; i < loaded.size(); ++i) {
     if (mode_ == Mode::kAlongRows) {
       Value* zero = b_.CreateICmpULT(Number(static_cast<int64_t>(i)), end.zeros);
@@ -294,35 +312,54 @@ Value* MatrixSlice::AbsoluteK(Value* k) {
   return first_k_ == nullptr ? k : b_.CreateAdd(k, first_k_);
 }
 
-MatrixSlice::Values MatrixSlice::LoadGathered(Value* k, const Values& rows) {
-  Value* chunk = b_.CreateMul(chunk_number_, Number(chunk_));
-  if (mode_ == Mode::kElements)
-    return LoadGatheredElements(b_.CreateAdd(b_.CreateZExtOrTrunc(k, b_.getInt32Ty()), chunk), rows);
-  // A slice within one position of the window needs the digits of that position only once, for all lanes.
-  const bool is_run = GatheredMatrix::InnerSize(operand_.gather->k) % slice_ == 0 && operand_.k % slice_ == 0;
-  return LoadIfActive([&] { return LoadGatheredChunks(AbsoluteK(k), chunk, is_run, rows); });
+MatrixSlice::Values MatrixSlice::LoadGathered(Value* k, const Values& offsets) {
+  if (walks_) {
+    return LoadIfActive(
+        [&] { return LoadGatheredChunks(absl::MakeConstSpan(offsets).subspan(walk_begin_), offsets); });
+  }
+  Value* at = b_.CreateAdd(b_.CreateZExtOrTrunc(k, b_.getInt32Ty()), b_.CreateMul(chunk_number_, Number(chunk_)));
+  if (mode_ == Mode::kElements) return LoadGatheredElements(at, offsets);
+  return LoadIfActive([&] { return LoadGatheredChunks(gathered_->StartTerm(AbsoluteK(at)), offsets); });
 }
 
-MatrixSlice::Values MatrixSlice::LoadGatheredChunks(Value* begin, Value* more, bool is_run, const Values& rows) {
-  const Values term = gathered_->StartTerm(begin, more, is_run);
+MatrixSlice::Values MatrixSlice::LoadGatheredChunks(absl::Span<Value* const> term, const Values& rows) {
   Value* base = b_.CreateGEP(b_.getInt8Ty(), operand_.array,
                              b_.CreateMul(matrix_, b_.getInt64(static_cast<uint64_t>(width_))));
+  Value* zeros = nullptr;
+  if (operand_.gather->HasGaps()) zeros = b_.CreateIntToPtr(rows[walk_begin_ - 1], base->getType());
   const size_t count = gathered_->row_values();
-  Values loaded, exist;
-  GatheredAddresses::Address at;
+  Values loaded;
+  Value *from = nullptr, *step = nullptr;
   for (size_t i = 0; i < loads_; ++i) {
     if (i == 0 || mode_ == Mode::kAlongK) {
-      at = gathered_->Find(absl::MakeConstSpan(rows).subspan(i * count, count), term);
-      if (at.exists != nullptr) exist.push_back(at.exists);
-    } else {
+      const GatheredAddresses::Address at = gathered_->Find(absl::MakeConstSpan(rows).subspan(i * count, count), term);
+      from = b_.CreateGEP(b_.getInt8Ty(), base, b_.CreateZExt(at.offset, b_.getInt64Ty()));
       // The elements of k of a thread's block follow one another in the innermost digit.
-      const int64_t step = GatheredMatrix::InnerStride(operand_.gather->k) * width_;
-      at.offset = b_.CreateAdd(at.offset, llvm::ConstantInt::get(at.offset->getType(), static_cast<uint64_t>(step)));
+      step = b_.getInt64(static_cast<uint64_t>(GatheredMatrix::InnerStride(operand_.gather->k) * width_));
+      if (at.exists != nullptr) {
+        from = b_.CreateSelect(at.exists, from, zeros);
+        step = b_.CreateSelect(at.exists, step, b_.getInt64(0));
+      }
+    } else {
+      from = b_.CreateGEP(b_.getInt8Ty(), from, step);
     }
-    loaded.push_back(LoadVector(base, at.offset));
+    loaded.push_back(
+        b_.CreateAlignedLoad(llvm::FixedVectorType::get(b_.getInt32Ty(), 4), from, llvm::Align(alignment_)));
   }
-  loaded.insert(loaded.end(), exist.begin(), exist.end());
   return loaded;
+}
+
+// Returns the address of a chunk of zeros, which is read in place of elements that do not exist.
+Value* MatrixSlice::Zeros() {
+  if (zeros_ == nullptr) {
+    auto* data = llvm::ConstantAggregateZero::get(llvm::ArrayType::get(b_.getInt8Ty(), kChunkBytes));
+    auto* zeros = new llvm::GlobalVariable(*f_.elements.module(), data->getType(), true,
+                                           llvm::GlobalValue::PrivateLinkage, data, "", nullptr,
+                                           llvm::GlobalValue::NotThreadLocal, kGlobalAddressSpace);
+    zeros->setAlignment(llvm::Align(kChunkBytes));
+    zeros_ = zeros;
+  }
+  return zeros_;
 }
 
 MatrixSlice::Values MatrixSlice::LoadGatheredElements(Value* first_k, const Values& rows) {
@@ -333,8 +370,7 @@ MatrixSlice::Values MatrixSlice::LoadGatheredElements(Value* first_k, const Valu
   for (int64_t e = 0; e < chunk_; ++e) {
     Value* k = b_.CreateAdd(first_k, Number(e));
     in_k.push_back(b_.CreateICmpULT(k, Number(operand_.k)));
-    terms.push_back(
-        gathered_->StartTerm(AbsoluteK(b_.CreateSelect(in_k.back(), k, Number(0))), nullptr, /*is_run=*/false));
+    terms.push_back(gathered_->StartTerm(AbsoluteK(b_.CreateSelect(in_k.back(), k, Number(0)))));
   }
   Value* base = b_.CreateGEP(element, operand_.array, matrix_);
   Values loaded;
@@ -343,7 +379,10 @@ MatrixSlice::Values MatrixSlice::LoadGatheredElements(Value* first_k, const Valu
     for (size_t e = 0; e < static_cast<size_t>(chunk_); ++e) {
       const GatheredAddresses::Address at =
           gathered_->Find(absl::MakeConstSpan(rows).subspan(i * count, count), terms[e]);
-      Value* from = b_.CreateGEP(b_.getInt8Ty(), base, b_.CreateZExt(at.offset, b_.getInt64Ty()));
+      Value* offset = at.offset;
+      if (at.exists != nullptr)
+        offset = b_.CreateSelect(at.exists, offset, llvm::Constant::getNullValue(offset->getType()));
+      Value* from = b_.CreateGEP(b_.getInt8Ty(), base, b_.CreateZExt(offset, b_.getInt64Ty()));
       Value* v = b_.CreateAlignedLoad(element, from, llvm::Align(static_cast<uint64_t>(width_)));
       Value* exists = at.exists == nullptr ? in_k[e] : b_.CreateAnd(at.exists, in_k[e]);
       chunk = b_.CreateInsertElement(chunk, b_.CreateSelect(exists, v, llvm::Constant::getNullValue(element)), e);
@@ -351,17 +390,6 @@ MatrixSlice::Values MatrixSlice::LoadGatheredElements(Value* first_k, const Valu
     loaded.push_back(b_.CreateBitCast(chunk, llvm::FixedVectorType::get(b_.getInt32Ty(), 4)));
   }
   return loaded;
-}
-
-// Replaces what was loaded in place of elements that do not exist by zeros, and drops the values that say so.
-void MatrixSlice::ZeroGaps(Values& loaded) {
-  const Values exist(loaded.begin() + static_cast<std::ptrdiff_t>(loads_), loaded.end());
-  loaded.resize(loads_);
-  if (exist.empty()) return;
-  for (size_t i = 0; i < loads_; ++i) {
-    loaded[i] = b_.CreateSelect(exist[exist.size() == 1 ? 0 : i], loaded[i],
-                                llvm::Constant::getNullValue(loaded[i]->getType()));
-  }
 }
 
 // Makes chunks along k, one for each row, from chunks along the rows, one for each element of k.
@@ -403,10 +431,8 @@ MatrixSlice::Values MatrixSlice::Transpose(const Values& rows) {
   return result;
 }
 
-void MatrixSlice::Store(const Values& values) {
+void MatrixSlice::Store(const Values& loaded) {
   auto store = [&] {
-    Values loaded = values;
-    ZeroGaps(loaded);
     Values chunks = mode_ == Mode::kAlongRows ? Transpose(loaded) : loaded;
     if (step_.rounds_operands) {
       for (Value*& chunk : chunks) chunk = Round(chunk);

@@ -11,7 +11,7 @@
 //
 // A gathered operand (gathered_matrix.h) has 16 bytes together where its innermost digits permit it, which are then
 // digits without a space. A thread computes the addresses of its rows once for a tile, and what the window adds to them
-// once for a slice. What is loaded in place of elements that do not exist becomes zeros as it is stored.
+// once for a slice. Chunks that do not exist are read from an array of zeros.
 //
 // With stages (MatrixTile), shared memory has several slices, and the GPU copies to one (BeginCopies) while threads
 // read another. The chunks are then those of memory: where neighbours along the rows are neighbours in memory, shared
@@ -62,12 +62,11 @@ class MatrixSlice {
   bool IsLoadedByAll() const { return active_ == nullptr; }
 
   // The offsets of the thread's loads, and what else of a gathered matrix the loads of a row need. A loop carries them, because a loop's code then uses them as they are, without a
-  // sum of 64 bits for each load (KeepInLoop).
+  // sum of 64 bits for each load (NextInLoop).
   const Values& offsets() const { return offsets_; }
-  // Returns the same values, but as ones that the compiler must not take out of the loop.
-  Values KeepInLoop(const Values& offsets);
-  // Loads the slice that begins with element `k` of each row. Behind what Store needs, the values say which elements of a
-  // gathered matrix exist.
+  // Returns the values for the next slice, as ones that the compiler must not take out of the loop.
+  Values NextInLoop(const Values& offsets);
+  // Loads the slice that begins with element `k` of each row.
   Values Load(llvm::Value* k, const Values& offsets);
   void Store(const Values& loaded);
   // Load and store the last slice, which begins with element `k` and of which only a part exists.
@@ -105,11 +104,10 @@ class MatrixSlice {
   llvm::Value* Base(llvm::Value* k);
   llvm::Value* LoadVector(llvm::Value* base, llvm::Value* offset);
   llvm::Value* LoadElements(llvm::Value* tile_row, llvm::Value* first_k);
-  Values LoadGathered(llvm::Value* k, const Values& rows);
-  // Loads the chunks of which the thread's begins with element `begin` + `more` of k (GatheredAddresses::StartTerm).
-  Values LoadGatheredChunks(llvm::Value* begin, llvm::Value* more, bool is_run, const Values& rows);
+  Values LoadGathered(llvm::Value* k, const Values& offsets);
+  Values LoadGatheredChunks(absl::Span<llvm::Value* const> term, const Values& rows);
   Values LoadGatheredElements(llvm::Value* first_k, const Values& rows);
-  void ZeroGaps(Values& loaded);
+  llvm::Value* Zeros();
   llvm::Value* AbsoluteK(llvm::Value* k);
   llvm::Value* ZeroBefore(llvm::Value* chunk, llvm::Value* count);
   Values Transpose(const Values& rows);
@@ -131,8 +129,12 @@ class MatrixSlice {
   llvm::Value *first_ = nullptr, *chunk_number_ = nullptr;  // the row and the chunk of a thread's first load
   Values offsets_, addresses_;
   llvm::Value *first_row_ = nullptr, *matrix_ = nullptr;
+  // Of a gathered operand. Where its slices are whole and lie in one position of the window each, offsets_ has a walk
+  // behind the rows, and lanes differ in nothing else.
   std::optional<GatheredAddresses> gathered_;
-  llvm::Value* first_k_ = nullptr;
+  bool walks_ = false;
+  size_t walk_begin_ = 0;
+  llvm::Value *first_k_ = nullptr, *zeros_ = nullptr;
   // The members below are used with stages.
   llvm::Value* PlaceInSlice(llvm::Value* k, llvm::Value* group);
   struct Copy {

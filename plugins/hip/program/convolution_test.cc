@@ -27,7 +27,7 @@ class Convolution : public testing::TestWithParam<const char*> {
     }
     const std::string log = absl::StrJoin(compiled.log, "\n");
     EXPECT_EQ(absl::StrContains(log, "product: "), is_product) << log;
-    EXPECT_EQ(absl::StrContains(log, "convolution: "), !is_product) << log;
+    EXPECT_EQ(absl::StrContains(log, ": convolution: "), !is_product) << log;
     EXPECT_LE(compiled.program->kernels().size(), kernels) << log;
     for (const KernelResources& k : compiled.program->image().kernels) EXPECT_LE(k.spilled_registers, 0) << k.name;
     return compiled;
@@ -193,7 +193,9 @@ std::string RandomConvolution(uint32_t seed, std::string* type) {
 TEST_P(Convolution, ComputesRandomOnes) {
   const char* wanted = std::getenv("BACKPLANE_RANDOM_CONVOLUTIONS");
   int64_t count = 12;
-  if (wanted != nullptr) ASSERT_TRUE(absl::SimpleAtoi(wanted, &count));
+  if (wanted != nullptr) {
+    ASSERT_TRUE(absl::SimpleAtoi(wanted, &count));
+  }
   for (uint32_t seed = 0; seed < count && !HasFailure(); ++seed) {
     std::string type;
     const std::string hlo = RandomConvolution(seed, &type);
