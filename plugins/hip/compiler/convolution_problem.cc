@@ -124,7 +124,7 @@ absl::StatusOr<DotProblem> MakeConvolutionProblem(const Instruction& conv, int64
 
 int64_t ChooseConvolutionParts(const Instruction& conv) {
   constexpr int64_t kBlocks = 256;        // that a large GPU should have at least
-  constexpr int64_t kMinTermsOfPart = 256;
+  constexpr int64_t kMinTermsOfPart = 512;
   constexpr int64_t kMostParts = 64;
   constexpr int64_t kMultiple = 16;  // of the terms of a part: chunks of every type
   const Sizes s(conv);

@@ -5,6 +5,7 @@
 #include "core/passes/make_reducer.h"
 #include "core/passes/replace_each.h"
 #include "core/passes/rewrite.h"
+#include "core/types/integer_division.h"
 #include "plugins/hip/compiler/convolution_problem.h"
 #include "sdk/codegen/element_emitter.h"
 
@@ -13,6 +14,7 @@ namespace {
 
 constexpr int64_t kMinSide = 16;       // of the matrices of a dot: that of a matrix instruction
 constexpr int64_t kMostPositions = 49;  // of the sums of a depthwise gradient
+constexpr int64_t kMinProductsOfPhases = int64_t{1} << 26;
 
 using Dims = std::vector<int64_t>;
 
@@ -35,7 +37,8 @@ class Convolution {
       SumProducts();
       return true;
     }
-    return IsConvolutionProduct(*op_) && MakeContiguous();
+    if (!IsConvolutionProduct(*op_)) return false;
+    return HasPhases() ? SplitPhases() : MakeContiguous();
   }
 
  private:
@@ -171,6 +174,115 @@ class Convolution {
   Instruction* Convert(Instruction* x, PrimitiveType type) {
     if (x->shape().element_type() == type) return x;
     return Make(c_, op_, Opcode::kConvert, x->shape().WithElementType(type), {x});
+  }
+
+  // ---- Dilated inputs.
+
+  // Whether zeros between the input's elements are so many, and the convolution so large, that a convolution for each
+  // phase of the output, which multiplies no such zero, is worth its launch.
+  bool HasPhases() const {
+    bool dilated = false;
+    for (const WindowDimension& w : window_.dimensions) {
+      if (w.base_dilation == 1) continue;
+      if (w.stride != 1 || w.window_dilation != 1) return false;
+      dilated = true;
+    }
+    const absl::StatusOr<DotProblem> p = MakeConvolutionProblem(*op_, 1);
+    return dilated && p.ok() && p->batch_size() * p->m * p->n * p->k >= kMinProductsOfPhases;
+  }
+
+  // What an output position that is `phase` more than a multiple of the dilation reads.
+  struct Phase {
+    int64_t outputs = 0;             // positions
+    int64_t first = 0, elements = 0;  // of the kernel, each `dilation` after the one before
+    int64_t padding_low = 0, padding_high = 0;
+  };
+  Phase FindPhase(size_t d, int64_t phase) const {
+    const WindowDimension& w = window_.dimensions[d];
+    const int64_t size = op_->operand(0)->shape().dimensions(dims_.input_spatial[d]);
+    Phase p;
+    p.outputs = CeilDiv(op_->shape().dimensions(dims_.output_spatial[d]) - phase, w.base_dilation);
+    // Element e of the kernel reads position phase + e - padding_low of the first window, or phase + size - 1 - e -
+    // padding_low if the window is reversed.
+    const int64_t origin = phase - w.padding_low + (w.window_reversal ? w.size - 1 : 0);
+    const int64_t sign = w.window_reversal ? -1 : 1;
+    while (p.first < w.size && (origin + sign * p.first) % w.base_dilation != 0) ++p.first;
+    if (p.first == w.size || p.outputs <= 0) return p;
+    p.elements = CeilDiv(w.size - p.first, w.base_dilation);
+    const int64_t element = (origin + sign * p.first) / w.base_dilation;  // of the input, that the first one reads
+    p.padding_low = w.window_reversal ? p.elements - 1 - element : -element;
+    p.padding_high = p.outputs + p.elements - 1 - size - p.padding_low;
+    return p;
+  }
+
+  bool SplitPhases() {
+    const size_t space = window_.dimensions.size();
+    std::vector<Instruction*> convolutions;
+    Instruction* sum = nullptr;
+    Dims at(space, 0);
+    for (bool more = true; more;) {
+      std::vector<Phase> phases;
+      for (size_t d = 0; d < space; ++d) phases.push_back(FindPhase(d, at[d]));
+      const bool exists = std::all_of(phases.begin(), phases.end(),
+                                      [](const Phase& p) { return p.outputs > 0 && p.elements > 0; });
+      if (exists) {
+        convolutions.push_back(ComputePhase(phases));
+        Instruction* spread = Spread(convolutions.back(), at);
+        sum = sum == nullptr ? spread : Make(c_, op_, Opcode::kAdd, op_->shape(), {sum, spread});
+      }
+      more = false;
+      for (size_t d = space; d-- > 0 && !more;) {
+        more = ++at[d] < window_.dimensions[d].base_dilation;
+        if (!more) at[d] = 0;
+      }
+    }
+    if (sum == nullptr) return false;
+    Replace(op_, sum);
+    for (Instruction* convolution : convolutions) Convolution(c_, convolution).Prepare();
+    return true;
+  }
+
+  Instruction* ComputePhase(const std::vector<Phase>& phases) {
+    Window window = window_;
+    SliceConfig slices;
+    Dims kernel = DimsOf(op_->operand(1)), out = DimsOf(op_);
+    for (const int64_t n : kernel) slices.push_back({0, n, 1});
+    for (size_t d = 0; d < phases.size(); ++d) {
+      const Phase& p = phases[d];
+      WindowDimension& w = window.dimensions[d];
+      const auto of_kernel = static_cast<size_t>(dims_.kernel_spatial[d]);
+      slices[of_kernel] = {p.first, p.first + (p.elements - 1) * w.base_dilation + 1, w.base_dilation};
+      kernel[of_kernel] = p.elements;
+      out[static_cast<size_t>(dims_.output_spatial[d])] = p.outputs;
+      if (w.base_dilation == 1) continue;  // as it was
+      w.size = p.elements, w.base_dilation = 1, w.padding_low = p.padding_low, w.padding_high = p.padding_high;
+    }
+    Attributes of_slice;
+    of_slice.Set(AttrId::kSlices, std::move(slices));
+    Instruction* factors = op_->operand(1);
+    if (kernel != DimsOf(factors)) {
+      factors = Make(c_, op_, Opcode::kSlice, Shape(factors->shape().element_type(), kernel), {factors},
+                     std::move(of_slice));
+    }
+    Attributes attrs = op_->attrs();
+    attrs.Set(AttrId::kWindow, std::move(window));
+    return Make(c_, op_, Opcode::kConvolution, Shape(op_->shape().element_type(), out), {op_->operand(0), factors},
+                std::move(attrs));
+  }
+
+  // Puts the results of a phase to where they belong, with zeros elsewhere.
+  Instruction* Spread(Instruction* phase, const Dims& at) {
+    PaddingConfig padding(static_cast<size_t>(op_->shape().rank()));
+    for (size_t d = 0; d < at.size(); ++d) {
+      const int64_t dim = dims_.output_spatial[d], dilation = window_.dimensions[d].base_dilation;
+      const int64_t extent = (phase->shape().dimensions(dim) - 1) * dilation + 1;
+      padding[static_cast<size_t>(dim)] = {at[d], op_->shape().dimensions(dim) - at[d] - extent, dilation - 1};
+    }
+    const PrimitiveType type = op_->shape().element_type();
+    Attributes attrs;
+    attrs.Set(AttrId::kPadding, std::move(padding));
+    return Make(c_, op_, Opcode::kPad, op_->shape(), {phase, MakeConstant(c_, op_, Literal::Scalar(type, 0))},
+                std::move(attrs));
   }
 
   // ---- The order of dimensions.

@@ -11,6 +11,8 @@ namespace backplane::hip {
 // - one whose window is an element becomes a dot,
 // - an input or a kernel whose last dimension is one of space is transposed, so that features or batches are neighbours
 //   in memory,
+// - a large one whose input has zeros between its elements (the gradient of the input of one with strides) becomes one
+//   for each phase of the output, with the elements of the kernel that meet no such zeros,
 // - the gradient of a depthwise convolution's kernel becomes a sum of products for each position in the window.
 // Runs before compiler::LegalizeContractions.
 class PrepareConvolutions : public Pass {
