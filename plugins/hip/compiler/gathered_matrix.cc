@@ -24,6 +24,12 @@ std::vector<Digit> Merge(const std::vector<Digit>& digits) {
 
 }  // namespace
 
+GatheredMatrix::Chunks GatheredMatrix::FindChunks(int64_t chunk) const {
+  if (InnerSize(k) % chunk != 0) return Chunks::kNone;
+  if (InnerStride(k) == 1) return Chunks::kAlongK;
+  return InnerStride(rows) == 1 && InnerSize(rows) % chunk == 0 ? Chunks::kAlongRows : Chunks::kNone;
+}
+
 void GatheredMatrix::Simplify() {
   std::vector<Space> kept;
   for (int s = 0; s < static_cast<int>(spaces.size()); ++s) {

@@ -28,6 +28,10 @@ struct GatheredMatrix {
   int64_t bytes = 0;  // of the whole array
 
   bool HasGaps() const { return !spaces.empty(); }
+  // In which dimension of the matrix `chunk` elements from each multiple of it on are always together in the array. The
+  // elements of k of such a chunk, or those of `chunk` neighbouring ones, have one position in each space.
+  enum class Chunks : uint8_t { kAlongK, kAlongRows, kNone };
+  Chunks FindChunks(int64_t chunk) const;
   // The extent and the stride of the innermost digit; that of a digit in a space does not count.
   static int64_t InnerSize(const std::vector<Digit>& digits) {
     return digits.empty() || digits.back().space >= 0 ? 1 : digits.back().size;

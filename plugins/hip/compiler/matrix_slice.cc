@@ -24,12 +24,9 @@ MatrixSlice::MatrixSlice(KernelFrame& frame, const MatrixStep& step, const Matri
   if (operand_.gather != nullptr) {
     gathered_.emplace(b_, *operand_.gather, width_);
     const GatheredMatrix& g = *operand_.gather;
-    const bool has_chunks = GatheredMatrix::InnerSize(g.k) % chunk_ == 0;
-    if (has_chunks && GatheredMatrix::InnerStride(g.k) == 1) {
-      mode_ = Mode::kAlongK;
-    } else if (has_chunks && GatheredMatrix::InnerStride(g.rows) == 1 && GatheredMatrix::InnerSize(g.rows) % chunk_ == 0) {
-      mode_ = Mode::kAlongRows;
-    }
+    const GatheredMatrix::Chunks chunks_of = g.FindChunks(chunk_);
+    if (chunks_of == GatheredMatrix::Chunks::kAlongK) mode_ = Mode::kAlongK;
+    if (chunks_of == GatheredMatrix::Chunks::kAlongRows) mode_ = Mode::kAlongRows;
     walks_ = mode_ != Mode::kElements && GatheredMatrix::InnerSize(g.k) % slice_ == 0 && operand_.k % slice_ == 0;
   } else if (operand_.k_stride == 1 && operand_.k >= chunk_) {
     mode_ = Mode::kAlongK;

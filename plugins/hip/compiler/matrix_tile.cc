@@ -27,6 +27,8 @@ constexpr MatrixTile kMmaTiles[] = {
 };
 // A thread that transposes bytes needs 64 registers for them.
 constexpr MatrixTile kMmaTransposedByteTiles[] = {{64, 64, 2, 4}, {32, 64, 2, 4}};
+// A thread that loads single elements computes an address for each.
+constexpr MatrixTile kMmaElementTiles[] = {{64, 64, 2, 2}, {32, 64, 2, 2}};
 // With asynchronous copies no thread transposes, and no registers hold the slices that are being copied.
 constexpr MatrixTile kMmaAsyncTiles[] = {{128, 128, 2, 2}, {128, 64, 2, 2}, {64, 128, 2, 2}, {64, 64, 2, 2}};
 constexpr MatrixTile kMmaAsyncF64Tiles[] = {{128, 64, 4, 2}, {64, 64, 2, 2}};
@@ -91,6 +93,10 @@ MatrixTile ChooseMatrixTile(const DotProblem& p, const MatrixStep& step, const G
   const bool transposes = p.lhs_k_stride != 1 || p.rhs_k_stride != 1;
   if (async) tiles = width == 8 ? absl::Span<const MatrixTile>(kMmaAsyncF64Tiles) : kMmaAsyncTiles;
   if (is_mma && !async && width == 1 && transposes) tiles = kMmaTransposedByteTiles;
+  auto has_no_chunks = [&](const std::optional<GatheredMatrix>& gather) {
+    return gather && gather->FindChunks(CountChunkElements(step)) == GatheredMatrix::Chunks::kNone;
+  };
+  if (is_mma && width < 4 && (has_no_chunks(p.lhs_gather) || has_no_chunks(p.rhs_gather))) tiles = kMmaElementTiles;
   // Operands that are transposed on the way cost instructions for each tile, which a larger tile spreads over more
   // products. Otherwise two blocks of a smaller tile overlap their work better.
   const MatrixTile* best = nullptr;
