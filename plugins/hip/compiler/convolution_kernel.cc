@@ -1,5 +1,5 @@
 // Convolutions that are no products: each thread computes elements of the result by the definition. Those of depthwise
-// convolutions are 16 bytes of neighbouring features.
+// convolutions are 16 bytes of neighbouring features, for several neighbouring positions, which share what they read.
 #include <algorithm>
 
 #include "plugins/hip/compiler/convolution_problem.h"
@@ -17,6 +17,7 @@ using llvm::Value;
 
 namespace {
 
+constexpr int64_t kManyThreads = 1 << 16;  // that a GPU should have at least
 constexpr int64_t kUnrolledElements = 32;  // of a window
 constexpr int kVectorBytes = 16;
 
@@ -27,34 +28,41 @@ class ConvolutionEmitter {
         op_(op),
         dims_(op.conv_dims()),
         out_type_(op.shape().element_type()),
-        sum_(codegen::IsNarrowFloat(out_type_) ? PrimitiveType::kF32 : out_type_) {
+        sum_(codegen::IsNarrowFloat(out_type_) ? PrimitiveType::kF32 : out_type_),
+        positions_(CountConvolutionPositions(op, frame.plan.lanes)) {
     const Shape& out = op.shape();
-    for (const int64_t n : out.dimensions()) {
-      loops_.push_back(f_.vars.Loop(n));
-      out_index_.push_back(Affine::Var(loops_.back()));
+    for (int64_t d = 0; d < out.rank(); ++d) {
+      const bool is_shared = !dims_.output_spatial.empty() && d == dims_.output_spatial.back();
+      loops_.push_back(f_.vars.Loop(out.dimensions(d) / (is_shared ? positions_ : 1)));
+      out_index_.push_back(Affine::Var(loops_.back()).Times(is_shared ? positions_ : 1));
     }
     for (const int64_t d : dims_.kernel_spatial) window_.push_back(f_.vars.Loop(kernel().dimensions(d)));
     feature_ = f_.vars.Loop(kernel().dimensions(dims_.kernel_input_feature));
   }
 
   void Emit() {
-    const int64_t count = op_.shape().num_elements();
+    const int64_t count = op_.shape().num_elements(), lanes = f_.plan.lanes;
     if (count == 0) return;
     f_.scopes.UnrollShortLoops(kUnrolledElements);
-    f_.ForEachInGrid(count, f_.plan.lanes, [&](Value* at) {
-      if (f_.plan.lanes > 0) {
-        Value* features = llvm::ConstantInt::get(at->getType(), static_cast<uint64_t>(f_.vars.extent(loops_.back())));
-        f_.scopes.Bind(absl::MakeConstSpan(loops_).first(loops_.size() - 1), f_.b.CreateUDiv(at, features));
-        f_.scopes.Bind({&loops_.back(), 1}, f_.b.CreateURem(at, features), f_.plan.lanes);
+    f_.ForEachInGrid(count / std::max<int64_t>(1, lanes * positions_), 0, [&](Value* at) {
+      if (lanes > 0) {
+        // The first feature is seen to be a multiple of the lanes, so accesses are known to be aligned.
+        auto number = [&](int64_t n) { return llvm::ConstantInt::get(at->getType(), static_cast<uint64_t>(n)); };
+        Value* vectors = number(f_.vars.extent(loops_.back()) / lanes);
+        f_.scopes.Bind(absl::MakeConstSpan(loops_).first(loops_.size() - 1), f_.b.CreateUDiv(at, vectors));
+        f_.scopes.Bind({&loops_.back(), 1}, f_.b.CreateMul(f_.b.CreateURem(at, vectors), number(lanes)),
+                       static_cast<int>(lanes));
       } else if (!loops_.empty()) {
         f_.scopes.Bind(loops_, at);
       }
-      like_ = {f_.elements.Constant(Literal::Scalar(sum_, 0), f_.plan.lanes)};
+      like_.assign(static_cast<size_t>(positions_), f_.elements.Constant(Literal::Scalar(sum_, 0), f_.plan.lanes));
       LoopScopes::Values carried = codegen::PartsOf(like_);
       if (kernel().num_elements() > 0 && op_.operand(0)->shape().num_elements() > 0) EmitLoops(0, carried);
-      const Val sum = codegen::FromParts(like_, carried)[0];
-      f_.memory.Store({f_.array(2), out_type_}, Linearize(out_index_, op_.shape().dimensions()),
-                      f_.elements.Convert(sum, sum_, out_type_), {});
+      const Vals sums = codegen::FromParts(like_, carried);
+      for (int64_t position = 0; position < positions_; ++position) {
+        f_.memory.Store({f_.array(2), out_type_}, Linearize(IndexOf(position), op_.shape().dimensions()),
+                        f_.elements.Convert(sums[static_cast<size_t>(position)], sum_, out_type_), {});
+      }
     });
   }
 
@@ -62,9 +70,22 @@ class ConvolutionEmitter {
   const Shape& input() const { return op_.operand(0)->shape(); }
   const Shape& kernel() const { return op_.operand(1)->shape(); }
 
+  // The index of the thread's result number `position`.
+  Index IndexOf(int64_t position) const {
+    Index index = out_index_;
+    if (position > 0) index[static_cast<size_t>(dims_.output_spatial.back())].constant += position;
+    return index;
+  }
+
   // The loops over the window, outer to inner, and over the input features of a group.
   void EmitLoops(size_t level, LoopScopes::Values& carried) {
-    if (level > window_.size()) return AddProduct(carried);
+    if (level > window_.size()) {
+      Vals sums = codegen::FromParts(like_, carried);
+      for (int64_t position = 0; position < positions_; ++position)
+        AddProduct(IndexOf(position), sums[static_cast<size_t>(position)]);
+      carried = codegen::PartsOf(sums);
+      return;
+    }
     const VarId v = level < window_.size() ? window_[level] : feature_;
     llvm::IntegerType* type = f_.indices.CounterType(f_.vars.extent(v));
     f_.scopes.Loop(llvm::ConstantInt::get(type, 0),
@@ -75,7 +96,7 @@ class ConvolutionEmitter {
                    });
   }
 
-  void AddProduct(LoopScopes::Values& carried) {
+  void AddProduct(const Index& out_index, Val& sum) {
     // The window looks at the padded input; a reversed one reads the kernel backwards.
     Index window_index, kernel_index(static_cast<size_t>(kernel().rank())), spatial_out, input_spatial;
     std::vector<int64_t> spatial_dims;
@@ -86,13 +107,13 @@ class ConvolutionEmitter {
       kernel_index[static_cast<size_t>(dims_.kernel_spatial[d])] =
           w.window_reversal ? Affine::Var(window_[d]).Times(-1).Plus(w.size - 1) : Affine::Var(window_[d]);
       w.window_reversal = false;
-      spatial_out.push_back(out_index_[static_cast<size_t>(dims_.output_spatial[d])]);
+      spatial_out.push_back(out_index[static_cast<size_t>(dims_.output_spatial[d])]);
       spatial_dims.push_back(input().dimensions(dims_.input_spatial[d]));
     }
     Guards guards;
     if (!WindowElement(window, spatial_dims, spatial_out, window_index, f_.vars, input_spatial, guards)) return;
-    const Affine& batch = out_index_[static_cast<size_t>(dims_.output_batch)];
-    const Affine& out_feature = out_index_[static_cast<size_t>(dims_.output_feature)];
+    const Affine& batch = out_index[static_cast<size_t>(dims_.output_batch)];
+    const Affine& out_feature = out_index[static_cast<size_t>(dims_.output_feature)];
     const int64_t out_features = op_.shape().dimensions(dims_.output_feature);
     const int64_t features = kernel().dimensions(dims_.kernel_input_feature);
     Index input_index(static_cast<size_t>(input().rank()));
@@ -114,19 +135,26 @@ class ConvolutionEmitter {
         f_.memory.Load({f_.array(1), kernel_type}, Linearize(kernel_index, kernel().dimensions()), {}), kernel_type,
         sum_);
     x.stored = y.stored = nullptr;
+    Value* inside = f_.indices.Mask(guards);
+    if (f_.plan.lanes > 0 && IsFloat(sum_)) {
+      // Neighbouring positions share the zeros, too.
+      if (inside != nullptr) x = f_.elements.Select(inside, x, f_.elements.Constant(Literal::Scalar(sum_, 0), f_.plan.lanes));
+      sum = {f_.b.CreateIntrinsic(llvm::Intrinsic::fma, {x.v->getType()}, {x.v, y.v, sum.v})};
+      return;
+    }
     const bool is_pred = sum_ == PrimitiveType::kPred;
-    const Val old = codegen::FromParts(like_, carried)[0];
-    Val sum = f_.elements.Binary(is_pred ? Opcode::kOr : Opcode::kAdd, sum_, old,
-                                 f_.elements.Binary(is_pred ? Opcode::kAnd : Opcode::kMultiply, sum_, x, y));
+    const Val old = sum;
+    sum = f_.elements.Binary(is_pred ? Opcode::kOr : Opcode::kAdd, sum_, old,
+                             f_.elements.Binary(is_pred ? Opcode::kAnd : Opcode::kMultiply, sum_, x, y));
     sum.stored = nullptr;
-    if (Value* inside = f_.indices.Mask(guards)) sum = f_.elements.Select(inside, sum, old);
-    carried = codegen::PartsOf({sum});
+    if (inside != nullptr) sum = f_.elements.Select(inside, sum, old);
   }
 
   KernelFrame& f_;
   const Instruction& op_;
   const ConvolutionDimensions dims_;
   const PrimitiveType out_type_, sum_;
+  const int64_t positions_;  // along the last dimension of space
   std::vector<VarId> loops_, window_;
   VarId feature_ = 0;
   Index out_index_;
@@ -134,6 +162,16 @@ class ConvolutionEmitter {
 };
 
 }  // namespace
+
+int64_t CountConvolutionPositions(const Instruction& convolution, int lanes) {
+  const Ints& spatial = convolution.conv_dims().output_spatial;
+  if (lanes == 0 || spatial.empty()) return 1;
+  const int64_t size = convolution.shape().dimensions(spatial.back()), elements = convolution.shape().num_elements();
+  for (const int64_t positions : {4, 2}) {
+    if (size % positions == 0 && elements / (lanes * positions) >= kManyThreads) return positions;
+  }
+  return 1;
+}
 
 int ChooseConvolutionLanes(const Instruction& convolution) {
   const ConvolutionDimensions& d = convolution.conv_dims();

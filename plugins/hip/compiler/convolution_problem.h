@@ -18,6 +18,8 @@ bool IsDepthwise(const Instruction& convolution);
 
 // Returns how many neighbouring features a thread computes of a convolution that is no product; 0: one element at a time.
 int ChooseConvolutionLanes(const Instruction& convolution);
+// Returns for how many neighbouring positions a thread computes them.
+int64_t CountConvolutionPositions(const Instruction& convolution, int lanes);
 
 // `parts` divides the terms of the sums (DotSite).
 absl::StatusOr<DotProblem> MakeConvolutionProblem(const Instruction& convolution, int64_t parts);

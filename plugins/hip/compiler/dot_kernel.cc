@@ -185,6 +185,31 @@ class DotEmitter {
     return o.IsAcrossLines() ? std::pair(inner_at, outer_at) : std::pair(outer_at, inner_at);
   }
 
+  // Binds the digits of k of a gathered operand to element `first_k` + `in_k`, or to another one if it does not exist.
+  void BindTerms(const Operand& o, Value* first_k, Value* in_k) {
+    if (o.k_digits.empty()) return;
+    Value* part = nullptr;
+    if (p_.parts > 1) {
+      part = f_.indices.Uniform(Affine::Var(tiles_.batch()[0]).Times(p_.k));
+      first_k = Extend(first_k, part);
+    }
+    auto absolute = [&](Value* k) { return part == nullptr ? k : b_.CreateAdd(k, part); };
+    const int64_t inner = GatheredMatrix::InnerSize(o.gather->k);
+    if (inner % kTileK != 0 || p_.k % kTileK != 0) {
+      Value* k = b_.CreateAdd(Extend(in_k, first_k), first_k);
+      k = b_.CreateSelect(b_.CreateICmpSLT(k, Number(k, p_.k)), k, Number(k, 0));
+      return f_.scopes.Bind(o.k_digits, absolute(k));
+    }
+    // The terms of a step differ in the innermost digit only: the others are equal in all threads.
+    Value* k = b_.CreateSelect(b_.CreateICmpSLT(first_k, Number(first_k, p_.k)), first_k, Number(first_k, 0));
+    k = absolute(k);
+    if (o.k_digits.size() > 1) {
+      f_.scopes.Bind(absl::MakeConstSpan(o.k_digits).first(o.k_digits.size() - 1), b_.CreateUDiv(k, Number(k, inner)));
+      k = b_.CreateURem(k, Number(k, inner));
+    }
+    f_.scopes.Bind({&o.k_digits.back(), 1}, b_.CreateAdd(Extend(in_k, k), k));
+  }
+
   // Loads the thread's elements of the tile from (first_line, first_k) on, with zeros beyond the matrix.
   Vals LoadLines(const Operand& o, Value* first_line, Value* first_k) {
     const VarId l = f_.vars.Loop(o.matrix_lines), k = f_.vars.Loop(p_.k);
@@ -201,12 +226,7 @@ class DotEmitter {
         Affine address;
         compiler::Guards guards;
         if (o.gather != nullptr) {
-          Value* term = b_.CreateSelect(b_.CreateICmpSLT(at, Number(at, p_.k)), at, Number(at, 0));
-          if (p_.parts > 1) {
-            Value* part_of_sum = f_.indices.Uniform(Affine::Var(tiles_.batch()[0]).Times(p_.k));
-            term = b_.CreateAdd(Extend(term, part_of_sum), part_of_sum);
-          }
-          if (!o.k_digits.empty()) f_.scopes.Bind(o.k_digits, term);
+          BindTerms(o, first_k, in_k);
           const std::optional<Affine> found = FindGathered(o, o.of_loads[static_cast<size_t>(part)], guards);
           if (!found) {
             values.push_back(zero_);

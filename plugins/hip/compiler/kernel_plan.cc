@@ -390,9 +390,10 @@ absl::StatusOr<KernelPlan> PlanOperation(const Instruction& contraction, const G
   if (!site && contraction.Is(Opcode::kConvolution)) {
     plan.kind = KernelPlan::Kind::kConvolution;
     plan.lanes = ChooseConvolutionLanes(contraction);
-    plan.blocks = CountBlocks(contraction.shape().num_elements(), int64_t{plan.threads} * std::max(1, plan.lanes));
+    const int64_t each = CountConvolutionPositions(contraction, plan.lanes) * std::max(1, plan.lanes);
+    plan.blocks = CountBlocks(contraction.shape().num_elements(), plan.threads * each);
     plan.note = absl::StrCat("convolution: ", contraction.shape().num_elements(), " elements");
-    if (plan.lanes > 0) absl::StrAppend(&plan.note, ", ", plan.lanes, " in each thread");
+    if (each > 1) absl::StrAppend(&plan.note, ", ", each, " in each thread");
     return plan;
   }
   if (!site) return absl::UnimplementedError(absl::StrCat(contraction.name(), ": no dot"));

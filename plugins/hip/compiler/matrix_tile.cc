@@ -27,11 +27,14 @@ constexpr MatrixTile kMmaTiles[] = {
 };
 // A thread that transposes bytes needs 64 registers for them.
 constexpr MatrixTile kMmaTransposedByteTiles[] = {{64, 64, 2, 4}, {32, 64, 2, 4}};
+// For few columns, as groups of convolutions have: a run of columns takes 32.
+constexpr MatrixTile kMmaNarrowTiles[] = {{128, 32, 4, 1}, {64, 32, 4, 1}};
 // A thread that loads single elements computes an address for each.
 constexpr MatrixTile kMmaElementTiles[] = {{64, 64, 2, 2}, {32, 64, 2, 2}};
 // With asynchronous copies no thread transposes, and no registers hold the slices that are being copied.
 constexpr MatrixTile kMmaAsyncTiles[] = {{128, 128, 2, 2}, {128, 64, 2, 2}, {64, 128, 2, 2}, {64, 64, 2, 2}};
 constexpr MatrixTile kMmaAsyncF64Tiles[] = {{128, 64, 4, 2}, {64, 64, 2, 2}};
+constexpr int64_t kNarrow = 32;  // columns
 constexpr int64_t kMaxStages = 4;
 constexpr int64_t kReservedShared = 1024;  // by the system, for each block
 constexpr MatrixTile kMmaTf32Tiles[] = {
@@ -97,6 +100,8 @@ MatrixTile ChooseMatrixTile(const DotProblem& p, const MatrixStep& step, const G
     return gather && gather->FindChunks(CountChunkElements(step)) == GatheredMatrix::Chunks::kNone;
   };
   if (is_mma && width < 4 && (has_no_chunks(p.lhs_gather) || has_no_chunks(p.rhs_gather))) tiles = kMmaElementTiles;
+  if (is_mma && !async && width == 2 && p.n <= kNarrow && p.lhs_gather && !has_no_chunks(p.lhs_gather))
+    tiles = kMmaNarrowTiles;
   // Operands that are transposed on the way cost instructions for each tile, which a larger tile spreads over more
   // products. Otherwise two blocks of a smaller tile overlap their work better.
   const MatrixTile* best = nullptr;

@@ -165,7 +165,7 @@ TEST_P(Ptx, IsAssembledWithoutSpills) {
         ++kernels;
         EXPECT_THAT(std::string(line), HasSubstr(" 0 bytes spill stores, 0 bytes spill loads"));
       }
-      if (absl::StrContains(line, "registers")) std::printf("%s %s", GetParam(), std::string(line).c_str());
+      if (absl::StrContains(line, "registers")) std::printf("%s %s\n", GetParam(), std::string(line).c_str());
     }
     EXPECT_GT(kernels, 0);
   }
