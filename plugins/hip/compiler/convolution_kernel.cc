@@ -55,7 +55,7 @@ class ConvolutionEmitter {
       } else if (!loops_.empty()) {
         f_.scopes.Bind(loops_, at);
       }
-      like_.assign(static_cast<size_t>(positions_), f_.elements.Constant(Literal::Scalar(sum_, 0), f_.plan.lanes));
+      like_.assign(static_cast<size_t>(positions_), Zero());
       LoopScopes::Values carried = codegen::PartsOf(like_);
       if (kernel().num_elements() > 0 && op_.operand(0)->shape().num_elements() > 0) EmitLoops(0, carried);
       const Vals sums = codegen::FromParts(like_, carried);
@@ -69,6 +69,17 @@ class ConvolutionEmitter {
  private:
   const Shape& input() const { return op_.operand(0)->shape(); }
   const Shape& kernel() const { return op_.operand(1)->shape(); }
+
+  // Zero of the type of the sums, in each lane.
+  Val Zero() {
+    Val zero = f_.elements.Constant(Literal::Scalar(sum_, 0), 0);
+    if (f_.plan.lanes > 0) {
+      const auto lanes = static_cast<unsigned>(f_.plan.lanes);
+      zero.v = llvm::Constant::getNullValue(llvm::FixedVectorType::get(zero.v->getType(), lanes));
+      zero.stored = nullptr;
+    }
+    return zero;
+  }
 
   // The index of the thread's result number `position`.
   Index IndexOf(int64_t position) const {
@@ -128,17 +139,17 @@ class ConvolutionEmitter {
     kernel_index[static_cast<size_t>(dims_.kernel_output_feature)] = out_feature;
 
     const PrimitiveType input_type = input().element_type(), kernel_type = kernel().element_type();
-    Val x = f_.elements.Convert(
-        f_.memory.Load({f_.array(0), input_type}, Linearize(input_index, input().dimensions()), guards), input_type,
-        sum_);
+    Value* inside = f_.indices.Mask(guards);
+    const Affine address = Linearize(input_index, input().dimensions());
+    Val x = f_.plan.lanes > 0 ? LoadVector(address, inside) : f_.memory.Load({f_.array(0), input_type}, address, guards);
+    x = f_.elements.Convert(x, input_type, sum_);
     Val y = f_.elements.Convert(
         f_.memory.Load({f_.array(1), kernel_type}, Linearize(kernel_index, kernel().dimensions()), {}), kernel_type,
         sum_);
     x.stored = y.stored = nullptr;
-    Value* inside = f_.indices.Mask(guards);
     if (f_.plan.lanes > 0 && IsFloat(sum_)) {
       // Neighbouring positions share the zeros, too.
-      if (inside != nullptr) x = f_.elements.Select(inside, x, f_.elements.Constant(Literal::Scalar(sum_, 0), f_.plan.lanes));
+      if (inside != nullptr) x = f_.elements.Select(inside, x, Zero());
       sum = {f_.b.CreateIntrinsic(llvm::Intrinsic::fma, {x.v->getType()}, {x.v, y.v, sum.v})};
       return;
     }
@@ -148,6 +159,19 @@ class ConvolutionEmitter {
                              f_.elements.Binary(is_pred ? Opcode::kAnd : Opcode::kMultiply, sum_, x, y));
     sum.stored = nullptr;
     if (inside != nullptr) sum = f_.elements.Select(inside, sum, old);
+  }
+
+  // Loads the lanes' neighbouring elements of the input, or others if `inside` does not hold. MemoryAccess would load
+  // them one by one in that case.
+  Val LoadVector(const Affine& address, Value* inside) {
+    const PrimitiveType type = input().element_type();
+    Value* at = f_.indices.Uniform(f_.indices.SplitLanes(address).uniform);
+    if (inside != nullptr) at = f_.b.CreateSelect(inside, at, llvm::ConstantInt::get(at->getType(), 0));
+    llvm::Type* element = f_.elements.StorageType(type);
+    auto* vector = llvm::FixedVectorType::get(element, static_cast<unsigned>(f_.plan.lanes));
+    Value* raw = f_.b.CreateAlignedLoad(vector, f_.b.CreateGEP(element, f_.array(0), at),
+                                        llvm::Align(static_cast<uint64_t>(f_.plan.lanes * ByteWidth(type))));
+    return f_.elements.FromStorage(type, raw);
   }
 
   KernelFrame& f_;
