@@ -141,7 +141,8 @@ class ConvolutionEmitter {
     const PrimitiveType input_type = input().element_type(), kernel_type = kernel().element_type();
     Value* inside = f_.indices.Mask(guards);
     const Affine address = Linearize(input_index, input().dimensions());
-    Val x = f_.plan.lanes > 0 ? LoadVector(address, inside) : f_.memory.Load({f_.array(0), input_type}, address, guards);
+    Val x =
+        f_.plan.lanes > 0 ? LoadVector(address, inside) : f_.memory.Load({f_.array(0), input_type}, address, guards);
     x = f_.elements.Convert(x, input_type, sum_);
     Val y = f_.elements.Convert(
         f_.memory.Load({f_.array(1), kernel_type}, Linearize(kernel_index, kernel().dimensions()), {}), kernel_type,

@@ -10,7 +10,7 @@ namespace backplane::hip {
 namespace {
 
 constexpr int64_t kMinTerms = 8;
-constexpr int64_t kTile = 64;      // rows and columns of a small tile
+constexpr int64_t kTile = 64;       // rows and columns of a small tile
 constexpr int64_t kMostWaste = 16;  // elements of tiles for each element of the result
 constexpr int64_t kLongSum = 2048, kMostWasteOfLongSums = 64;
 
@@ -85,8 +85,8 @@ absl::StatusOr<DotProblem> MakeConvolutionProblem(const Instruction& conv, int64
   for (size_t i = 0; i < d.input_spatial.size(); ++i) {
     const WindowDimension& w = conv.window().dimensions[i];
     const int space = static_cast<int>(i);
-    GatheredMatrix::Space of{input.dimensions(d.input_spatial[i]), StrideOf(input, d.input_spatial[i]),
-                             w.base_dilation, -w.padding_low};
+    GatheredMatrix::Space of{input.dimensions(d.input_spatial[i]), StrideOf(input, d.input_spatial[i]), w.base_dilation,
+                             -w.padding_low};
     // The kernel is read in the order of its memory; the window then moves backwards if it is reversed.
     if (w.window_reversal) of.offset += (w.size - 1) * w.window_dilation;
     windows.spaces.push_back(of);
@@ -123,7 +123,7 @@ absl::StatusOr<DotProblem> MakeConvolutionProblem(const Instruction& conv, int64
 }
 
 int64_t ChooseConvolutionParts(const Instruction& conv) {
-  constexpr int64_t kBlocks = 256;        // that a large GPU should have at least
+  constexpr int64_t kBlocks = 256;  // that a large GPU should have at least
   constexpr int64_t kMinTermsOfPart = 512;
   constexpr int64_t kMostParts = 64;
   constexpr int64_t kMultiple = 16;  // of the terms of a part: chunks of every type

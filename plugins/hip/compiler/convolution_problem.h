@@ -16,7 +16,8 @@ bool IsConvolutionProduct(const Instruction& convolution);
 // Whether each output feature is computed from one input feature.
 bool IsDepthwise(const Instruction& convolution);
 
-// Returns how many neighbouring features a thread computes of a convolution that is no product; 0: one element at a time.
+// Returns how many neighbouring features a thread computes of a convolution that is no product; 0: one element at a
+// time.
 int ChooseConvolutionLanes(const Instruction& convolution);
 // Returns for how many neighbouring positions a thread computes them.
 int64_t CountConvolutionPositions(const Instruction& convolution, int lanes);

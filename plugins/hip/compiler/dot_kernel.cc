@@ -68,7 +68,7 @@ class DotEmitter {
     ArrayRef array;
     int64_t lines = 0, matrix_lines = 0, line_stride = 0, k_stride = 0;
     int64_t DotProblem::BatchDim::*batch_stride = nullptr;
-    Value* tile = nullptr;  // in shared memory: kTileK rows of `lines` elements and kPadding
+    Value* tile = nullptr;                     // in shared memory: kTileK rows of `lines` elements and kPadding
     const GatheredMatrix* gather = nullptr;    // null: the strides give the addresses
     std::vector<VarId> k_digits;               // of a gathered operand
     std::vector<std::vector<VarId>> of_loads;  // the digits of the line of each load

@@ -37,7 +37,7 @@ class DotOutput {
   const DotTiles& tiles_;
   const DotProblem& p_;
   const DotSite& site_;
-  codegen::VarId row_ = 0, column_ = 0;         // used if the site is a dot without a body
+  codegen::VarId row_ = 0, column_ = 0;  // used if the site is a dot without a body
   // Used if it has one, or is a convolution: the dimensions of which row and column consist, and the element's index.
   std::vector<codegen::VarId> rows_, columns_;
   codegen::Index index_;

@@ -70,16 +70,15 @@ Value* GatheredAddresses::FindMask(const Values& positions) {
     for (int64_t at = 0; at < d.size; ++at) {
       Value* position = b_.CreateAdd(positions[static_cast<size_t>(d.space)], Number(at * d.stride));
       Value* exists = IsElement(matrix_.spaces[static_cast<size_t>(d.space)], position);
-      repeated =
-          b_.CreateOr(repeated, b_.CreateSelect(exists, b_.CreateShl(mask, Number(at * places)), Number(0)));
+      repeated = b_.CreateOr(repeated, b_.CreateSelect(exists, b_.CreateShl(mask, Number(at * places)), Number(0)));
     }
     mask = repeated;
     places *= d.size;
   }
   // Spaces in which only the row moves.
   for (size_t s = 0; s < matrix_.spaces.size(); ++s) {
-    const bool moves = std::any_of(matrix_.k.begin(), matrix_.k.end(),
-                                   [&](const Digit& d) { return d.space == static_cast<int>(s); });
+    const bool moves =
+        std::any_of(matrix_.k.begin(), matrix_.k.end(), [&](const Digit& d) { return d.space == static_cast<int>(s); });
     if (!moves) mask = b_.CreateSelect(IsElement(matrix_.spaces[s], positions[s]), mask, Number(0));
   }
   return mask;

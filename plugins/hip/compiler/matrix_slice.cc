@@ -311,8 +311,7 @@ Value* MatrixSlice::AbsoluteK(Value* k) {
 
 MatrixSlice::Values MatrixSlice::LoadGathered(Value* k, const Values& offsets) {
   if (walks_) {
-    return LoadIfActive(
-        [&] { return LoadGatheredChunks(absl::MakeConstSpan(offsets).subspan(walk_begin_), offsets); });
+    return LoadIfActive([&] { return LoadGatheredChunks(absl::MakeConstSpan(offsets).subspan(walk_begin_), offsets); });
   }
   Value* at = b_.CreateAdd(b_.CreateZExtOrTrunc(k, b_.getInt32Ty()), b_.CreateMul(chunk_number_, Number(chunk_)));
   if (mode_ == Mode::kElements) return LoadGatheredElements(at, offsets);
@@ -320,8 +319,8 @@ MatrixSlice::Values MatrixSlice::LoadGathered(Value* k, const Values& offsets) {
 }
 
 MatrixSlice::Values MatrixSlice::LoadGatheredChunks(absl::Span<Value* const> term, const Values& rows) {
-  Value* base = b_.CreateGEP(b_.getInt8Ty(), operand_.array,
-                             b_.CreateMul(matrix_, b_.getInt64(static_cast<uint64_t>(width_))));
+  Value* base =
+      b_.CreateGEP(b_.getInt8Ty(), operand_.array, b_.CreateMul(matrix_, b_.getInt64(static_cast<uint64_t>(width_))));
   Value* zeros = nullptr;
   if (operand_.gather->HasGaps()) zeros = b_.CreateIntToPtr(rows[walk_begin_ - 1], base->getType());
   const size_t count = gathered_->row_values();
@@ -350,9 +349,9 @@ MatrixSlice::Values MatrixSlice::LoadGatheredChunks(absl::Span<Value* const> ter
 Value* MatrixSlice::Zeros() {
   if (zeros_ == nullptr) {
     auto* data = llvm::ConstantAggregateZero::get(llvm::ArrayType::get(b_.getInt8Ty(), kChunkBytes));
-    auto* zeros = new llvm::GlobalVariable(*f_.elements.module(), data->getType(), true,
-                                           llvm::GlobalValue::PrivateLinkage, data, "", nullptr,
-                                           llvm::GlobalValue::NotThreadLocal, kGlobalAddressSpace);
+    auto* zeros =
+        new llvm::GlobalVariable(*f_.elements.module(), data->getType(), true, llvm::GlobalValue::PrivateLinkage, data,
+                                 "", nullptr, llvm::GlobalValue::NotThreadLocal, kGlobalAddressSpace);
     zeros->setAlignment(llvm::Align(kChunkBytes));
     zeros_ = zeros;
   }

@@ -36,7 +36,7 @@ struct MatrixOperand {
   std::vector<int64_t> other_strides;                     // of the array's further dimensions
   int64_t tile_rows = 0;
   bool is_right = false;
-  int stages = 0;  // as of MatrixTile
+  int stages = 0;                          // as of MatrixTile
   const GatheredMatrix* gather = nullptr;  // null: row_stride and k_stride give the addresses
 };
 
@@ -61,8 +61,8 @@ class MatrixSlice {
   // Whether all threads of the block take part in Load and Store.
   bool IsLoadedByAll() const { return active_ == nullptr; }
 
-  // The offsets of the thread's loads, and what else of a gathered matrix the loads of a row need. A loop carries them, because a loop's code then uses them as they are, without a
-  // sum of 64 bits for each load (NextInLoop).
+  // The offsets of the thread's loads, and what else of a gathered matrix the loads of a row need. A loop carries them,
+  // because a loop's code then uses them as they are, without a sum of 64 bits for each load (NextInLoop).
   const Values& offsets() const { return offsets_; }
   // Returns the values for the next slice, as ones that the compiler must not take out of the loop.
   Values NextInLoop(const Values& offsets);

@@ -12,7 +12,7 @@
 namespace backplane::hip {
 namespace {
 
-constexpr int64_t kMinSide = 16;       // of the matrices of a dot: that of a matrix instruction
+constexpr int64_t kMinSide = 16;        // of the matrices of a dot: that of a matrix instruction
 constexpr int64_t kMostPositions = 49;  // of the sums of a depthwise gradient
 constexpr int64_t kMinProductsOfPhases = int64_t{1} << 26;
 
@@ -51,14 +51,14 @@ class Convolution {
     const Shape &input = op_->operand(0)->shape(), &kernel = op_->operand(1)->shape(), &out = op_->shape();
     for (size_t d = 0; d < window_.dimensions.size(); ++d) {
       const WindowDimension& w = window_.dimensions[d];
-      if (w.size != 1 || w.stride != 1 || w.padding_low != 0 || w.padding_high != 0 || w.base_dilation != 1) return false;
+      if (w.size != 1 || w.stride != 1 || w.padding_low != 0 || w.padding_high != 0 || w.base_dilation != 1)
+        return false;
     }
     const int64_t features = kernel.dimensions(dims_.kernel_output_feature);
-    return feature_groups() == 1 && batch_groups() == 1 &&
-           features >= kMinSide && kernel.dimensions(dims_.kernel_input_feature) >= kMinSide &&
-           out.num_elements() / features >= kMinSide && dims_.input_feature + 1 == input.rank() &&
-           dims_.output_feature + 1 == out.rank() && dims_.input_batch == dims_.output_batch &&
-           dims_.input_spatial == dims_.output_spatial;
+    return feature_groups() == 1 && batch_groups() == 1 && features >= kMinSide &&
+           kernel.dimensions(dims_.kernel_input_feature) >= kMinSide && out.num_elements() / features >= kMinSide &&
+           dims_.input_feature + 1 == input.rank() && dims_.output_feature + 1 == out.rank() &&
+           dims_.input_batch == dims_.output_batch && dims_.input_spatial == dims_.output_spatial;
   }
 
   void MakeDot() {
@@ -99,8 +99,7 @@ class Convolution {
     Dims order(space + 2);
     order[static_cast<size_t>(dims_.input_batch)] = dims_.kernel_output_feature;
     order[static_cast<size_t>(dims_.input_feature)] = dims_.kernel_input_feature;
-    for (size_t d = 0; d < space; ++d)
-      order[static_cast<size_t>(dims_.input_spatial[d])] = dims_.kernel_spatial[d];
+    for (size_t d = 0; d < space; ++d) order[static_cast<size_t>(dims_.input_spatial[d])] = dims_.kernel_spatial[d];
     Instruction* factors = Convert(Transpose(op_->operand(1), order), sum);
     Instruction* padded = Pad(op_->operand(0));
     const int64_t features = op_->shape().dimensions(dims_.output_feature);
@@ -121,8 +120,8 @@ class Convolution {
       }
       Attributes attrs;
       attrs.Set(AttrId::kSlices, std::move(slices));
-      Instruction* terms = Make(c_, op_, Opcode::kSlice,
-                                Shape(padded->shape().element_type(), DimsOf(factors)), {padded}, std::move(attrs));
+      Instruction* terms = Make(c_, op_, Opcode::kSlice, Shape(padded->shape().element_type(), DimsOf(factors)),
+                                {padded}, std::move(attrs));
       terms = Make(c_, op_, Opcode::kMultiply, factors->shape(), {Convert(terms, sum), factors});
       Attributes dimensions;
       dimensions.Set(AttrId::kDimensions, reduced);
@@ -139,10 +138,10 @@ class Convolution {
     // Positions and features, in the order of the space, and then of the result.
     Attributes along;
     along.Set(AttrId::kDimensions, Ints{0});
-    Instruction* all = sums.size() == 1 ? sums[0]
-                                        : Make(c_, op_, Opcode::kConcatenate,
-                                               Shape(sum, {static_cast<int64_t>(sums.size()), features}), sums,
-                                               std::move(along));
+    Instruction* all = sums.size() == 1
+                           ? sums[0]
+                           : Make(c_, op_, Opcode::kConcatenate,
+                                  Shape(sum, {static_cast<int64_t>(sums.size()), features}), sums, std::move(along));
     Dims result = {dims_.output_batch}, sizes;
     result.insert(result.end(), dims_.output_spatial.begin(), dims_.output_spatial.end());
     result.push_back(dims_.output_feature);
@@ -193,7 +192,7 @@ class Convolution {
 
   // What an output position that is `phase` more than a multiple of the dilation reads.
   struct Phase {
-    int64_t outputs = 0;             // positions
+    int64_t outputs = 0;              // positions
     int64_t first = 0, elements = 0;  // of the kernel, each `dilation` after the one before
     int64_t padding_low = 0, padding_high = 0;
   };
@@ -223,12 +222,12 @@ class Convolution {
     for (bool more = true; more;) {
       std::vector<Phase> phases;
       for (size_t d = 0; d < space; ++d) phases.push_back(FindPhase(d, at[d]));
-      const bool exists = std::all_of(phases.begin(), phases.end(),
-                                      [](const Phase& p) { return p.outputs > 0 && p.elements > 0; });
+      const bool exists =
+          std::all_of(phases.begin(), phases.end(), [](const Phase& p) { return p.outputs > 0 && p.elements > 0; });
       if (exists) {
         convolutions.push_back(ComputePhase(phases));
-        Instruction* spread = Spread(convolutions.back(), at);
-        sum = sum == nullptr ? spread : Make(c_, op_, Opcode::kAdd, op_->shape(), {sum, spread});
+        Instruction* placed = PlacePhase(convolutions.back(), at);
+        sum = sum == nullptr ? placed : Make(c_, op_, Opcode::kAdd, op_->shape(), {sum, placed});
       }
       more = false;
       for (size_t d = space; d-- > 0 && !more;) {
@@ -261,8 +260,8 @@ class Convolution {
     of_slice.Set(AttrId::kSlices, std::move(slices));
     Instruction* factors = op_->operand(1);
     if (kernel != DimsOf(factors)) {
-      factors = Make(c_, op_, Opcode::kSlice, Shape(factors->shape().element_type(), kernel), {factors},
-                     std::move(of_slice));
+      factors =
+          Make(c_, op_, Opcode::kSlice, Shape(factors->shape().element_type(), kernel), {factors}, std::move(of_slice));
     }
     Attributes attrs = op_->attrs();
     attrs.Set(AttrId::kWindow, std::move(window));
@@ -271,7 +270,7 @@ class Convolution {
   }
 
   // Puts the results of a phase to where they belong, with zeros elsewhere.
-  Instruction* Spread(Instruction* phase, const Dims& at) {
+  Instruction* PlacePhase(Instruction* phase, const Dims& at) {
     PaddingConfig padding(static_cast<size_t>(op_->shape().rank()));
     for (size_t d = 0; d < at.size(); ++d) {
       const int64_t dim = dims_.output_spatial[d], dilation = window_.dimensions[d].base_dilation;
@@ -357,8 +356,9 @@ class Convolution {
 }  // namespace
 
 absl::StatusOr<bool> PrepareConvolutions::Run(Module* module) {
-  return RewriteEach(
-      module, [](Computation* c, Instruction* i) { return i->Is(Opcode::kConvolution) && Convolution(c, i).Prepare(); });
+  return RewriteEach(module, [](Computation* c, Instruction* i) {
+    return i->Is(Opcode::kConvolution) && Convolution(c, i).Prepare();
+  });
 }
 
 }  // namespace backplane::hip

@@ -83,9 +83,8 @@ TEST_P(Convolution, SplitsPhasesOfDilatedInputs) {
 // The gradient of the kernel: a window as large as the image, summed over the batch, in parts.
 TEST_P(Convolution, MultipliesLargeWindows) {
   for (const char* type : {"f32", "bf16"}) {
-    const Compiled compiled = Check(Text(type, "16,10,8,16", "16,10,8,24", "3,3,16,24", "size=10x8 pad=1_1x1_1",
-                                         "f01b_i01o->01bf"),
-                                    true, 2, 0.2);
+    const Compiled compiled = Check(
+        Text(type, "16,10,8,16", "16,10,8,24", "3,3,16,24", "size=10x8 pad=1_1x1_1", "f01b_i01o->01bf"), true, 2, 0.2);
     EXPECT_TRUE(absl::StrContains(absl::StrJoin(compiled.log, "\n"), "product: 2 x 144 x 24 x 640"))
         << absl::StrJoin(compiled.log, "\n");
   }
@@ -99,7 +98,8 @@ TEST_P(Convolution, MultipliesSingleElements) {
 TEST_P(Convolution, MultipliesInGroups) {
   const std::string groups = Text("f16", "2,6,7,32", "3,3,8,64", "2,6,7,64", "size=3x3 pad=1_1x1_1", "b01f_01io->b01f");
   Check(absl::StrReplaceAll(groups, {{"->b01f", "->b01f, feature_group_count=4"}}), true, 1, 0.05);
-  const std::string batches = Text("f16", "8,6,7,16", "3,3,16,32", "4,6,7,32", "size=3x3 pad=1_1x1_1", "b01f_01io->b01f");
+  const std::string batches =
+      Text("f16", "8,6,7,16", "3,3,16,32", "4,6,7,32", "size=3x3 pad=1_1x1_1", "b01f_01io->b01f");
   Check(absl::StrReplaceAll(batches, {{"->b01f", "->b01f, batch_group_count=2"}}), true, 1, 0.05);
 }
 
@@ -117,8 +117,8 @@ TEST_P(Convolution, ComputesOthersByTheDefinition) {
 TEST_P(Convolution, SumsProductsForDepthwiseGradients) {
   const std::string gradient =
       Text("f32", "4,6,7,24", "4,6,7,24", "3,3,1,24", "size=6x7 pad=1_1x1_1", "f01b_i01o->01bf");
-  const Compiled compiled = CompileAndCompare(
-      absl::StrReplaceAll(gradient, {{"->01bf", "->01bf, batch_group_count=24"}}), GetParam(), 1e-3);
+  const Compiled compiled =
+      CompileAndCompare(absl::StrReplaceAll(gradient, {{"->01bf", "->01bf, batch_group_count=24"}}), GetParam(), 1e-3);
   EXPECT_FALSE(absl::StrContains(absl::StrJoin(compiled.log, "\n"), "convolution: "));
 }
 
@@ -183,8 +183,8 @@ std::string RandomConvolution(uint32_t seed, std::string* type) {
     if (padded < extent) return "";
     input.push_back(size), kernel.push_back(window), out.push_back((padded - extent) / stride + 1);
     const std::string separator = d > 0 ? "x" : "";
-    const std::string parts[] = {absl::StrCat(window), absl::StrCat(stride), absl::StrCat(low, "_", high),
-                                 absl::StrCat(dilation), absl::StrCat(holes), absl::StrCat(random.Below(2))};
+    const std::string parts[] = {absl::StrCat(window),   absl::StrCat(stride), absl::StrCat(low, "_", high),
+                                 absl::StrCat(dilation), absl::StrCat(holes),  absl::StrCat(random.Below(2))};
     for (size_t k = 0; k < 6; ++k) window_text[k] += separator + parts[k];
   }
   input.push_back(features * (grouped && !by_batch ? groups : 1));

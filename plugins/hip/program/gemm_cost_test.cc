@@ -73,7 +73,8 @@ Literal RandomMatrix(PrimitiveType type, int64_t rows, int64_t columns, std::mt1
   return value;
 }
 
-// Compiles the program and runs two blocks of its only kernel. `result` has values that are no sums, which blocks replace.
+// Compiles the program and runs two blocks of its only kernel. `result` has values that are no sums, which blocks
+// replace.
 void RunTwoBlocks(const std::string& hlo, const Literal& x, const Literal& y, Literal& result, Counts* counts) {
   auto module = ParseHloModule(hlo);
   EXPECT_TRUE(module.ok()) << module.status();
