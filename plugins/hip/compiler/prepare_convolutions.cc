@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kMinSide = 16;        // of the matrices of a dot: that of a matrix instruction
 constexpr int64_t kMostPositions = 49;  // of the sums of a depthwise gradient
+constexpr int64_t kMostPhases = 16;
 constexpr int64_t kMinProductsOfPhases = int64_t{1} << 26;
 
 using Dims = std::vector<int64_t>;
@@ -180,14 +181,15 @@ class Convolution {
   // Whether zeros between the input's elements are so many, and the convolution so large, that a convolution for each
   // phase of the output, which multiplies no such zero, is worth its launch.
   bool HasPhases() const {
-    bool dilated = false;
+    int64_t phases = 1;
     for (const WindowDimension& w : window_.dimensions) {
       if (w.base_dilation == 1) continue;
       if (w.stride != 1 || w.window_dilation != 1) return false;
-      dilated = true;
+      phases *= w.base_dilation;
     }
+    if (phases == 1 || phases > kMostPhases) return false;
     const absl::StatusOr<DotProblem> p = MakeConvolutionProblem(*op_, 1);
-    return dilated && p.ok() && p->batch_size() * p->m * p->n * p->k >= kMinProductsOfPhases;
+    return p.ok() && p->batch_size() * p->m * p->n * p->k >= kMinProductsOfPhases;
   }
 
   // What an output position that is `phase` more than a multiple of the dilation reads.
