@@ -188,6 +188,11 @@ class ConvolutionEmitter {
 
 }  // namespace
 
+// Whether neighbours in the dimension are neighbours in memory.
+static bool IsInnermost(const Shape& shape, int64_t dimension) {
+  return RowMajorStrides(shape.dimensions())[static_cast<size_t>(dimension)] == 1;
+}
+
 int64_t CountConvolutionPositions(const Instruction& convolution, int lanes) {
   const Ints& spatial = convolution.conv_dims().output_spatial;
   if (lanes == 0 || spatial.empty()) return 1;
@@ -205,7 +210,7 @@ int ChooseConvolutionLanes(const Instruction& convolution) {
   const PrimitiveType type = out.element_type();
   if (!IsDepthwise(convolution) || IsComplex(type) || input.element_type() != type || kernel.element_type() != type ||
       input.dimensions(d.input_feature) != out.dimensions(d.output_feature) || d.output_feature + 1 != out.rank() ||
-      d.input_feature + 1 != input.rank() || d.kernel_output_feature + 1 != kernel.rank())
+      !IsInnermost(input, d.input_feature) || !IsInnermost(kernel, d.kernel_output_feature))
     return 0;
   const int lanes = std::min(kVectorBytes / ByteWidth(type), 8);
   return lanes >= 2 && out.dimensions(d.output_feature) % lanes == 0 ? lanes : 0;

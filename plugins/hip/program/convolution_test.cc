@@ -111,6 +111,12 @@ TEST_P(Convolution, ComputesOthersByTheDefinition) {
     const Compiled compiled =
         Check(absl::StrReplaceAll(depthwise, {{"->b01f", "->b01f, feature_group_count=24"}}), false, 1, 0.05);
     EXPECT_TRUE(absl::StrContains(absl::StrJoin(compiled.log, "\n"), " in each thread"));
+    // The gradient of the input.
+    const std::string gradient =
+        Text(type, "2,6,7,24", "3,3,24,1", "2,6,7,24", "size=3x3 pad=1_1x1_1 rhs_reversal=1x1", "b01f_01oi->b01f");
+    const Compiled backward =
+        Check(absl::StrReplaceAll(gradient, {{"->b01f", "->b01f, feature_group_count=24"}}), false, 1, 0.05);
+    EXPECT_TRUE(absl::StrContains(absl::StrJoin(backward.log, "\n"), " in each thread"));
   }
 }
 
