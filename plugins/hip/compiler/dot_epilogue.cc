@@ -33,7 +33,8 @@ int64_t FindProduct(const Instruction& fusion) {
         std::count(fusion.operands().begin(), fusion.operands().end(), product) != 1)
       continue;
     const std::optional<DotSite> site = FindDot(*product);
-    if (site && site->body == nullptr && MakeDotProblem(*site).ok() && ReadsOnlyOwnElement(body, body.parameter(k)))
+    if (site && site->body == nullptr && site->parts == 1 && MakeDotProblem(*site).ok() &&
+        ReadsOnlyOwnElement(body, body.parameter(k)))
       return k;
   }
   return -1;

@@ -6,6 +6,7 @@
 // thread reads its rows and columns as vectors. A thread keeps squares of 4 x 4 sums in registers, kSquareSpan rows or
 // columns apart.
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "core/types/integer_division.h"
@@ -49,7 +50,12 @@ class DotEmitter {
     using BatchDim = DotProblem::BatchDim;
     lhs_ = {{output_.lhs(), p_.lhs_type}, rows_, p_.m, p_.lhs_m_stride, p_.lhs_k_stride, &BatchDim::lhs_stride};
     rhs_ = {{output_.rhs(), p_.rhs_type}, columns_, p_.n, p_.rhs_n_stride, p_.rhs_k_stride, &BatchDim::rhs_stride};
-    for (Operand* o : {&lhs_, &rhs_}) o->tile = f_.AddShared(sum_, kTileK * (o->lines + kPadding));
+    if (p_.lhs_gather) lhs_.gather = &*p_.lhs_gather;
+    if (p_.rhs_gather) rhs_.gather = &*p_.rhs_gather;
+    for (Operand* o : {&lhs_, &rhs_}) {
+      o->tile = f_.AddShared(sum_, kTileK * (o->lines + kPadding));
+      if (o->gather != nullptr) o->k_digits = MakeDigits(o->gather->k);
+    }
     zero_ = e_.Constant(Literal::Scalar(sum_, 0), 0);
     row_of_thread_ = b_.CreateLShr(f_.thread(), b_.getInt32(4));
     column_of_thread_ = b_.CreateAnd(f_.thread(), b_.getInt32(kThreadsAcross - 1));
@@ -62,12 +68,62 @@ class DotEmitter {
     ArrayRef array;
     int64_t lines = 0, matrix_lines = 0, line_stride = 0, k_stride = 0;
     int64_t DotProblem::BatchDim::*batch_stride = nullptr;
-    Value* tile = nullptr;  // in shared memory: kTileK rows of `lines` elements and kPadding
+    Value* tile = nullptr;                     // in shared memory: kTileK rows of `lines` elements and kPadding
+    const GatheredMatrix* gather = nullptr;    // null: the strides give the addresses
+    std::vector<VarId> k_digits;               // of a gathered operand
+    std::vector<std::vector<VarId>> of_loads;  // the digits of the line of each load
 
     int64_t loads() const { return lines * kTileK / kThreads; }  // of each thread
+    // Whether neighbouring threads load neighbouring lines, rather than elements of one line.
+    bool IsAcrossLines() const { return gather != nullptr ? k_stride != 1 : line_stride < k_stride; }
   };
 
+  std::vector<VarId> MakeDigits(const std::vector<GatheredMatrix::Digit>& digits) {
+    std::vector<VarId> vars;
+    for (const GatheredMatrix::Digit& d : digits) vars.push_back(f_.vars.Loop(d.size));
+    return vars;
+  }
+
+  // Makes the lines that the thread loads of a gathered operand known, so that what depends on them is computed once.
+  void StartLines(Operand& o, Value* first_line) {
+    if (o.gather == nullptr) return;
+    o.of_loads.clear();
+    for (int64_t part = 0; part < o.loads(); ++part) {
+      Value* line = b_.CreateAdd(Extend(FindElement(o, part).first, first_line), first_line);
+      if (o.matrix_lines % o.lines != 0)
+        line = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, line, Number(line, o.matrix_lines - 1));
+      o.of_loads.push_back(MakeDigits(o.gather->rows));
+      if (!o.of_loads.back().empty()) f_.scopes.Bind(o.of_loads.back(), line);
+    }
+  }
+
+  // Returns the address of an element, and the conditions for its existence. Returns nullopt if no element exists.
+  std::optional<Affine> FindGathered(const Operand& o, const std::vector<VarId>& line, compiler::Guards& guards) {
+    Affine address = tiles_.BatchOffset(o.batch_stride).Plus(o.gather->base);
+    std::vector<Affine> positions;
+    for (const GatheredMatrix::Space& s : o.gather->spaces) positions.push_back(Affine::Const(s.offset));
+    auto add = [&](const std::vector<GatheredMatrix::Digit>& digits, const std::vector<VarId>& vars) {
+      for (size_t i = 0; i < digits.size(); ++i) {
+        Affine& to = digits[i].space < 0 ? address : positions[static_cast<size_t>(digits[i].space)];
+        to.Add(Affine::Var(vars[i]), digits[i].stride);
+      }
+    };
+    add(o.gather->rows, line);
+    add(o.gather->k, o.k_digits);
+    for (size_t s = 0; s < positions.size(); ++s) {
+      const GatheredMatrix::Space& space = o.gather->spaces[s];
+      const Affine element = f_.vars.FloorDiv(positions[s], space.dilation);
+      if (!AddGuard(f_.vars, guards, positions[s], 0, (space.size - 1) * space.dilation + 1) ||
+          !AddGuard(f_.vars, guards, positions[s].Plus(element, -space.dilation), 0, 1))
+        return std::nullopt;
+      address.Add(element, space.stride);
+    }
+    return address;
+  }
+
   void EmitTile(Value* row, Value* column) {
+    StartLines(lhs_, row);
+    StartLines(rhs_, column);
     const Vals like(static_cast<size_t>((rows_ / kThreadsAcross) * (columns_ / kThreadsAcross)), zero_);
     const Vals like_left(static_cast<size_t>(lhs_.loads()), zero_),
         like_right(static_cast<size_t>(rhs_.loads()), zero_);
@@ -123,10 +179,35 @@ class DotEmitter {
   std::pair<Value*, Value*> FindElement(const Operand& o, int64_t part) {
     Value* number = b_.CreateAdd(f_.thread(), b_.getInt32(static_cast<uint32_t>(part * kThreads)));
     // Neighbouring threads read neighbouring memory.
-    const int64_t inner = o.line_stride < o.k_stride ? o.lines : kTileK;
+    const int64_t inner = o.IsAcrossLines() ? o.lines : kTileK;
     Value* outer_at = b_.CreateUDiv(number, Number(number, inner));
     Value* inner_at = b_.CreateURem(number, Number(number, inner));
-    return o.line_stride < o.k_stride ? std::pair(inner_at, outer_at) : std::pair(outer_at, inner_at);
+    return o.IsAcrossLines() ? std::pair(inner_at, outer_at) : std::pair(outer_at, inner_at);
+  }
+
+  // Binds the digits of k of a gathered operand to element `first_k` + `in_k`, or to another one if it does not exist.
+  void BindTerms(const Operand& o, Value* first_k, Value* in_k) {
+    if (o.k_digits.empty()) return;
+    Value* part = nullptr;
+    if (p_.parts > 1) {
+      part = f_.indices.Uniform(Affine::Var(tiles_.batch()[0]).Times(p_.k));
+      first_k = Extend(first_k, part);
+    }
+    auto absolute = [&](Value* k) { return part == nullptr ? k : b_.CreateAdd(k, part); };
+    const int64_t inner = GatheredMatrix::InnerSize(o.gather->k);
+    if (inner % kTileK != 0 || p_.k % kTileK != 0) {
+      Value* k = b_.CreateAdd(Extend(in_k, first_k), first_k);
+      k = b_.CreateSelect(b_.CreateICmpSLT(k, Number(k, p_.k)), k, Number(k, 0));
+      return f_.scopes.Bind(o.k_digits, absolute(k));
+    }
+    // The terms of a step differ in the innermost digit only: the others are equal in all threads.
+    Value* k = b_.CreateSelect(b_.CreateICmpSLT(first_k, Number(first_k, p_.k)), first_k, Number(first_k, 0));
+    k = absolute(k);
+    if (o.k_digits.size() > 1) {
+      f_.scopes.Bind(absl::MakeConstSpan(o.k_digits).first(o.k_digits.size() - 1), b_.CreateUDiv(k, Number(k, inner)));
+      k = b_.CreateURem(k, Number(k, inner));
+    }
+    f_.scopes.Bind({&o.k_digits.back(), 1}, b_.CreateAdd(Extend(in_k, k), k));
   }
 
   // Loads the thread's elements of the tile from (first_line, first_k) on, with zeros beyond the matrix.
@@ -142,11 +223,24 @@ class DotEmitter {
         if (o.matrix_lines % o.lines != 0)
           exists = b_.CreateAnd(exists, b_.CreateICmpSLT(line, Number(line, o.matrix_lines)));
         // An element that does not exist is replaced by one that does, and its value by zero.
-        f_.scopes.Bind({&l, 1}, b_.CreateSelect(exists, line, Number(line, 0)));
-        f_.scopes.Bind({&k, 1}, b_.CreateSelect(exists, at, Number(at, 0)));
-        const Affine address =
-            tiles_.BatchOffset(o.batch_stride).Plus(Affine::Var(l), o.line_stride).Plus(Affine::Var(k), o.k_stride);
-        Val value = e_.Convert(f_.memory.Load(o.array, address, {}), o.array.type, sum_);
+        Affine address;
+        compiler::Guards guards;
+        if (o.gather != nullptr) {
+          BindTerms(o, first_k, in_k);
+          const std::optional<Affine> found = FindGathered(o, o.of_loads[static_cast<size_t>(part)], guards);
+          if (!found) {
+            values.push_back(zero_);
+            return;
+          }
+          address = *found;
+          if (Value* inside = f_.indices.Mask(guards)) exists = b_.CreateAnd(exists, inside);
+        } else {
+          f_.scopes.Bind({&l, 1}, b_.CreateSelect(exists, line, Number(line, 0)));
+          f_.scopes.Bind({&k, 1}, b_.CreateSelect(exists, at, Number(at, 0)));
+          address =
+              tiles_.BatchOffset(o.batch_stride).Plus(Affine::Var(l), o.line_stride).Plus(Affine::Var(k), o.k_stride);
+        }
+        Val value = e_.Convert(f_.memory.Load(o.array, address, guards), o.array.type, sum_);
         value.stored = nullptr;
         values.push_back(e_.Select(exists, value, zero_));
       });

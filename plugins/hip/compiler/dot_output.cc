@@ -1,5 +1,7 @@
 #include "plugins/hip/compiler/dot_output.h"
 
+#include "plugins/hip/compiler/convolution_problem.h"
+
 namespace backplane::hip {
 
 using codegen::Index;
@@ -9,6 +11,8 @@ using llvm::Value;
 
 DotOutput::DotOutput(KernelFrame& frame, const DotTiles& tiles, const DotProblem& problem, const DotSite& site)
     : f_(frame), tiles_(tiles), p_(problem), site_(site) {
+  const bool is_convolution = site_.dot->Is(Opcode::kConvolution);
+  if (is_convolution) IndexConvolution();
   if (site_.body == nullptr) {
     row_ = f_.vars.Loop(p_.m), column_ = f_.vars.Loop(p_.n);
     return;
@@ -20,6 +24,7 @@ DotOutput::DotOutput(KernelFrame& frame, const DotTiles& tiles, const DotProblem
     const PrimitiveType type = r.shape.element_type();
     results_.push_back({std::move(r), {f_.array(next++), type}});
   }
+  if (is_convolution) return;
   // The dimensions of a dot: those of the batch, of the rows, of the columns.
   const Shape& shape = site_.dot->shape();
   const int64_t batch = static_cast<int64_t>(site_.dot->dot_dims().lhs_batch.size());
@@ -38,9 +43,31 @@ DotOutput::DotOutput(KernelFrame& frame, const DotTiles& tiles, const DotProblem
   for (const int64_t d : site_.permutation) index_.push_back(own[static_cast<size_t>(d)]);
 }
 
+void DotOutput::IndexConvolution() {
+  const Instruction& conv = *site_.dot;
+  index_.resize(static_cast<size_t>(conv.shape().rank()));
+  for (const int64_t d : RowDimensions(conv)) {
+    rows_.push_back(f_.vars.Loop(conv.shape().dimensions(d)));
+    index_[static_cast<size_t>(d)] = Affine::Var(rows_.back());
+  }
+  columns_.push_back(f_.vars.Loop(p_.n));
+  Affine& feature = index_[static_cast<size_t>(conv.conv_dims().output_feature)];
+  feature = Affine::Var(columns_.back());
+  const size_t groups = p_.parts > 1 ? 1 : 0;  // their dimension of the batch, if there are groups
+  if (p_.batch.size() > groups) feature.Add(Affine::Var(tiles_.batch()[groups]), p_.n);
+}
+
 void DotOutput::Store(Value* row, Value* column, int lanes, const Val& sums) {
   f_.scopes.Block([&] {
     Val value = f_.elements.Convert(sums, p_.sum_type(), p_.out_type);
+    if (site_.body == nullptr && !rows_.empty()) {
+      f_.scopes.Bind(rows_, row);
+      f_.scopes.Bind(columns_, column, lanes);
+      const Affine part = tiles_.BatchOffset(&DotProblem::BatchDim::out_stride);
+      f_.memory.Store({f_.array(2), p_.out_type}, Linearize(index_, site_.dot->shape().dimensions()).Plus(part), value,
+                      {});
+      return;
+    }
     if (site_.body == nullptr) {
       f_.scopes.Bind({&row_, 1}, row);
       f_.scopes.Bind({&column_, 1}, column, lanes);

@@ -31,13 +31,16 @@ class DotOutput {
     ArrayRef array;
   };
 
+  void IndexConvolution();
+
   KernelFrame& f_;
   const DotTiles& tiles_;
   const DotProblem& p_;
   const DotSite& site_;
-  codegen::VarId row_ = 0, column_ = 0;         // used if the site has no body
-  std::vector<codegen::VarId> rows_, columns_;  // used if it has one: the dimensions of which row and column consist
-  codegen::Index index_;                        // used if it has one: the index of the element
+  codegen::VarId row_ = 0, column_ = 0;  // used if the site is a dot without a body
+  // Used if it has one, or is a convolution: the dimensions of which row and column consist, and the element's index.
+  std::vector<codegen::VarId> rows_, columns_;
+  codegen::Index index_;
   std::vector<Result> results_;
 };
 

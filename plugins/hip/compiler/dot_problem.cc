@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/ir/computation.h"
 #include "core/types/integer_division.h"
+#include "plugins/hip/compiler/convolution_problem.h"
 #include "sdk/codegen/element_emitter.h"
 #include "sdk/compiler/dot_strides.h"
 
@@ -24,29 +25,46 @@ std::optional<DotSite> FindDot(const Instruction& instruction) {
   if (call && (call->dot == &instruction ||
                (call->dot->operand(0)->Is(Opcode::kParameter) && call->dot->operand(1)->Is(Opcode::kParameter))))
     return DotSite{call->dot, call->dot, call->permutation};
+  auto identity = [](const Instruction& i) {
+    Ints permutation(static_cast<size_t>(i.shape().rank()));
+    std::iota(permutation.begin(), permutation.end(), 0);
+    return permutation;
+  };
+  if (instruction.Is(Opcode::kConvolution)) {
+    if (!IsConvolutionProduct(instruction)) return std::nullopt;
+    return DotSite{&instruction, &instruction, identity(instruction)};
+  }
   if (!instruction.Is(Opcode::kFusion)) return std::nullopt;
   DotSite site;
   site.body = instruction.called(0);
   for (const auto& i : site.body->instructions()) {
-    if (!i->Is(Opcode::kDot)) continue;
+    if (!i->Is(Opcode::kDot) && !i->Is(Opcode::kConvolution)) continue;
     if (site.dot != nullptr || !i->operand(0)->Is(Opcode::kParameter) || !i->operand(1)->Is(Opcode::kParameter))
       return std::nullopt;
     site.dot = site.value = i.get();
   }
   if (site.dot == nullptr) return std::nullopt;
   site.lhs = site.dot->operand(0)->parameter_number(), site.rhs = site.dot->operand(1)->parameter_number();
+  if (site.dot->Is(Opcode::kConvolution)) {
+    site.permutation = identity(*site.dot);
+    if (const Instruction* root = site.body->root(); root->Is(Opcode::kPad)) {
+      site.parts = root->shape().dimensions(0);
+      site.body = nullptr;
+    }
+    return site;
+  }
   if (site.dot->users().size() == 1 && (*site.dot->users().begin())->Is(Opcode::kTranspose)) {
     site.value = *site.dot->users().begin();
     site.permutation = site.value->dimensions();
   } else {
-    site.permutation.resize(static_cast<size_t>(site.dot->shape().rank()));
-    std::iota(site.permutation.begin(), site.permutation.end(), 0);
+    site.permutation = identity(*site.dot);
   }
   return site;
 }
 
 absl::StatusOr<DotProblem> MakeDotProblem(const DotSite& site) {
   const Instruction& dot = *site.dot;
+  if (dot.Is(Opcode::kConvolution)) return MakeConvolutionProblem(dot, site.parts);
   const compiler::DotOperandRuns runs = compiler::GetDotOperandRuns(dot);
   const compiler::DotResultRuns out = compiler::GetDotResultRuns(dot, site.permutation);
   if (!runs.lhs_ok() || !runs.rhs_ok() || !out.m || !out.n)

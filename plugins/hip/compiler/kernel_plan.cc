@@ -8,6 +8,7 @@
 #include "core/types/integer_division.h"
 #include "core/types/status_macros.h"
 #include "plugins/hip/compiler/attention_plan.h"
+#include "plugins/hip/compiler/convolution_problem.h"
 #include "plugins/hip/compiler/dot_problem.h"
 #include "plugins/hip/compiler/linear_algebra_kernels.h"
 #include "plugins/hip/compiler/scan_kernel.h"
@@ -386,15 +387,18 @@ absl::StatusOr<KernelPlan> PlanOperation(const Instruction& contraction, const G
     RETURN_IF_ERROR(PlanScatter(contraction, &plan));
     return plan;
   }
-  if (contraction.Is(Opcode::kConvolution)) {
-    plan.kind = KernelPlan::Kind::kConvolution;
-    plan.blocks = CountBlocks(contraction.shape().num_elements(), plan.threads);
-    plan.note = absl::StrCat("convolution: ", contraction.shape().num_elements(), " elements");
-    return plan;
-  }
   if (const std::optional<compiler::Attention> attention = compiler::AsAttention(contraction))
     return PlanAttention(*attention, target);
   const std::optional<DotSite> site = FindDot(contraction);
+  if (!site && contraction.Is(Opcode::kConvolution)) {
+    plan.kind = KernelPlan::Kind::kConvolution;
+    plan.lanes = ChooseConvolutionLanes(contraction);
+    const int64_t each = CountConvolutionPositions(contraction, plan.lanes) * std::max(1, plan.lanes);
+    plan.blocks = CountBlocks(contraction.shape().num_elements(), plan.threads * each);
+    plan.note = absl::StrCat("convolution: ", contraction.shape().num_elements(), " elements");
+    if (each > 1) absl::StrAppend(&plan.note, ", ", each, " in each thread");
+    return plan;
+  }
   if (!site) return absl::UnimplementedError(absl::StrCat(contraction.name(), ": no dot"));
   if (site->body != nullptr) RETURN_IF_ERROR(CanEvaluateAll(*site->body, site->dot));
   ASSIGN_OR_RETURN(const DotProblem dot, MakeDotProblem(*site));
@@ -417,7 +421,7 @@ absl::StatusOr<KernelPlan> PlanOperation(const Instruction& contraction, const G
   plan.note = absl::StrCat(plan.matrix != nullptr ? "matrix product: " : "product: ", dot.batch_size(), " x ", dot.m,
                            " x ", dot.n, " x ", dot.k, ", ", tiles, " tiles of ", tile.rows, " x ", tile.columns,
                            tile.stages > 0 ? absl::StrCat(", ", tile.stages, " slices") : "",
-                           site->body != nullptr ? ", with what follows it" : "");
+                           dot.lhs_gather ? ", of windows" : "", site->body != nullptr ? ", with what follows it" : "");
   return plan;
 }
 

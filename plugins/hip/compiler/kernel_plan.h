@@ -6,7 +6,7 @@
 //   kUpdate    a dynamic-update-slice: each thread stores elements of the update into the array that is there
 //   kScatter   each thread combines updates into the array that is there; one thread does all where their order counts
 //   kDot       a matrix product in tiles: each block loads tiles of both operands into shared memory
-//   kConvolution  each thread computes one element of the result
+//   kConvolution  each thread computes elements of the result by the definition; most convolutions are kDot
 //   kSort      each block sorts a part of a row in shared memory; further launches merge the parts of long rows
 //   kScan      each block computes the prefix sums of a row, or each thread
 //   kSelectAndScatter  each thread computes one element of the result

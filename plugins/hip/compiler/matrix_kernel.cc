@@ -54,17 +54,24 @@ class MatrixEmitter {
   MatrixOperand DescribeLeft() const {
     MatrixOperand o{output_.lhs(), p_.m, p_.k, p_.lhs_m_stride, p_.lhs_k_stride, {}, tile_.rows, false, tile_.stages};
     for (const DotProblem::BatchDim& d : p_.batch) o.other_strides.push_back(d.lhs_stride);
+    if (p_.lhs_gather) o.gather = &*p_.lhs_gather;
     return o;
   }
   MatrixOperand DescribeRight() const {
     MatrixOperand o{output_.rhs(), p_.n, p_.k, p_.rhs_n_stride, p_.rhs_k_stride, {}, tile_.columns, true, tile_.stages};
     for (const DotProblem::BatchDim& d : p_.batch) o.other_strides.push_back(d.rhs_stride);
+    if (p_.rhs_gather) o.gather = &*p_.rhs_gather;
     return o;
   }
 
   void EmitTile(Value* row, Value* column) {
-    lhs_.StartTile(row, f_.indices.Uniform(tiles_.BatchOffset(&DotProblem::BatchDim::lhs_stride)));
-    rhs_.StartTile(column, f_.indices.Uniform(tiles_.BatchOffset(&DotProblem::BatchDim::rhs_stride)));
+    Value* first_k = nullptr;
+    if (p_.parts > 1) {
+      first_k = f_.indices.Uniform(compiler::Affine::Var(tiles_.batch()[0]).Times(p_.k));
+      first_k = b_.CreateZExtOrTrunc(first_k, b_.getInt32Ty());
+    }
+    lhs_.StartTile(row, f_.indices.Uniform(tiles_.BatchOffset(&DotProblem::BatchDim::lhs_stride)), first_k);
+    rhs_.StartTile(column, f_.indices.Uniform(tiles_.BatchOffset(&DotProblem::BatchDim::rhs_stride)), first_k);
     LoopScopes::Values sums(static_cast<size_t>(steps_down() * steps_across()),
                             llvm::Constant::getNullValue(SumVector(b_, step_)));
     if (tile_.stages > 0) {
@@ -155,8 +162,8 @@ class MatrixEmitter {
   void EmitIteration(Value* k, LoopScopes::Values& carried) {
     const auto left_end = carried.begin() + static_cast<std::ptrdiff_t>(lhs_.offsets().size());
     const auto right_end = left_end + static_cast<std::ptrdiff_t>(rhs_.offsets().size());
-    const MatrixSlice::Values left_offsets = lhs_.KeepInLoop({carried.begin(), left_end});
-    const MatrixSlice::Values right_offsets = rhs_.KeepInLoop({left_end, right_end});
+    const MatrixSlice::Values left_offsets = lhs_.NextInLoop({carried.begin(), left_end});
+    const MatrixSlice::Values right_offsets = rhs_.NextInLoop({left_end, right_end});
     LoopScopes::Values sums(right_end, carried.end());
     const MatrixSlice::Values left = lhs_.Load(k, left_offsets), right = rhs_.Load(k, right_offsets);
     machine_.KeepOrder();  // the loads come first, so that they have the time of all products

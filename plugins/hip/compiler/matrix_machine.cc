@@ -30,7 +30,8 @@ Value* MatrixMachine::MakeUniform(Value* value) {
 Value* MatrixMachine::Hide(Value* value, bool stays) {
   if (family_ == TargetFamily::kX86) return value;
   auto* type = llvm::FunctionType::get(value->getType(), {value->getType()}, false);
-  const char* constraints = family_ == TargetFamily::kAmdGpu ? "=v,0" : "=r,0";
+  const bool is_long = value->getType()->isIntegerTy(64);
+  const char* constraints = family_ == TargetFamily::kAmdGpu ? "=v,0" : is_long ? "=l,0" : "=r,0";
   return b_.CreateCall(llvm::InlineAsm::get(type, "", constraints, /*hasSideEffects=*/stays), {value});
 }
 

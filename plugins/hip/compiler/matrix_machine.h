@@ -16,8 +16,8 @@ class MatrixMachine {
   void SetAttributes(llvm::Function& function);
   // Returns an i32 as a value that the compiler knows to be equal in all lanes of a wave.
   llvm::Value* MakeUniform(llvm::Value* value);
-  // Returns an i32 or a vector of sums as a value of which the compiler knows nothing. With `stays`, it is computed
-  // here and not later.
+  // Returns an i32, an i64 or a vector of sums as a value of which the compiler knows nothing. With `stays`, it is
+  // computed here and not later.
   llvm::Value* Hide(llvm::Value* value, bool stays);
   // Keeps the compiler from moving instructions from one side to the other.
   void KeepOrder();

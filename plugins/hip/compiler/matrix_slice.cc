@@ -21,7 +21,14 @@ MatrixSlice::MatrixSlice(KernelFrame& frame, const MatrixStep& step, const Matri
       slice_(CountSliceElements(step)) {
   const int64_t threads = f_.plan.threads, chunks = operand_.tile_rows * kRowChunks;
   shared_ = f_.AddShared(PrimitiveType::kS32, std::max(1, operand_.stages) * chunks * kChunkBytes / 4);
-  if (operand_.k_stride == 1 && operand_.k >= chunk_) {
+  if (operand_.gather != nullptr) {
+    gathered_.emplace(b_, *operand_.gather, width_);
+    const GatheredMatrix& g = *operand_.gather;
+    const GatheredMatrix::Chunks chunks_of = g.FindChunks(chunk_);
+    if (chunks_of == GatheredMatrix::Chunks::kAlongK) mode_ = Mode::kAlongK;
+    if (chunks_of == GatheredMatrix::Chunks::kAlongRows) mode_ = Mode::kAlongRows;
+    walks_ = mode_ != Mode::kElements && GatheredMatrix::InnerSize(g.k) % slice_ == 0 && operand_.k % slice_ == 0;
+  } else if (operand_.k_stride == 1 && operand_.k >= chunk_) {
     mode_ = Mode::kAlongK;
   } else if (operand_.row_stride == 1 && operand_.rows >= chunk_ && operand_.k >= chunk_) {
     mode_ = Mode::kAlongRows;
@@ -63,7 +70,17 @@ MatrixSlice::MatrixSlice(KernelFrame& frame, const MatrixStep& step, const Matri
   // The alignment that the strides leave. Buffers are aligned, but tiles begin at any row and slices anywhere.
   int64_t common = kChunkBytes / width_;
   for (const int64_t s : operand_.other_strides) common = std::gcd(common, s);
-  if (mode_ == Mode::kAlongK) {
+  if (gathered_) {
+    // The digit whose stride is 1 moves by chunks.
+    const GatheredMatrix& g = *operand_.gather;
+    common = std::gcd(common, g.base);
+    for (const GatheredMatrix::Space& space : g.spaces) common = std::gcd(common, space.stride);
+    for (const std::vector<GatheredMatrix::Digit>* digits : {&g.rows, &g.k}) {
+      for (const GatheredMatrix::Digit& d : *digits) {
+        if (d.space < 0 && d.stride != 1) common = std::gcd(common, d.stride);
+      }
+    }
+  } else if (mode_ == Mode::kAlongK) {
     common = std::gcd(common, std::gcd(operand_.row_stride, operand_.k));
   } else {
     common = std::gcd(common, std::gcd(operand_.k_stride, operand_.rows));
@@ -101,7 +118,8 @@ Value* MatrixSlice::IsOriginal(Value* tile_row) {
   return b_.CreateICmpULT(tile_row, Number(operand_.rows));
 }
 
-void MatrixSlice::StartTile(Value* first_row, Value* matrix) {
+void MatrixSlice::StartTile(Value* first_row, Value* matrix, Value* first_k) {
+  first_k_ = first_k;
   first_row_ = b_.CreateZExt(first_row, b_.getInt64Ty());
   if (operand_.rows >= operand_.tile_rows) {
     first_row_ = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, first_row_,
@@ -110,6 +128,27 @@ void MatrixSlice::StartTile(Value* first_row, Value* matrix) {
   matrix_ = b_.CreateZExt(matrix, b_.getInt64Ty());
   offsets_.clear();
   if (operand_.stages > 0) return PrepareCopies();
+  if (gathered_) {
+    Value* first = b_.CreateTrunc(first_row_, b_.getInt32Ty());
+    const size_t rows = mode_ == Mode::kAlongRows ? 1 : loads_;
+    for (size_t i = 0; i < rows; ++i) {
+      Values values = gathered_->StartRow(b_.CreateAdd(first, RowOf(TileRow(i))));
+      if (walks_) {
+        const int64_t stride = GatheredMatrix::InnerStride(operand_.gather->k) * width_;
+        Value* in_slice = b_.CreateMul(b_.CreateMul(chunk_number_, Number(chunk_)), Number(stride));
+        values[0] = b_.CreateAdd(values[0], b_.CreateZExt(in_slice, values[0]->getType()));
+      }
+      offsets_.insert(offsets_.end(), values.begin(), values.end());
+    }
+    if (mode_ == Mode::kElements) return;
+    if (operand_.gather->HasGaps()) offsets_.push_back(b_.CreatePtrToInt(Zeros(), b_.getInt64Ty()));
+    walk_begin_ = offsets_.size();
+    if (walks_) {
+      const Values walk = gathered_->StartWalk(AbsoluteK(Number(0)));
+      offsets_.insert(offsets_.end(), walk.begin(), walk.end());
+    }
+    return;
+  }
   if (mode_ == Mode::kElements) return;
   Value* row = nullptr;
   for (size_t i = 0; i < loads_; ++i) {
@@ -121,10 +160,16 @@ void MatrixSlice::StartTile(Value* first_row, Value* matrix) {
   }
 }
 
-MatrixSlice::Values MatrixSlice::KeepInLoop(const Values& offsets) {
-  Values kept;
-  for (Value* offset : offsets) kept.push_back(machine_.Hide(offset, /*stays=*/false));
-  return kept;
+MatrixSlice::Values MatrixSlice::NextInLoop(const Values& offsets) {
+  const auto begin_of_walk = offsets.begin() + static_cast<std::ptrdiff_t>(walks_ ? walk_begin_ : offsets.size());
+  Values next;
+  for (auto offset = offsets.begin(); offset != begin_of_walk; ++offset)
+    next.push_back(machine_.Hide(*offset, /*stays=*/false));
+  if (walks_) {
+    const Values walk = gathered_->Advance({begin_of_walk, offsets.end()}, slice_);
+    next.insert(next.end(), walk.begin(), walk.end());
+  }
+  return next;
 }
 
 // Returns the address of element `k` of the tile's first row.
@@ -163,6 +208,7 @@ MatrixSlice::Values MatrixSlice::LoadIfActive(const std::function<Values()>& loa
 }
 
 MatrixSlice::Values MatrixSlice::Load(Value* k, const Values& offsets) {
+  if (gathered_) return LoadGathered(k, offsets);
   Value* base = Base(k);
   return LoadIfActive([&] {
     Values loaded;
@@ -186,9 +232,13 @@ MatrixSlice::End MatrixSlice::FindEnd(int64_t k) {
 }
 
 MatrixSlice::Values MatrixSlice::LoadEnd(int64_t k) {
-  if (operand_.k < chunk_) return Load(b_.getInt64(static_cast<uint64_t>(k)), {});
+  if (operand_.k < chunk_) return Load(b_.getInt64(static_cast<uint64_t>(k)), offsets_);
   const End end = FindEnd(k);
   Values loaded;
+  if (gathered_) {
+    if (mode_ == Mode::kElements) return LoadGatheredElements(end.begin, offsets_);
+    return LoadIfActive([&] { return LoadGatheredChunks(gathered_->StartTerm(AbsoluteK(end.begin)), offsets_); });
+  }
   if (mode_ == Mode::kElements) {
     for (size_t i = 0; i < loads_; ++i) loaded.push_back(LoadElements(TileRow(i), end.begin));
     return loaded;
@@ -250,6 +300,92 @@ Value* MatrixSlice::LoadElements(Value* tile_row, Value* first_k) {
                                    static_cast<uint64_t>(e));
   }
   return b_.CreateBitCast(chunk, llvm::FixedVectorType::get(b_.getInt32Ty(), 4));
+}
+
+// ---- Gathered operands.
+
+Value* MatrixSlice::AbsoluteK(Value* k) {
+  k = b_.CreateZExtOrTrunc(k, b_.getInt32Ty());
+  return first_k_ == nullptr ? k : b_.CreateAdd(k, first_k_);
+}
+
+MatrixSlice::Values MatrixSlice::LoadGathered(Value* k, const Values& offsets) {
+  if (walks_) {
+    return LoadIfActive([&] { return LoadGatheredChunks(absl::MakeConstSpan(offsets).subspan(walk_begin_), offsets); });
+  }
+  Value* at = b_.CreateAdd(b_.CreateZExtOrTrunc(k, b_.getInt32Ty()), b_.CreateMul(chunk_number_, Number(chunk_)));
+  if (mode_ == Mode::kElements) return LoadGatheredElements(at, offsets);
+  return LoadIfActive([&] { return LoadGatheredChunks(gathered_->StartTerm(AbsoluteK(at)), offsets); });
+}
+
+MatrixSlice::Values MatrixSlice::LoadGatheredChunks(absl::Span<Value* const> term, const Values& rows) {
+  Value* base =
+      b_.CreateGEP(b_.getInt8Ty(), operand_.array, b_.CreateMul(matrix_, b_.getInt64(static_cast<uint64_t>(width_))));
+  Value* zeros = nullptr;
+  if (operand_.gather->HasGaps()) zeros = b_.CreateIntToPtr(rows[walk_begin_ - 1], base->getType());
+  const size_t count = gathered_->row_values();
+  Values loaded;
+  Value *from = nullptr, *step = nullptr;
+  for (size_t i = 0; i < loads_; ++i) {
+    if (i == 0 || mode_ == Mode::kAlongK) {
+      const GatheredAddresses::Address at = gathered_->Find(absl::MakeConstSpan(rows).subspan(i * count, count), term);
+      from = b_.CreateGEP(b_.getInt8Ty(), base, b_.CreateZExt(at.offset, b_.getInt64Ty()));
+      // The elements of k of a thread's block follow one another in the innermost digit.
+      step = b_.getInt64(static_cast<uint64_t>(GatheredMatrix::InnerStride(operand_.gather->k) * width_));
+      if (at.exists != nullptr) {
+        from = b_.CreateSelect(at.exists, from, zeros);
+        step = b_.CreateSelect(at.exists, step, b_.getInt64(0));
+      }
+    } else {
+      from = b_.CreateGEP(b_.getInt8Ty(), from, step);
+    }
+    loaded.push_back(
+        b_.CreateAlignedLoad(llvm::FixedVectorType::get(b_.getInt32Ty(), 4), from, llvm::Align(alignment_)));
+  }
+  return loaded;
+}
+
+// Returns the address of a chunk of zeros, which is read in place of elements that do not exist.
+Value* MatrixSlice::Zeros() {
+  if (zeros_ == nullptr) {
+    auto* data = llvm::ConstantAggregateZero::get(llvm::ArrayType::get(b_.getInt8Ty(), kChunkBytes));
+    auto* zeros =
+        new llvm::GlobalVariable(*f_.elements.module(), data->getType(), true, llvm::GlobalValue::PrivateLinkage, data,
+                                 "", nullptr, llvm::GlobalValue::NotThreadLocal, kGlobalAddressSpace);
+    zeros->setAlignment(llvm::Align(kChunkBytes));
+    zeros_ = zeros;
+  }
+  return zeros_;
+}
+
+MatrixSlice::Values MatrixSlice::LoadGatheredElements(Value* first_k, const Values& rows) {
+  llvm::Type* element = b_.getIntNTy(static_cast<unsigned>(8 * width_));
+  const size_t count = gathered_->row_values();
+  std::vector<Values> terms;
+  Values in_k;
+  for (int64_t e = 0; e < chunk_; ++e) {
+    Value* k = b_.CreateAdd(first_k, Number(e));
+    in_k.push_back(b_.CreateICmpULT(k, Number(operand_.k)));
+    terms.push_back(gathered_->StartTerm(AbsoluteK(b_.CreateSelect(in_k.back(), k, Number(0)))));
+  }
+  Value* base = b_.CreateGEP(element, operand_.array, matrix_);
+  Values loaded;
+  for (size_t i = 0; i < loads_; ++i) {
+    Value* chunk = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, static_cast<unsigned>(chunk_)));
+    for (size_t e = 0; e < static_cast<size_t>(chunk_); ++e) {
+      const GatheredAddresses::Address at =
+          gathered_->Find(absl::MakeConstSpan(rows).subspan(i * count, count), terms[e]);
+      Value* offset = at.offset;
+      if (at.exists != nullptr)
+        offset = b_.CreateSelect(at.exists, offset, llvm::Constant::getNullValue(offset->getType()));
+      Value* from = b_.CreateGEP(b_.getInt8Ty(), base, b_.CreateZExt(offset, b_.getInt64Ty()));
+      Value* v = b_.CreateAlignedLoad(element, from, llvm::Align(static_cast<uint64_t>(width_)));
+      Value* exists = at.exists == nullptr ? in_k[e] : b_.CreateAnd(at.exists, in_k[e]);
+      chunk = b_.CreateInsertElement(chunk, b_.CreateSelect(exists, v, llvm::Constant::getNullValue(element)), e);
+    }
+    loaded.push_back(b_.CreateBitCast(chunk, llvm::FixedVectorType::get(b_.getInt32Ty(), 4)));
+  }
+  return loaded;
 }
 
 // Makes chunks along k, one for each row, from chunks along the rows, one for each element of k.

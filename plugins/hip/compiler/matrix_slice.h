@@ -9,6 +9,10 @@
 // fewer rows than a tile, the last rows stand in for the missing ones (RowOf). If the last slice along k is not whole,
 // LoadEnd and StoreEnd copy it, with zeros beyond the end.
 //
+// A gathered operand (gathered_matrix.h) has 16 bytes together where its innermost digits permit it, which are then
+// digits without a space. A thread computes the addresses of its rows once for a tile, and what the window adds to them
+// once for a slice. Chunks that do not exist are read from an array of zeros.
+//
 // With stages (MatrixTile), shared memory has several slices, and the GPU copies to one (BeginCopies) while threads
 // read another. The chunks are then those of memory: where neighbours along the rows are neighbours in memory, shared
 // memory has for each element of k a row of chunks along the rows, and lanes transpose as they read (LoadTransposed).
@@ -16,8 +20,10 @@
 #define BACKPLANE_PLUGINS_HIP_COMPILER_MATRIX_SLICE_H_
 
 #include <functional>
+#include <optional>
 #include <vector>
 
+#include "plugins/hip/compiler/gathered_addresses.h"
 #include "plugins/hip/compiler/kernel_frame.h"
 #include "plugins/hip/compiler/matrix_machine.h"
 #include "plugins/hip/compiler/matrix_tile.h"
@@ -30,7 +36,8 @@ struct MatrixOperand {
   std::vector<int64_t> other_strides;                     // of the array's further dimensions
   int64_t tile_rows = 0;
   bool is_right = false;
-  int stages = 0;  // as of MatrixTile
+  int stages = 0;                          // as of MatrixTile
+  const GatheredMatrix* gather = nullptr;  // null: row_stride and k_stride give the addresses
 };
 
 class MatrixSlice {
@@ -41,8 +48,9 @@ class MatrixSlice {
   // frame and the step must outlive the object.
   MatrixSlice(KernelFrame& frame, const MatrixStep& step, const MatrixOperand& operand, llvm::Value* wave);
 
-  // Begins a tile, given by its first row in the matrix and the matrix's position in the array.
-  void StartTile(llvm::Value* first_row, llvm::Value* matrix);
+  // Begins a tile, given by its first row in the matrix, the matrix's position in the array, and the first element of k
+  // of a gathered matrix (null: 0), an i32.
+  void StartTile(llvm::Value* first_row, llvm::Value* matrix, llvm::Value* first_k);
   // Returns the row of the matrix that a row of the tile (an i32) stands for.
   llvm::Value* RowOf(llvm::Value* tile_row);
   // Returns whether the row stands for itself, as an i1; null if every row does.
@@ -53,11 +61,11 @@ class MatrixSlice {
   // Whether all threads of the block take part in Load and Store.
   bool IsLoadedByAll() const { return active_ == nullptr; }
 
-  // The offsets of the thread's loads. A loop carries them, because a loop's code then uses them as they are, without a
-  // sum of 64 bits for each load (KeepInLoop).
+  // The offsets of the thread's loads, and what else of a gathered matrix the loads of a row need. A loop carries them,
+  // because a loop's code then uses them as they are, without a sum of 64 bits for each load (NextInLoop).
   const Values& offsets() const { return offsets_; }
-  // Returns the same values, but as ones that the compiler must not take out of the loop.
-  Values KeepInLoop(const Values& offsets);
+  // Returns the values for the next slice, as ones that the compiler must not take out of the loop.
+  Values NextInLoop(const Values& offsets);
   // Loads the slice that begins with element `k` of each row.
   Values Load(llvm::Value* k, const Values& offsets);
   void Store(const Values& loaded);
@@ -96,6 +104,11 @@ class MatrixSlice {
   llvm::Value* Base(llvm::Value* k);
   llvm::Value* LoadVector(llvm::Value* base, llvm::Value* offset);
   llvm::Value* LoadElements(llvm::Value* tile_row, llvm::Value* first_k);
+  Values LoadGathered(llvm::Value* k, const Values& offsets);
+  Values LoadGatheredChunks(absl::Span<llvm::Value* const> term, const Values& rows);
+  Values LoadGatheredElements(llvm::Value* first_k, const Values& rows);
+  llvm::Value* Zeros();
+  llvm::Value* AbsoluteK(llvm::Value* k);
   llvm::Value* ZeroBefore(llvm::Value* chunk, llvm::Value* count);
   Values Transpose(const Values& rows);
   llvm::Value* Round(llvm::Value* chunk);
@@ -116,6 +129,12 @@ class MatrixSlice {
   llvm::Value *first_ = nullptr, *chunk_number_ = nullptr;  // the row and the chunk of a thread's first load
   Values offsets_, addresses_;
   llvm::Value *first_row_ = nullptr, *matrix_ = nullptr;
+  // Of a gathered operand. Where its slices are whole and lie in one position of the window each, offsets_ has a walk
+  // behind the rows, and lanes differ in nothing else.
+  std::optional<GatheredAddresses> gathered_;
+  bool walks_ = false;
+  size_t walk_begin_ = 0;
+  llvm::Value *first_k_ = nullptr, *zeros_ = nullptr;
   // The members below are used with stages.
   llvm::Value* PlaceInSlice(llvm::Value* k, llvm::Value* group);
   struct Copy {

@@ -27,9 +27,14 @@ constexpr MatrixTile kMmaTiles[] = {
 };
 // A thread that transposes bytes needs 64 registers for them.
 constexpr MatrixTile kMmaTransposedByteTiles[] = {{64, 64, 2, 4}, {32, 64, 2, 4}};
+// For few columns, as groups of convolutions have: a run of columns takes 32.
+constexpr MatrixTile kMmaNarrowTiles[] = {{128, 32, 4, 1}, {64, 32, 4, 1}};
+// A thread that loads single elements computes an address for each.
+constexpr MatrixTile kMmaElementTiles[] = {{64, 64, 2, 2}, {32, 64, 2, 2}};
 // With asynchronous copies no thread transposes, and no registers hold the slices that are being copied.
 constexpr MatrixTile kMmaAsyncTiles[] = {{128, 128, 2, 2}, {128, 64, 2, 2}, {64, 128, 2, 2}, {64, 64, 2, 2}};
 constexpr MatrixTile kMmaAsyncF64Tiles[] = {{128, 64, 4, 2}, {64, 64, 2, 2}};
+constexpr int64_t kNarrow = 32;  // columns
 constexpr int64_t kMaxStages = 4;
 constexpr int64_t kReservedShared = 1024;  // by the system, for each block
 constexpr MatrixTile kMmaTf32Tiles[] = {
@@ -49,6 +54,7 @@ llvm::Value* Bit(llvm::IRBuilder<>& b, llvm::Value* v, int from, int to) {
 // Whether each chunk of both operands is 16 aligned bytes in memory, and lanes can load the factors of the step from
 // the copied chunks.
 bool CanCopyAsync(const DotProblem& p, const MatrixStep& step, const GpuTarget& target) {
+  if (p.lhs_gather || p.rhs_gather) return false;
   const int64_t chunk = CountChunkElements(step);
   auto can = [&](int64_t rows, int64_t row_stride, int64_t k_stride, int64_t DotProblem::BatchDim::*stride) {
     for (const DotProblem::BatchDim& d : p.batch) {
@@ -90,6 +96,12 @@ MatrixTile ChooseMatrixTile(const DotProblem& p, const MatrixStep& step, const G
   const bool transposes = p.lhs_k_stride != 1 || p.rhs_k_stride != 1;
   if (async) tiles = width == 8 ? absl::Span<const MatrixTile>(kMmaAsyncF64Tiles) : kMmaAsyncTiles;
   if (is_mma && !async && width == 1 && transposes) tiles = kMmaTransposedByteTiles;
+  auto has_no_chunks = [&](const std::optional<GatheredMatrix>& gather) {
+    return gather && gather->FindChunks(CountChunkElements(step)) == GatheredMatrix::Chunks::kNone;
+  };
+  if (is_mma && width < 4 && (has_no_chunks(p.lhs_gather) || has_no_chunks(p.rhs_gather))) tiles = kMmaElementTiles;
+  if (is_mma && !async && width == 2 && p.n <= kNarrow && p.lhs_gather && !has_no_chunks(p.lhs_gather))
+    tiles = kMmaNarrowTiles;
   // Operands that are transposed on the way cost instructions for each tile, which a larger tile spreads over more
   // products. Otherwise two blocks of a smaller tile overlap their work better.
   const MatrixTile* best = nullptr;
@@ -112,8 +124,10 @@ bool OffsetsFit(const DotProblem& p, const MatrixTile& tile, const MatrixStep& s
   auto fits = [&](int64_t rows, int64_t row_stride, int64_t k_stride) {
     return (rows * row_stride + slice * k_stride) * width < std::numeric_limits<int32_t>::max();
   };
-  return p.k < std::numeric_limits<int32_t>::max() && fits(tile.rows, p.lhs_m_stride, p.lhs_k_stride) &&
-         fits(tile.columns, p.rhs_n_stride, p.rhs_k_stride);
+  // The offsets of gathered operands have 64 bits where they need them.
+  return p.k < std::numeric_limits<int32_t>::max() &&
+         (p.lhs_gather || fits(tile.rows, p.lhs_m_stride, p.lhs_k_stride)) &&
+         (p.rhs_gather || fits(tile.columns, p.rhs_n_stride, p.rhs_k_stride));
 }
 
 llvm::Value* PermuteColumns(llvm::IRBuilder<>& b, const MatrixStep& step, llvm::Value* column) {

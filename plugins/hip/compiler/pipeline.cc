@@ -4,7 +4,6 @@
 
 #include "core/passes/passes.h"
 #include "core/types/status_macros.h"
-#include "plugins/hip/compiler/convolution_products.h"
 #include "plugins/hip/compiler/dot_epilogue.h"
 #include "plugins/hip/compiler/expand_fft.h"
 #include "plugins/hip/compiler/expand_random_bits.h"
@@ -12,6 +11,7 @@
 #include "plugins/hip/compiler/fusion_policy.h"
 #include "plugins/hip/compiler/kernel_plan.h"
 #include "plugins/hip/compiler/legalize_sorts.h"
+#include "plugins/hip/compiler/prepare_convolutions.h"
 #include "plugins/hip/compiler/split_contractions.h"
 #include "plugins/hip/compiler/split_linear_algebra.h"
 #include "plugins/hip/compiler/split_reductions.h"
@@ -58,7 +58,7 @@ absl::Status RunGpuPipeline(Module* module, const CompileOptions& options, Named
   p.Add<SplitScans>();
   p.Add<SimplifyTuples>();
   p.Add<FuseAttention>(gpu);
-  p.Add<ConvolutionsToProducts>();
+  p.Add<PrepareConvolutions>();
   p.Add<compiler::ExpandSmallDots>(nullptr, IsFasterAsReduction);
   p.Add<compiler::LegalizeContractions>(std::move(contractions));
   p.Add<SplitContractions>();

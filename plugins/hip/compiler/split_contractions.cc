@@ -6,6 +6,7 @@
 #include "core/passes/replace_each.h"
 #include "core/passes/rewrite.h"
 #include "core/types/integer_division.h"
+#include "plugins/hip/compiler/convolution_problem.h"
 #include "plugins/hip/compiler/dot_problem.h"
 #include "sdk/codegen/element_emitter.h"
 #include "sdk/compiler/dot_strides.h"
@@ -39,6 +40,53 @@ Instruction* Divide(Computation* c, Instruction* operand, int64_t dim, int64_t p
   return Make(c, operand, Opcode::kReshape, Shape(operand->shape().element_type(), dims), {operand});
 }
 
+// Replaces the contraction by the sum of its parts, which are the first dimension of `partial`.
+void AddParts(Computation* c, Instruction* contraction, Instruction* partial, PrimitiveType sum) {
+  Attributes dimension;
+  dimension.Set(AttrId::kDimensions, Ints{0});
+  Instruction* total = Make(c, contraction, Opcode::kReduce, Shape(sum, contraction->shape().dimensions()),
+                            {partial, MakeConstant(c, contraction, Literal::Scalar(sum, 0))}, std::move(dimension),
+                            {MakeReducer(c->parent(), "add_parts", Opcode::kAdd, sum)});
+  if (sum != contraction->shape().element_type())
+    total = Make(c, contraction, Opcode::kConvert, contraction->shape(), {total});
+  Replace(contraction, total);
+}
+
+// The parts of a convolution's sums are a fusion that pads its result with zeros, one for each further part: their sum
+// is the same, and the kernel is free to spread the terms over all parts.
+bool SplitConvolution(Computation* c, Instruction* conv) {
+  const PrimitiveType type = conv->shape().element_type();
+  if (!IsSplittable(type) || !IsConvolutionProduct(*conv)) return false;
+  const int64_t parts = ChooseConvolutionParts(*conv);
+  if (parts == 1) return false;
+  const PrimitiveType sum = codegen::IsNarrowFloat(type) ? PrimitiveType::kF32 : type;
+  Computation* body = c->parent()->AddComputation("parts_of_convolution");
+  body->set_is_fusion(true);
+  std::vector<Instruction*> operands;
+  for (Instruction* operand : conv->operands()) {
+    Attributes number;
+    number.Set(AttrId::kParameterNumber, static_cast<int64_t>(operands.size()));
+    operands.push_back(Make(body, nullptr, Opcode::kParameter, operand->shape(), {}, std::move(number)));
+  }
+  std::vector<int64_t> dims = {1};
+  dims.insert(dims.end(), conv->shape().dimensions().begin(), conv->shape().dimensions().end());
+  Instruction* value = body->AddClone(conv, conv->shape().WithElementType(sum), operands);
+  value = Make(body, conv, Opcode::kReshape, Shape(sum, dims), {value});
+  PaddingConfig padding(dims.size());
+  padding[0] = {0, parts - 1, 0};
+  dims[0] = parts;
+  Attributes attrs;
+  attrs.Set(AttrId::kPadding, std::move(padding));
+  body->set_root(Make(body, conv, Opcode::kPad, Shape(sum, dims),
+                      {value, MakeConstant(body, conv, Literal::Scalar(sum, 0))}, std::move(attrs)));
+  Attributes kind;
+  kind.SetEnum(AttrId::kFusionKind, FusionKind::kCustom);
+  Instruction* partial =
+      Make(c, conv, Opcode::kFusion, Shape(sum, dims), {conv->operand(0), conv->operand(1)}, std::move(kind), {body});
+  AddParts(c, conv, partial, sum);
+  return true;
+}
+
 bool Split(Computation* c, Instruction* dot) {
   const DotDimensions& d = dot->dot_dims();
   const PrimitiveType type = dot->shape().element_type();
@@ -63,20 +111,16 @@ bool Split(Computation* c, Instruction* dot) {
   Instruction* partial =
       Make(c, dot, Opcode::kDot, Shape(sum, dims),
            {Divide(c, dot->operand(0), left, parts), Divide(c, dot->operand(1), right, parts)}, std::move(attrs));
-  Attributes dimension;
-  dimension.Set(AttrId::kDimensions, Ints{0});
-  Instruction* total = Make(c, dot, Opcode::kReduce, Shape(sum, dot->shape().dimensions()),
-                            {partial, MakeConstant(c, dot, Literal::Scalar(sum, 0))}, std::move(dimension),
-                            {MakeReducer(c->parent(), "add_parts", Opcode::kAdd, sum)});
-  if (sum != type) total = Make(c, dot, Opcode::kConvert, dot->shape(), {total});
-  Replace(dot, total);
+  AddParts(c, dot, partial, sum);
   return true;
 }
 
 }  // namespace
 
 absl::StatusOr<bool> SplitContractions::Run(Module* module) {
-  return RewriteEach(module, [](Computation* c, Instruction* i) { return i->Is(Opcode::kDot) && Split(c, i); });
+  return RewriteEach(module, [](Computation* c, Instruction* i) {
+    return i->Is(Opcode::kDot) ? Split(c, i) : i->Is(Opcode::kConvolution) && SplitConvolution(c, i);
+  });
 }
 
 }  // namespace backplane::hip

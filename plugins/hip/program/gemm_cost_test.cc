@@ -73,6 +73,31 @@ Literal RandomMatrix(PrimitiveType type, int64_t rows, int64_t columns, std::mt1
   return value;
 }
 
+// Compiles the program and runs two blocks of its only kernel. `result` has values that are no sums, which blocks
+// replace.
+void RunTwoBlocks(const std::string& hlo, const Literal& x, const Literal& y, Literal& result, Counts* counts) {
+  auto module = ParseHloModule(hlo);
+  EXPECT_TRUE(module.ok()) << module.status();
+  NamedValues cost;
+  std::vector<std::string> log;
+  EXPECT_TRUE(RunGpuPipeline(module->get(), {}, &cost, &log).ok());
+  auto program = GpuProgram::Build(*std::move(module), *FindGpuTarget("gfx942"), nullptr, &log);
+  EXPECT_TRUE(program.ok()) << program.status();
+  if (!program.ok()) return;
+  EXPECT_EQ((*program)->kernels().size(), 1u) << absl::StrJoin(log, "\n");
+  counts->resources = (*program)->image().kernels[0];
+  FewBlocks queue((*program)->image().bytes, (*program)->kernels()[0], &counts->statistics);
+  void* const arguments[] = {const_cast<void*>(static_cast<const void*>(x.bytes())),
+                             const_cast<void*>(static_cast<const void*>(y.bytes()))};
+  void* const outputs[] = {result.mutable_bytes()};
+  const absl::Status status = (*program)->Run(queue, arguments, outputs, {}, nullptr, {}, nullptr);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(counts->resources.spilled_registers, 0);
+  EXPECT_GE(counts->resources.occupancy, 2);
+  EXPECT_LE(counts->resources.vgprs, 256);
+  EXPECT_EQ(counts->statistics.lds_bank_conflicts, 0);
+}
+
 // Compiles the product, runs two blocks, and compares what they stored.
 Counts RunBlocks(const Problem& p) {
   Counts counts;
@@ -83,17 +108,6 @@ Counts RunBlocks(const Problem& p) {
                    " parameter(1)\n  ROOT r = ", text(p.result, p.m, p.n), " dot(x, y), lhs_contracting_dims={",
                    p.lhs_along_k ? 1 : 0, "}, rhs_contracting_dims={", p.rhs_along_k ? 1 : 0, "}\n}\n");
   SCOPED_TRACE(hlo);
-  auto module = ParseHloModule(hlo);
-  EXPECT_TRUE(module.ok()) << module.status();
-  NamedValues cost;
-  std::vector<std::string> log;
-  EXPECT_TRUE(RunGpuPipeline(module->get(), {}, &cost, &log).ok());
-  auto program = GpuProgram::Build(*std::move(module), *FindGpuTarget("gfx942"), nullptr, &log);
-  EXPECT_TRUE(program.ok()) << program.status();
-  if (!program.ok()) return counts;
-  EXPECT_EQ((*program)->kernels().size(), 1u) << absl::StrJoin(log, "\n");
-  counts.resources = (*program)->image().kernels[0];
-
   std::mt19937 random(11);
   const Literal x = p.lhs_along_k ? RandomMatrix(p.type, p.m, p.k, random) : RandomMatrix(p.type, p.k, p.m, random);
   const Literal y = p.rhs_along_k ? RandomMatrix(p.type, p.n, p.k, random) : RandomMatrix(p.type, p.k, p.n, random);
@@ -101,12 +115,7 @@ Counts RunBlocks(const Problem& p) {
   const double none = p.result == PrimitiveType::kS32 ? -2000000000.0 : std::numeric_limits<double>::quiet_NaN();
   Literal r(Shape(p.result, {p.m, p.n}));
   for (int64_t i = 0; i < r.num_elements(); ++i) r.SetFromDouble(i, none);
-  FewBlocks queue((*program)->image().bytes, (*program)->kernels()[0], &counts.statistics);
-  void* const arguments[] = {const_cast<void*>(static_cast<const void*>(x.bytes())),
-                             const_cast<void*>(static_cast<const void*>(y.bytes()))};
-  void* const outputs[] = {r.mutable_bytes()};
-  const absl::Status status = (*program)->Run(queue, arguments, outputs, {}, nullptr, {}, nullptr);
-  EXPECT_TRUE(status.ok()) << status;
+  RunTwoBlocks(hlo, x, y, r, &counts);
   std::vector<double> left(static_cast<size_t>(p.m * p.k)), right(static_cast<size_t>(p.n * p.k));
   for (int64_t i = 0; i < p.m; ++i) {
     for (int64_t k = 0; k < p.k; ++k)
@@ -130,10 +139,49 @@ Counts RunBlocks(const Problem& p) {
       ADD_FAILURE() << "row " << i / p.n << ", column " << i % p.n << ": " << got << ", expected " << want;
     }
   }
-  EXPECT_EQ(counts.resources.spilled_registers, 0);
-  EXPECT_GE(counts.resources.occupancy, 2);
-  EXPECT_LE(counts.resources.vgprs, 256);
-  EXPECT_EQ(counts.statistics.lds_bank_conflicts, 0);
+  return counts;
+}
+
+// A convolution of 3 x 3 elements with as many features before as after it, with zeros around the image.
+Counts RunConvolution(PrimitiveType type, int64_t batch, int64_t size, int64_t features, int64_t columns) {
+  Counts counts;
+  const std::string name(Name(type));
+  auto dims = [](std::initializer_list<int64_t> d) { return absl::StrCat("[", absl::StrJoin(d, ","), "]"); };
+  const std::string hlo = absl::StrCat(
+      "HloModule m\nENTRY e {\n  x = ", name, dims({batch, size, size, features}), " parameter(0)\n  w = ", name,
+      dims({3, 3, features, columns}), " parameter(1)\n  ROOT r = ", name, dims({batch, size, size, columns}),
+      " convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f\n}\n");
+  SCOPED_TRACE(hlo);
+  std::mt19937 random(11);
+  const Literal x = RandomMatrix(type, batch * size * size, features, random);
+  const Literal y = RandomMatrix(type, 9 * features, columns, random);
+  Literal r(Shape(type, {batch * size * size, columns}));
+  for (int64_t i = 0; i < r.num_elements(); ++i) r.SetFromDouble(i, std::numeric_limits<double>::quiet_NaN());
+  RunTwoBlocks(hlo, x, y, r, &counts);
+  std::vector<double> input(static_cast<size_t>(x.num_elements())), kernel(static_cast<size_t>(y.num_elements()));
+  for (int64_t i = 0; i < x.num_elements(); ++i) input[static_cast<size_t>(i)] = x.GetAsDouble(i);
+  for (int64_t i = 0; i < y.num_elements(); ++i) kernel[static_cast<size_t>(i)] = y.GetAsDouble(i);
+  int wrong = 0;
+  for (int64_t i = 0; i < r.num_elements() && wrong < 5; ++i) {
+    const double got = r.GetAsDouble(i);
+    if (std::isnan(got)) continue;
+    ++counts.stored;
+    const int64_t row = i / columns, image = row / size / size, h = row / size % size, w = row % size;
+    double want = 0;
+    for (int64_t at = 0; at < 9; ++at) {
+      const int64_t y_at = h + at / 3 - 1, x_at = w + at % 3 - 1;
+      if (y_at < 0 || y_at >= size || x_at < 0 || x_at >= size) continue;
+      for (int64_t f = 0; f < features; ++f) {
+        want += input[static_cast<size_t>(((image * size + y_at) * size + x_at) * features + f)] *
+                kernel[static_cast<size_t>((at * features + f) * columns + i % columns)];
+      }
+    }
+    if (std::abs(got - want) > std::abs(want) / 256) {
+      ++wrong;
+      ADD_FAILURE() << "row " << row << ", column " << i % columns << ": " << got << ", expected " << want;
+    }
+  }
+  EXPECT_GT(counts.stored, 0);
   return counts;
 }
 
@@ -148,17 +196,14 @@ struct Loop {
   double ratio() const { return slots / matrix_slots; }
 };
 
-Loop CountLoop(Problem p, int64_t slice) {
-  constexpr int64_t kIterations = 6;  // more: loops of few are not loops any more
-  Counts runs[2];
-  for (int run = 0; run < 2; ++run) {
-    p.k = slice * (1 + run) * kIterations;
-    runs[run] = RunBlocks(p);
-  }
+// `iterations`: that the second run has more than the first.
+Loop CompareRuns(const Counts (&runs)[2], int64_t iterations, const std::string& property) {
   const double waves = 2 * runs[0].resources.threads / 64;  // two blocks
   Loop loop;
   for (const auto& [name, count] : runs[1].statistics.by_mnemonic) {
-    const double times = static_cast<double>(count - runs[0].statistics.by_mnemonic[name]) / (kIterations * waves);
+    const auto before = runs[0].statistics.by_mnemonic.find(name);
+    const auto fewer = before == runs[0].statistics.by_mnemonic.end() ? 0 : before->second;
+    const double times = static_cast<double>(count - fewer) / (static_cast<double>(iterations) * waves);
     if (times == 0) continue;
     loop.instructions[name] = times;
     absl::StrAppend(&loop.text, " ", name, " ", times);
@@ -176,10 +221,19 @@ Loop CountLoop(Problem p, int64_t slice) {
     EXPECT_FALSE(absl::StartsWith(name, "scratch_") || absl::StrContains(name, "accvgpr")) << name;
   }
   absl::StrAppend(&loop.text, "; registers ", runs[0].resources.vgprs, ", of them AGPRs ", runs[0].resources.agprs);
-  testing::Test::RecordProperty(
-      absl::StrCat(Name(p.type), p.lhs_along_k ? "_k" : "_rows", p.rhs_along_k ? "_k" : "_rows"),
-      absl::StrCat(loop.ratio(), ":", loop.text));
+  testing::Test::RecordProperty(property, absl::StrCat(loop.ratio(), ":", loop.text));
   return loop;
+}
+
+Loop CountLoop(Problem p, int64_t slice) {
+  constexpr int64_t kIterations = 6;  // more: loops of few are not loops any more
+  Counts runs[2];
+  for (int run = 0; run < 2; ++run) {
+    p.k = slice * (1 + run) * kIterations;
+    runs[run] = RunBlocks(p);
+  }
+  return CompareRuns(runs, kIterations,
+                     absl::StrCat(Name(p.type), p.lhs_along_k ? "_k" : "_rows", p.rhs_along_k ? "_k" : "_rows"));
 }
 
 TEST(GemmCost, OfRowsAlongTheTerms) {
@@ -211,6 +265,14 @@ TEST(GemmCost, OfOtherTypes) {
                            CountLoop({2048, 1920, 0, PrimitiveType::kS8, PrimitiveType::kS32, true, true}, 128)}) {
     EXPECT_LE(loop.ratio(), 1.25) << loop.text;
   }
+}
+
+// The windows of a convolution where they are: one position of the window and 64 of its features in each slice.
+TEST(GemmCost, OfAConvolution) {
+  const Counts runs[2] = {RunConvolution(PrimitiveType::kF16, 32, 56, 64, 128),
+                          RunConvolution(PrimitiveType::kF16, 32, 56, 128, 128)};
+  const Loop loop = CompareRuns(runs, 9, "convolution");
+  EXPECT_LE(loop.ratio(), 1.44) << loop.text;
 }
 
 // Tiles that do not divide the matrices, and an end of k that is no slice.
