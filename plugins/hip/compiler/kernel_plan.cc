@@ -400,6 +400,7 @@ absl::StatusOr<KernelPlan> PlanOperation(const Instruction& contraction, const G
   if (dot.lhs_type == dot.rhs_type)
     plan.matrix = FindMatrixStep(target, dot.lhs_type, dot.sum_type(), PermitsTf32(*site->dot, target));
   if (plan.matrix != nullptr) {
+    plan.matrix = PreferGroups(dot, *plan.matrix, target);
     tile = ChooseMatrixTile(dot, *plan.matrix, target);
     if (!OffsetsFit(dot, tile, *plan.matrix)) plan.matrix = nullptr;
   }

@@ -5,6 +5,7 @@
 // tile with sums in registers (matrix_wave.h).
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "core/types/integer_division.h"
 #include "llvm/Analysis/VectorUtils.h"
 #include "plugins/hip/compiler/dot_output.h"
@@ -67,7 +68,9 @@ class MatrixEmitter {
     rhs_.StartTile(column, f_.indices.Uniform(tiles_.BatchOffset(&DotProblem::BatchDim::rhs_stride)));
     LoopScopes::Values sums(static_cast<size_t>(steps_down() * steps_across()),
                             llvm::Constant::getNullValue(SumVector(b_, step_)));
-    if (tile_.stages > 0) {
+    if (step_.family == MatrixFamily::kGroup) {
+      SumSlicesInGroups(sums);
+    } else if (tile_.stages > 0) {
       SumCopiedSlices(sums);
     } else {
       SumSlices(sums);
@@ -103,6 +106,73 @@ class MatrixEmitter {
     carried.pop_back();
     sums = carried;
     CallCopy(kCopyWait, {Number(0)});
+  }
+
+  // A group begins the product of a slice while that of the one before is under way. What makes this right:
+  //   - A slice that is multiplied has been copied: each thread waits for its own copies, publishes them, and then the
+  //     barrier lets all threads see them.
+  //   - Copies overwrite no slice that is being read: they go to the place of slice i - 2. Behind the barrier of slice i
+  //     all threads have waited, in the iteration before, until at most the product of slice i - 1 is under way.
+  void SumSlicesInGroups(LoopScopes::Values& sums) {
+    const int64_t stages = tile_.stages, ahead = stages - 2, slices = CeilDiv(p_.k, slice_);
+    llvm::IntegerType* type = f_.indices.CounterType((slices + stages) * slice_);
+    auto number = [&](int64_t k) { return llvm::ConstantInt::get(type, static_cast<uint64_t>(k)); };
+    for (int64_t s = 0; s < ahead; ++s) BeginCopies(number(s * slice_), Number(s));
+    llvm::BasicBlock* latch = nullptr;
+    LoopScopes::Values carried = sums;
+    carried.push_back(Number(0));
+    f_.scopes.Loop(number(0), number(slices * slice_), slice_, carried, [&](Value* k, LoopScopes::Values& now) {
+      Value* stage = now.back();
+      now.pop_back();
+      CallCopy(kCopyWait, {Number(ahead - 1)});
+      CallCopy(kGroupPublish, {});
+      f_.EmitBarrier();
+      lhs_.SetStage(stage), rhs_.SetStage(stage);
+      CallGroup(kGroupMultiply, now);
+      Value* free = b_.CreateSelect(b_.CreateICmpULT(stage, Number(2)), b_.CreateAdd(stage, Number(ahead)),
+                                    b_.CreateSub(stage, Number(2)));
+      BeginCopies(b_.CreateAdd(k, number(ahead * slice_)), free);
+      CallGroup(kGroupWait, now);
+      now.push_back(
+          b_.CreateSelect(b_.CreateICmpEQ(stage, Number(stages - 1)), Number(0), b_.CreateAdd(stage, Number(1))));
+      latch = b_.GetInsertBlock();
+    });
+    KeepLoopRolled(*latch->getTerminator());
+    carried.pop_back();
+    sums = carried;
+    CallGroup(kGroupWait, sums, /*under_way=*/0);
+    CallCopy(kCopyWait, {Number(0)});
+  }
+
+  // Calls a function gpu.group for each 64 rows of the group's part of the tile. At most `under_way` slices' products
+  // are under way after a wait.
+  void CallGroup(const char* function, LoopScopes::Values& sums, int64_t under_way = 1) {
+    const std::string name = absl::StrCat(function, step_.instruction, ".", tile_.wave_columns());
+    const auto across = static_cast<size_t>(steps_across());
+    auto* vector = llvm::FixedVectorType::get(SumVector(b_, step_)->getElementType(), static_cast<unsigned>(4 * across));
+    const bool multiplies = function == absl::string_view(kGroupMultiply);
+    for (int64_t i = 0; i < steps_down(); ++i) {
+      const auto first = sums.begin() + static_cast<std::ptrdiff_t>(i) * steps_across();
+      Value* all = llvm::PoisonValue::get(vector);
+      for (size_t s = 0; s < 4 * across; ++s)
+        all = b_.CreateInsertElement(all, b_.CreateExtractElement(first[static_cast<std::ptrdiff_t>(s / 4)], s % 4), s);
+      std::vector<Value*> arguments = {all, Number(under_way * steps_down())};
+      if (multiplies) {
+        const int64_t along = (lhs_.IsTransposed() ? 1 : 0) | (rhs_.IsTransposed() ? 2 : 0);
+        arguments = {lhs_.FindRows(b_.CreateAdd(wave_row_, Number(i * step_.rows()))), rhs_.FindRows(wave_column_),
+                     Number(along), all};
+      }
+      std::vector<llvm::Type*> types;
+      for (Value* argument : arguments) types.push_back(argument->getType());
+      llvm::FunctionCallee callee =
+          f_.elements.module()->getOrInsertFunction(name, llvm::FunctionType::get(vector, types, false));
+      llvm::cast<llvm::Function>(callee.getCallee())->setConvergent();
+      all = b_.CreateCall(callee, arguments);
+      for (size_t s = 0; s < across; ++s) {
+        const int at = static_cast<int>(4 * s);
+        first[static_cast<std::ptrdiff_t>(s)] = b_.CreateShuffleVector(all, {at, at + 1, at + 2, at + 3});
+      }
+    }
   }
 
   void BeginCopies(Value* k, Value* stage) {

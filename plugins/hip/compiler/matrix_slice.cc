@@ -10,6 +10,14 @@ namespace backplane::hip {
 
 using llvm::Value;
 
+namespace {
+
+// Of slices that groups read, and how many rows along which chunks are their orders repeat after.
+constexpr uint64_t kGroupAlignment = 1024;
+constexpr int64_t kGroupRows = 64;
+
+}  // namespace
+
 MatrixSlice::MatrixSlice(KernelFrame& frame, const MatrixStep& step, const MatrixOperand& operand, Value* wave)
     : f_(frame),
       b_(frame.b),
@@ -21,6 +29,8 @@ MatrixSlice::MatrixSlice(KernelFrame& frame, const MatrixStep& step, const Matri
       slice_(CountSliceElements(step)) {
   const int64_t threads = f_.plan.threads, chunks = operand_.tile_rows * kRowChunks;
   shared_ = f_.AddShared(PrimitiveType::kS32, std::max(1, operand_.stages) * chunks * kChunkBytes / 4);
+  if (step_.family == MatrixFamily::kGroup)
+    llvm::cast<llvm::GlobalVariable>(shared_)->setAlignment(llvm::Align(kGroupAlignment));
   if (operand_.k_stride == 1 && operand_.k >= chunk_) {
     mode_ = Mode::kAlongK;
   } else if (operand_.row_stride == 1 && operand_.rows >= chunk_ && operand_.k >= chunk_) {
@@ -323,6 +333,13 @@ Value* MatrixSlice::LoadChunk(Value* row, Value* chunk, int64_t more_rows, int64
 // ---- Asynchronous copies.
 
 Value* MatrixSlice::PlaceInSlice(Value* k, Value* group) {
+  if (step_.family == MatrixFamily::kGroup) {
+    const int64_t in_row = kGroupRows / chunk_;
+    Value* place = b_.CreateAdd(b_.CreateMul(b_.CreateUDiv(group, Number(in_row)), Number(kGroupRows * slice_ * width_)),
+                                b_.CreateMul(k, Number(kGroupRows * width_)));
+    Value* chunk = b_.CreateXor(b_.CreateURem(group, Number(in_row)), b_.CreateAnd(k, Number(7)));
+    return b_.CreateAdd(place, b_.CreateShl(chunk, Number(4)));
+  }
   // Eight lanes that read a matrix have elements of k that differ in bits 0, 3 and 4 (matrix_wave.cc); those that write
   // have different groups.
   Value* key = b_.CreateOr(b_.CreateAnd(k, Number(1)), b_.CreateAnd(b_.CreateLShr(k, Number(2)), Number(6)));
@@ -365,6 +382,12 @@ void MatrixSlice::PrepareCopies() {
 
 void MatrixSlice::SetStage(Value* stage) {
   read_from_ = b_.CreateMul(stage, Number(operand_.tile_rows * kRowChunks * kChunkBytes));
+}
+
+Value* MatrixSlice::FindRows(Value* row) {
+  // 64 rows take as many bytes in both orders.
+  Value* at = b_.CreateAdd(b_.CreateMul(row, Number(kRowChunks * kChunkBytes)), read_from_);
+  return b_.CreateGEP(b_.getInt8Ty(), shared_, at);
 }
 
 void MatrixSlice::BeginCopies(Value* k, Value* stage) {

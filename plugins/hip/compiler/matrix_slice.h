@@ -76,6 +76,9 @@ class MatrixSlice {
   // Whether chunks are along the rows. LoadTransposed is then called in place of LoadChunk.
   bool IsTransposed() const { return operand_.stages > 0 && mode_ == Mode::kAlongRows; }
   bool IsCopiedAsync() const { return operand_.stages > 0; }
+  // Returns the address in shared memory of row `row` of the slice that SetStage has chosen; the row, an i32, is a
+  // multiple of 64. For groups.
+  llvm::Value* FindRows(llvm::Value* row);
   // Loads by gpu.load.transposed (gpu_ir.h). The lane gives element `k` + `more_k` of the slice and, along the rows,
   // chunk `group` + `more_groups`. As in LoadChunk, the summands must have no bit in common.
   llvm::Value* LoadTransposed(llvm::Value* k, llvm::Value* group, int64_t more_k, int64_t more_groups);

@@ -4,7 +4,7 @@
 //   target                      image
 //   gfx90a, gfx942, gfx1030,    a code object for the HSA runtime, linked in this process; gfx9-generic and the like,
 //   gfx1100, gfx1201, ...       too
-//   sm_80 ... sm_90             PTX text, which the driver assembles; "sm_90:tf32" with GpuTarget::tf32_products,
+//   sm_80 ... sm_90, sm_90a     PTX text, which the driver assembles; "sm_90:tf32" with GpuTarget::tf32_products,
 //                               "sm_90:async" with async_copies, "sm_90:tf32:async" with both
 //   host                        a shared library, see host_image.h
 //
@@ -55,6 +55,7 @@ struct GpuTarget {
   // Whether kernels can call gpu.multiply, gpu.copy and gpu.load (gpu_ir.h): GPUs of NVIDIA, and the host if a test
   // sets it.
   bool multiplies_matrices = false;
+  bool multiplies_in_groups = false;  // whether they can call gpu.group: sm_90a, and the host if a test sets it
   bool tf32_products = false;  // products of f32 of default precision may round their operands to tf32
   bool async_copies = false;   // products copy their operands asynchronously (cp.async) where these are aligned
   int max_vgprs = 256;         // of a thread, in 32-bit units; 0: the machine has no such registers
@@ -64,7 +65,7 @@ struct GpuTarget {
 
 // Returns the name of the target for an architecture as runtimes name it. Programs for "gfx942:sramecc+:xnack-" are
 // compiled for "gfx942", whose code runs in every mode. Programs for "sm_120" are compiled for the newest target of
-// NVIDIA that is not newer, because the driver assembles its PTX for newer GPUs.
+// NVIDIA that is not newer, because the driver assembles its PTX for newer GPUs; that of "sm_90a" for "sm_90" alone.
 std::string FindTargetOfArchitecture(absl::string_view architecture);
 // Finds a target by its name; "host" is the machine on which this process runs. The NotFound error names the known
 // ones.

@@ -77,7 +77,7 @@ class Gemm : public testing::TestWithParam<const char*> {
   }
 };
 INSTANTIATE_TEST_SUITE_P(Targets, Gemm,
-                         testing::Values("gfx942", "gfx1100", "mma", "mma:tf32", "mma:async", "mma:tf32:async"));
+                         testing::Values("gfx942", "gfx1100", "mma", "mma:tf32", "mma:async", "mma:tf32:async", "mma:groups:async"));
 
 TEST_P(Gemm, MultipliesEvenSizesInAllOrders) {
   for (const char* type : {"f16", "bf16", "f32", "f64", "s8"}) {
@@ -140,7 +140,7 @@ TEST_P(Gemm, SplitsLongSums) {
 
 // Tiles of every size, and waves of every shape.
 class MmaTiles : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Targets, MmaTiles, testing::Values("mma:tf32", "mma:tf32:async"));
+INSTANTIATE_TEST_SUITE_P(Targets, MmaTiles, testing::Values("mma:tf32", "mma:tf32:async", "mma:groups:tf32:async"));
 
 TEST_P(MmaTiles, MultiplyInAllSizes) {
   for (const char* type : {"f16", "f32", "f64", "s8"}) {
@@ -194,7 +194,7 @@ void ExpectOneKernel(const std::string& hlo, const std::string& target, double t
 }
 
 class Epilogue : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Targets, Epilogue, testing::Values("gfx942", "gfx1100", "host", "mma", "mma:async"));
+INSTANTIATE_TEST_SUITE_P(Targets, Epilogue, testing::Values("gfx942", "gfx1100", "host", "mma", "mma:async", "mma:groups:async"));
 
 TEST_P(Epilogue, AddsBiasActivatesAddsResidualAndScales) {
   for (const auto& [m, n, k] : {std::tuple{64, 128, 96}, std::tuple{37, 67, 40}, std::tuple{9, 5, 33}}) {

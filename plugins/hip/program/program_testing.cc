@@ -160,6 +160,7 @@ absl::StatusOr<GpuTarget> FindTestTarget(const std::string& name) {
   target->shared_bytes = target->multiprocessor_shared_bytes = 228 * 1024;  // as of sm_90
   target->tf32_products = absl::StrContains(name, kTf32Suffix);
   target->async_copies = absl::StrContains(name, kAsyncSuffix);
+  target->multiplies_in_groups = absl::StrContains(name, "groups");
   return target;
 }
 

@@ -86,7 +86,7 @@ class Ptx : public testing::TestWithParam<const char*> {
   static std::string Machine() { return std::string(GetParam()).substr(0, 5); }
   static bool IsAsync() { return absl::StrContains(GetParam(), kAsyncSuffix); }
 };
-INSTANTIATE_TEST_SUITE_P(Targets, Ptx, testing::Values("sm_80", "sm_89", "sm_90", "sm_80:async", "sm_90:async"));
+INSTANTIATE_TEST_SUITE_P(Targets, Ptx, testing::Values("sm_80", "sm_89", "sm_90", "sm_80:async", "sm_90:async", "sm_90a:async"));
 
 TEST_P(Ptx, MultipliesByMatrixInstructions) {
   for (const Problem& p : AllProblems()) {
