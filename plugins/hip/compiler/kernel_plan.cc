@@ -415,6 +415,7 @@ absl::StatusOr<KernelPlan> PlanOperation(const Instruction& contraction, const G
   plan.note = absl::StrCat(plan.matrix != nullptr ? "matrix product: " : "product: ", dot.batch_size(), " x ", dot.m,
                            " x ", dot.n, " x ", dot.k, ", ", tiles, " tiles of ", tile.rows, " x ", tile.columns,
                            tile.stages > 0 ? absl::StrCat(", ", tile.stages, " slices") : "",
+                           plan.matrix != nullptr && plan.matrix->family == MatrixFamily::kGroup ? ", by groups" : "",
                            site->body != nullptr ? ", with what follows it" : "");
   return plan;
 }

@@ -32,7 +32,7 @@ class MatrixEmitter {
         step_(*frame.plan.matrix),
         tile_(frame.plan.tile),
         slice_(CountSliceElements(step_)),
-        tiles_(frame, p_, tile_.rows, tile_.columns),
+        tiles_(frame, p_, tile_.rows, tile_.columns, is_group() ? (getenv("WG_BAND") ? atoi(getenv("WG_BAND")) : 8) : 1),
         output_(frame, tiles_, p_, site),
         wave_(machine_.MakeUniform(b_.CreateUDiv(f_.thread(), Number(step_.wave_size())))),
         lhs_(frame, step_, DescribeLeft(), wave_),
@@ -48,6 +48,7 @@ class MatrixEmitter {
   }
 
  private:
+  bool is_group() const { return step_.family == MatrixFamily::kGroup; }
   int64_t steps_down() const { return tile_.wave_rows() / step_.rows(); }
   int64_t steps_across() const { return tile_.wave_columns() / step_.columns(); }
   Value* Number(int64_t n) { return b_.getInt32(static_cast<uint32_t>(n)); }
@@ -68,10 +69,8 @@ class MatrixEmitter {
     rhs_.StartTile(column, f_.indices.Uniform(tiles_.BatchOffset(&DotProblem::BatchDim::rhs_stride)));
     LoopScopes::Values sums(static_cast<size_t>(steps_down() * steps_across()),
                             llvm::Constant::getNullValue(SumVector(b_, step_)));
-    if (step_.family == MatrixFamily::kGroup) {
-      SumSlicesInGroups(sums);
-    } else if (tile_.stages > 0) {
-      SumCopiedSlices(sums);
+    if (tile_.stages > 0) {
+      is_group() ? SumSlicesInGroups(sums) : SumCopiedSlices(sums);
     } else {
       SumSlices(sums);
     }
@@ -241,17 +240,28 @@ class MatrixEmitter {
   void StoreEnds(const MatrixSlice::Values& left, const MatrixSlice::Values& right, int64_t k) {
     lhs_.StoreEnd(left, k);
     rhs_.StoreEnd(right, k);
-    f_.EmitBarrier();
+    EndStores();
   }
 
   void StoreSlices(const MatrixSlice::Values& left, const MatrixSlice::Values& right) {
     lhs_.Store(left);
     rhs_.Store(right);
+    EndStores();
+  }
+
+  // What all threads have stored can be multiplied afterwards.
+  void EndStores() {
+    if (is_group()) CallCopy(kGroupPublish, {});
     f_.EmitBarrier();
   }
 
   // Multiplies the elements of the slices in shared memory, `k` of each row.
   void MultiplySlices(LoopScopes::Values& sums, int64_t k) {
+    if (is_group()) {
+      CallGroup(kGroupMultiply, sums);
+      CallGroup(kGroupWait, sums, /*under_way=*/0);  // a barrier follows, and then stores to the same places
+      return;
+    }
     for (int64_t first = 0; first * CountChunkElements(step_) < k; first += lanes_->chunks()) {
       lanes_->BeginChunks(first);
       const std::vector<MatrixSlice::Values> left = lanes_->LoadLeft(lhs_, wave_row_, steps_down(), first);

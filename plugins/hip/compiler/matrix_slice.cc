@@ -386,7 +386,8 @@ void MatrixSlice::SetStage(Value* stage) {
 
 Value* MatrixSlice::FindRows(Value* row) {
   // 64 rows take as many bytes in both orders.
-  Value* at = b_.CreateAdd(b_.CreateMul(row, Number(kRowChunks * kChunkBytes)), read_from_);
+  Value* at = b_.CreateMul(row, Number(kRowChunks * kChunkBytes));
+  if (read_from_ != nullptr) at = b_.CreateAdd(at, read_from_);
   return b_.CreateGEP(b_.getInt8Ty(), shared_, at);
 }
 

@@ -64,6 +64,9 @@ class MatrixSlice {
   // Load and store the last slice, which begins with element `k` and of which only a part exists.
   Values LoadEnd(int64_t k);
   void StoreEnd(Values loaded, int64_t k);
+  // For groups: returns the address in shared memory of row `row`, an i32 and a multiple of 64. With stages it is that of
+  // the slice which SetStage has chosen.
+  llvm::Value* FindRows(llvm::Value* row);
   // Loads chunk `chunk` + `more_chunks` of row `row` + `more_rows` from shared memory, as a vector of 16 bytes. `row`
   // and `chunk` are i32. `more_rows` and `more_chunks` must have no bit in common with any value of `row` and `chunk`.
   llvm::Value* LoadChunk(llvm::Value* row, llvm::Value* chunk, int64_t more_rows = 0, int64_t more_chunks = 0);
@@ -76,9 +79,6 @@ class MatrixSlice {
   // Whether chunks are along the rows. LoadTransposed is then called in place of LoadChunk.
   bool IsTransposed() const { return operand_.stages > 0 && mode_ == Mode::kAlongRows; }
   bool IsCopiedAsync() const { return operand_.stages > 0; }
-  // Returns the address in shared memory of row `row` of the slice that SetStage has chosen; the row, an i32, is a
-  // multiple of 64. For groups.
-  llvm::Value* FindRows(llvm::Value* row);
   // Loads by gpu.load.transposed (gpu_ir.h). The lane gives element `k` + `more_k` of the slice and, along the rows,
   // chunk `group` + `more_groups`. As in LoadChunk, the summands must have no bit in common.
   llvm::Value* LoadTransposed(llvm::Value* k, llvm::Value* group, int64_t more_k, int64_t more_groups);

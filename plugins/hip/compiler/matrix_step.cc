@@ -30,7 +30,7 @@ constexpr MatrixStep kMmaSteps[] = {
 };
 
 constexpr MatrixStep kGroupSteps[] = {
-    {"f16", kF16, kF32, kGroup, 16}, {"bf16", kBf16, kF32, kGroup, 16}, {"s8", kS8, kS32, kGroup, 32}};
+    {"f16", kF16, kF32, kGroup, 16}, {"bf16", kBf16, kF32, kGroup, 16}, {"tf32", kF32, kF32, kGroup, 8, true}, {"s8", kS8, kS32, kGroup, 32}};
 
 template <size_t kCount>
 const MatrixStep* Find(const MatrixStep (&steps)[kCount], PrimitiveType operand, PrimitiveType sum) {

@@ -59,7 +59,9 @@ bool CanCopyAsync(const DotProblem& p, const MatrixStep& step, const GpuTarget& 
     if (k_stride == 1) return row_stride % chunk == 0 && p.k % chunk == 0;
     return row_stride == 1 && ByteWidth(step.operand) == 2 && k_stride % chunk == 0 && rows % chunk == 0;
   };
-  return target.async_copies && step.is_nvidia() && p.k > 0 &&
+  // A group reads what has been copied as it is, without rounding it.
+  const bool rounds_in_memory = step.family == MatrixFamily::kGroup && step.rounds_operands;
+  return target.async_copies && step.is_nvidia() && !rounds_in_memory && p.k > 0 &&
          can(p.m, p.lhs_m_stride, p.lhs_k_stride, &DotProblem::BatchDim::lhs_stride) &&
          can(p.n, p.rhs_n_stride, p.rhs_k_stride, &DotProblem::BatchDim::rhs_stride);
 }
@@ -85,7 +87,12 @@ int64_t CountColumnsOfRun(const MatrixStep& step) {
 
 const MatrixStep* PreferGroups(const DotProblem& p, const MatrixStep& step, const GpuTarget& target) {
   const MatrixStep* group = FindGroupStep(target, step);
-  return group != nullptr && CanCopyAsync(p, *group, target) ? group : &step;
+  if (group == nullptr) return &step;
+  if (CanCopyAsync(p, *group, target)) return group;
+  // Threads would transpose the left operand with bank conflicts, and need many registers for bytes. Few rows are better
+  // served by smaller tiles.
+  const bool can_store = p.lhs_k_stride == 1 && (p.rhs_k_stride == 1 || ByteWidth(step.operand) > 1);
+  return can_store && p.k > 0 && p.m > 32 ? group : &step;
 }
 
 MatrixTile ChooseMatrixTile(const DotProblem& p, const MatrixStep& step, const GpuTarget& target) {
@@ -97,7 +104,8 @@ MatrixTile ChooseMatrixTile(const DotProblem& p, const MatrixStep& step, const G
   const bool async = CanCopyAsync(p, step, target);
   if (width == 8) tiles = is_mma ? absl::Span<const MatrixTile>(kMmaF64Tiles) : kF64Tiles;
   const bool transposes = p.lhs_k_stride != 1 || p.rhs_k_stride != 1;
-  if (async && step.family == MatrixFamily::kGroup) tiles = kGroupTiles;
+  // Without asynchronous copies a thread has no registers for the largest tile.
+  if (step.family == MatrixFamily::kGroup) tiles = absl::MakeConstSpan(kGroupTiles).subspan(async ? 0 : 1);
   if (async && is_mma) tiles = width == 8 ? absl::Span<const MatrixTile>(kMmaAsyncF64Tiles) : kMmaAsyncTiles;
   if (is_mma && !async && width == 1 && transposes) tiles = kMmaTransposedByteTiles;
   // Operands that are transposed on the way cost instructions for each tile, which a larger tile spreads over more
@@ -113,7 +121,12 @@ MatrixTile ChooseMatrixTile(const DotProblem& p, const MatrixStep& step, const G
     if (CountTiles(p, t) >= (step.is_nvidia() ? kManyMmaTiles : kManyTiles)) break;
   }
   MatrixTile tile = *best;
+  if (async && step.family == MatrixFamily::kGroup && getenv("WG_TILE")) {
+    static const MatrixTile kTry[] = {{128, 256, 2, 1}, {128, 128, 2, 1}, {256, 128, 2, 1}, {128, 256, 1, 2}, {256, 128, 4, 1}};
+    tile = kTry[atoi(getenv("WG_TILE"))];
+  }
   if (async) tile.stages = CountStages(tile, step, target);
+  if (async && step.family == MatrixFamily::kGroup && getenv("WG_STAGES")) tile.stages = atoi(getenv("WG_STAGES"));
   return tile;
 }
 

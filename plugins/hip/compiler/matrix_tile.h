@@ -43,8 +43,8 @@ int64_t CountSliceElements(const MatrixStep& step);
 // Returns how many neighbouring columns' sums a lane holds one after another.
 int64_t CountColumnsOfRun(const MatrixStep& step);
 
-// Returns the step of groups in place of a step of MMA, if the target has one and the operands can be copied to where it
-// reads them; otherwise `step`.
+// Returns the step of groups in place of a step of MMA, if the target has one and threads or asynchronous copies can
+// bring the operands to where it reads them; otherwise `step`.
 const MatrixStep* PreferGroups(const DotProblem& problem, const MatrixStep& step, const GpuTarget& target);
 
 // Returns the largest tile that still gives a block to every compute unit of a large GPU; if there is none, the
