@@ -15,8 +15,8 @@ namespace backplane::hip {
 class DotTiles {
  public:
   // A tile has `rows` x `columns` elements. Blocks that run at the same time have neighbouring numbers. With a `band`,
-  // these go down a band of so many rows of tiles before they go to the next column, so that few rows and few columns of
-  // the operands serve them all.
+  // these go down a band of so many rows of tiles before they go to the next column, so that few rows and few columns
+  // of the operands serve them all.
   DotTiles(KernelFrame& frame, const DotProblem& problem, int64_t rows, int64_t columns, int64_t band = 1)
       : f_(frame), p_(problem), rows_(rows), columns_(columns), band_(ShortenBand(CeilDiv(problem.m, rows), band)) {
     for (const DotProblem::BatchDim& d : p_.batch) batch_.push_back(f_.vars.Loop(d.size));
@@ -31,7 +31,8 @@ class DotTiles {
     all.insert(all.end(), {band, tile_column, in_band});
     f_.ForEachBlock(p_.batch_size() * down * across, [&](llvm::Value* tile) {
       f_.scopes.Bind(all, tile);
-      body(f_.indices.Uniform(compiler::Affine::Var(band).Times(band_ * rows_).Plus(compiler::Affine::Var(in_band), rows_)),
+      body(f_.indices.Uniform(
+               compiler::Affine::Var(band).Times(band_ * rows_).Plus(compiler::Affine::Var(in_band), rows_)),
            f_.indices.Uniform(compiler::Affine::Var(tile_column).Times(columns_)));
     });
   }

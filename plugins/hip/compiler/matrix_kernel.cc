@@ -32,7 +32,8 @@ class MatrixEmitter {
         step_(*frame.plan.matrix),
         tile_(frame.plan.tile),
         slice_(CountSliceElements(step_)),
-        tiles_(frame, p_, tile_.rows, tile_.columns, is_group() ? (getenv("WG_BAND") ? atoi(getenv("WG_BAND")) : 8) : 1),
+        tiles_(frame, p_, tile_.rows, tile_.columns,
+               is_group() ? (getenv("WG_BAND") ? atoi(getenv("WG_BAND")) : 8) : 1),
         output_(frame, tiles_, p_, site),
         wave_(machine_.MakeUniform(b_.CreateUDiv(f_.thread(), Number(step_.wave_size())))),
         lhs_(frame, step_, DescribeLeft(), wave_),
@@ -110,7 +111,8 @@ class MatrixEmitter {
   // A group begins the product of a slice while that of the one before is under way. What makes this right:
   //   - A slice that is multiplied has been copied: each thread waits for its own copies, publishes them, and then the
   //     barrier lets all threads see them.
-  //   - Copies overwrite no slice that is being read: they go to the place of slice i - 2. Behind the barrier of slice i
+  //   - Copies overwrite no slice that is being read: they go to the place of slice i - 2. Behind the barrier of slice
+  //   i
   //     all threads have waited, in the iteration before, until at most the product of slice i - 1 is under way.
   void SumSlicesInGroups(LoopScopes::Values& sums) {
     const int64_t stages = tile_.stages, ahead = stages - 2, slices = CeilDiv(p_.k, slice_);
@@ -148,7 +150,8 @@ class MatrixEmitter {
   void CallGroup(const char* function, LoopScopes::Values& sums, int64_t under_way = 1) {
     const std::string name = absl::StrCat(function, step_.instruction, ".", tile_.wave_columns());
     const auto across = static_cast<size_t>(steps_across());
-    auto* vector = llvm::FixedVectorType::get(SumVector(b_, step_)->getElementType(), static_cast<unsigned>(4 * across));
+    auto* vector =
+        llvm::FixedVectorType::get(SumVector(b_, step_)->getElementType(), static_cast<unsigned>(4 * across));
     const bool multiplies = function == absl::string_view(kGroupMultiply);
     for (int64_t i = 0; i < steps_down(); ++i) {
       const auto first = sums.begin() + static_cast<std::ptrdiff_t>(i) * steps_across();

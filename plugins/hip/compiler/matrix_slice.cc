@@ -335,8 +335,9 @@ Value* MatrixSlice::LoadChunk(Value* row, Value* chunk, int64_t more_rows, int64
 Value* MatrixSlice::PlaceInSlice(Value* k, Value* group) {
   if (step_.family == MatrixFamily::kGroup) {
     const int64_t in_row = kGroupRows / chunk_;
-    Value* place = b_.CreateAdd(b_.CreateMul(b_.CreateUDiv(group, Number(in_row)), Number(kGroupRows * slice_ * width_)),
-                                b_.CreateMul(k, Number(kGroupRows * width_)));
+    Value* place =
+        b_.CreateAdd(b_.CreateMul(b_.CreateUDiv(group, Number(in_row)), Number(kGroupRows * slice_ * width_)),
+                     b_.CreateMul(k, Number(kGroupRows * width_)));
     Value* chunk = b_.CreateXor(b_.CreateURem(group, Number(in_row)), b_.CreateAnd(k, Number(7)));
     return b_.CreateAdd(place, b_.CreateShl(chunk, Number(4)));
   }

@@ -29,8 +29,10 @@ constexpr MatrixStep kMmaSteps[] = {
     {kMultiplyS8, kS8, kS32, kMma, 32},
 };
 
-constexpr MatrixStep kGroupSteps[] = {
-    {"f16", kF16, kF32, kGroup, 16}, {"bf16", kBf16, kF32, kGroup, 16}, {"tf32", kF32, kF32, kGroup, 8, true}, {"s8", kS8, kS32, kGroup, 32}};
+constexpr MatrixStep kGroupSteps[] = {{"f16", kF16, kF32, kGroup, 16},
+                                      {"bf16", kBf16, kF32, kGroup, 16},
+                                      {"tf32", kF32, kF32, kGroup, 8, true},
+                                      {"s8", kS8, kS32, kGroup, 32}};
 
 template <size_t kCount>
 const MatrixStep* Find(const MatrixStep (&steps)[kCount], PrimitiveType operand, PrimitiveType sum) {

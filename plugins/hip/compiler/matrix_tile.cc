@@ -31,7 +31,8 @@ constexpr MatrixTile kMmaTransposedByteTiles[] = {{64, 64, 2, 4}, {32, 64, 2, 4}
 constexpr MatrixTile kMmaAsyncTiles[] = {{128, 128, 2, 2}, {128, 64, 2, 2}, {64, 128, 2, 2}, {64, 64, 2, 2}};
 constexpr MatrixTile kMmaAsyncF64Tiles[] = {{128, 64, 4, 2}, {64, 64, 2, 2}};
 // A group's part has 64 or more rows, and columns whose number gpu.group.multiply permits.
-constexpr MatrixTile kGroupTiles[] = {{128, 256, 2, 1}, {128, 128, 2, 1}, {128, 64, 2, 1}, {64, 128, 1, 2}, {64, 64, 1, 1}};
+constexpr MatrixTile kGroupTiles[] = {
+    {128, 256, 2, 1}, {128, 128, 2, 1}, {128, 64, 2, 1}, {64, 128, 1, 2}, {64, 64, 1, 1}};
 constexpr int64_t kMaxStages = 4;
 constexpr int64_t kReservedShared = 1024;  // by the system, for each block
 constexpr MatrixTile kMmaTf32Tiles[] = {
@@ -89,8 +90,8 @@ const MatrixStep* PreferGroups(const DotProblem& p, const MatrixStep& step, cons
   const MatrixStep* group = FindGroupStep(target, step);
   if (group == nullptr) return &step;
   if (CanCopyAsync(p, *group, target)) return group;
-  // Threads would transpose the left operand with bank conflicts, and need many registers for bytes. Few rows are better
-  // served by smaller tiles.
+  // Threads would transpose the left operand with bank conflicts, and need many registers for bytes. Few rows are
+  // better served by smaller tiles.
   const bool can_store = p.lhs_k_stride == 1 && (p.rhs_k_stride == 1 || ByteWidth(step.operand) > 1);
   return can_store && p.k > 0 && p.m > 32 ? group : &step;
 }
@@ -122,7 +123,8 @@ MatrixTile ChooseMatrixTile(const DotProblem& p, const MatrixStep& step, const G
   }
   MatrixTile tile = *best;
   if (async && step.family == MatrixFamily::kGroup && getenv("WG_TILE")) {
-    static const MatrixTile kTry[] = {{128, 256, 2, 1}, {128, 128, 2, 1}, {256, 128, 2, 1}, {128, 256, 1, 2}, {256, 128, 4, 1}};
+    static const MatrixTile kTry[] = {
+        {128, 256, 2, 1}, {128, 128, 2, 1}, {256, 128, 2, 1}, {128, 256, 1, 2}, {256, 128, 4, 1}};
     tile = kTry[atoi(getenv("WG_TILE"))];
   }
   if (async) tile.stages = CountStages(tile, step, target);

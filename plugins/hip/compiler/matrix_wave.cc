@@ -121,7 +121,8 @@ class AmdWave : public MatrixWave {
   Value *lane_in_step_ = nullptr, *part_ = nullptr;  // the row or column in a step; which part of k or of the sums
 };
 
-// gpu.multiply, and the sums of gpu.group.multiply. Lane l loads chunk l % 4 of four neighbours, of row l / 4, and of the left operand also of row l / 4
+// gpu.multiply, and the sums of gpu.group.multiply. Lane l loads chunk l % 4 of four neighbours, of row l / 4, and of
+// the left operand also of row l / 4
 // + 8. Two words of each chunk serve a step: which elements of k these are does not matter if both operands do the
 // same. So word w of thread t in step s is that of elements 8 t + 4 s + 2 w and the next one (of 16 bits) of the 32
 // that the chunks have, and transposing loads take these.

@@ -56,9 +56,9 @@ struct GpuTarget {
   // sets it.
   bool multiplies_matrices = false;
   bool multiplies_in_groups = false;  // whether they can call gpu.group: sm_90a, and the host if a test sets it
-  bool tf32_products = false;  // products of f32 of default precision may round their operands to tf32
-  bool async_copies = false;   // products copy their operands asynchronously (cp.async) where these are aligned
-  int max_vgprs = 256;         // of a thread, in 32-bit units; 0: the machine has no such registers
+  bool tf32_products = false;         // products of f32 of default precision may round their operands to tf32
+  bool async_copies = false;          // products copy their operands asynchronously (cp.async) where these are aligned
+  int max_vgprs = 256;                // of a thread, in 32-bit units; 0: the machine has no such registers
   // The version of an AMD code object: 5 or 4 for machines, 6 for generic targets.
   int code_object_version = 5;
 };

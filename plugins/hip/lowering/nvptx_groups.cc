@@ -60,8 +60,8 @@ llvm::Value* CallWithSums(llvm::IRBuilder<>& b, llvm::Value* sums, llvm::ArrayRe
   }
   for (llvm::Value* argument : arguments) parameters.push_back(argument->getType());
   auto* type = llvm::FunctionType::get(llvm::StructType::get(b.getContext(), results), parameters, false);
-  llvm::CallInst* call = b.CreateCall(
-      llvm::InlineAsm::get(type, code, constraints + kClobbers, /*hasSideEffects=*/true), arguments);
+  llvm::CallInst* call =
+      b.CreateCall(llvm::InlineAsm::get(type, code, constraints + kClobbers, /*hasSideEffects=*/true), arguments);
   call->setConvergent();
   llvm::Value* result = llvm::PoisonValue::get(sums->getType());
   for (unsigned i = 0; i < count; ++i) result = b.CreateInsertElement(result, b.CreateExtractValue(call, i), i);
@@ -108,8 +108,7 @@ llvm::Value* LowerGroupCall(llvm::IRBuilder<>& b, const llvm::CallInst& call) {
   const llvm::StringRef name = call.getCalledFunction()->getName();
   if (name == kGroupPublish) {
     auto* type = llvm::FunctionType::get(b.getVoidTy(), false);
-    b.CreateCall(
-        llvm::InlineAsm::get(type, "fence.proxy.async.shared::cta;", "~{memory}", /*hasSideEffects=*/true));
+    b.CreateCall(llvm::InlineAsm::get(type, "fence.proxy.async.shared::cta;", "~{memory}", /*hasSideEffects=*/true));
     return nullptr;
   }
   if (name.starts_with(kGroupMultiply)) return LowerGroupMultiply(b, call, *ParseGroupProduct(name));

@@ -77,7 +77,8 @@ llvm::Value* LowerMultiply(llvm::IRBuilder<>& b, const llvm::CallInst& call, con
   if (name == kMultiplyBf16) return CallMma(b, "m16n8k16.row.col.f32.bf16.bf16.f32", left, right, sums);
   if (name == kMultiplyTf32) return CallMma(b, "m16n8k8.row.col.f32.tf32.tf32.f32", left, right, sums);
   if (name == kMultiplyS8) return CallMma(b, "m16n8k32.row.col.s32.s8.s8.s32", left, right, sums);
-  if (target.name == "sm_90" || target.name == "sm_90a") return CallMma(b, "m16n8k8.row.col.f64.f64.f64.f64", left, right, sums);
+  if (target.name == "sm_90" || target.name == "sm_90a")
+    return CallMma(b, "m16n8k8.row.col.f64.f64.f64.f64", left, right, sums);
   llvm::Value* halves[2];  // the upper and the lower 8 rows
   for (unsigned half = 0; half < 2; ++half) {
     const int first = static_cast<int>(2 * half);

@@ -17,14 +17,14 @@ class GroupMultiplyEmitter {
   GroupMultiplyEmitter(llvm::Module& module, const GroupProduct& product, uint64_t along, const llvm::Twine& name)
       : b_(module.getContext()), product_(product), along_(along) {
     is_s8_ = product.type == "s8";
-    element_ = is_s8_                     ? b_.getInt8Ty()
-               : product.type == "tf32"   ? b_.getInt32Ty()
-               : product.type == "f16"    ? b_.getHalfTy()
-                                          : b_.getBFloatTy();
+    element_ = is_s8_                   ? b_.getInt8Ty()
+               : product.type == "tf32" ? b_.getInt32Ty()
+               : product.type == "f16"  ? b_.getHalfTy()
+                                        : b_.getBFloatTy();
     sum_ = is_s8_ ? static_cast<llvm::Type*>(b_.getInt32Ty()) : b_.getFloatTy();
     bytes_ = is_s8_ ? 1 : product.type == "tf32" ? 4 : 2;
-    auto* type = llvm::FunctionType::get(b_.getVoidTy(), {b_.getPtrTy(), b_.getPtrTy(), b_.getInt32Ty(), b_.getPtrTy()},
-                                         false);
+    auto* type =
+        llvm::FunctionType::get(b_.getVoidTy(), {b_.getPtrTy(), b_.getPtrTy(), b_.getInt32Ty(), b_.getPtrTy()}, false);
     function_ = llvm::Function::Create(type, llvm::Function::InternalLinkage, name, module);
     function_->addFnAttr(llvm::Attribute::NoInline);
   }
@@ -65,8 +65,8 @@ class GroupMultiplyEmitter {
     chunk->addIncoming(b_.getInt32(0), before);
     sums->addIncoming(llvm::Constant::getNullValue(vector), before);
     Value *left = LoadChunk(0, row, chunk), *right = LoadChunk(1, column, chunk);
-    Value* more = is_s8_ ? b_.CreateAdd(sums, b_.CreateMul(left, right))
-                         : b_.CreateFAdd(sums, b_.CreateFMul(left, right));
+    Value* more =
+        is_s8_ ? b_.CreateAdd(sums, b_.CreateMul(left, right)) : b_.CreateFAdd(sums, b_.CreateFMul(left, right));
     Value* next = b_.CreateAdd(chunk, b_.getInt32(1));
     chunk->addIncoming(next, loop);
     sums->addIncoming(more, loop);
@@ -90,8 +90,8 @@ class GroupMultiplyEmitter {
     };
     auto swizzle = [&](Value* c, Value* r) { return b_.CreateShl(b_.CreateXor(c, b_.CreateAnd(r, 7)), 4); };
     if ((along_ >> operand & 1) == 0) {
-      elements = b_.CreateAlignedLoad(type, at(b_.CreateAdd(b_.CreateShl(row, 7), swizzle(chunk, row))),
-                                      llvm::Align(16));
+      elements =
+          b_.CreateAlignedLoad(type, at(b_.CreateAdd(b_.CreateShl(row, 7), swizzle(chunk, row))), llvm::Align(16));
     } else {
       elements = llvm::PoisonValue::get(type);
       Value* group = b_.CreateAdd(b_.CreateShl(b_.CreateLShr(row, 6), 13), b_.CreateShl(b_.CreateAnd(row, 7), 1));
@@ -131,8 +131,7 @@ void LowerGroupProduct(llvm::CallInst& call, Value* thread) {
   const uint64_t along = llvm::cast<llvm::ConstantInt>(call.getArgOperand(2))->getZExtValue();
   const std::string known = ("host." + name + "." + llvm::Twine(along)).str();
   llvm::Function* function = module.getFunction(known);
-  if (function == nullptr)
-    function = GroupMultiplyEmitter(module, *ParseGroupProduct(name), along, known).Emit();
+  if (function == nullptr) function = GroupMultiplyEmitter(module, *ParseGroupProduct(name), along, known).Emit();
   llvm::IRBuilder<> b(&*call.getFunction()->getEntryBlock().getFirstInsertionPt());
   Value* sums = b.CreateAlloca(call.getType());
   b.SetInsertPoint(&call);
