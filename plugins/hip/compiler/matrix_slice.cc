@@ -397,19 +397,25 @@ void MatrixSlice::BeginCopies(Value* k, Value* stage) {
   auto* type =
       llvm::FunctionType::get(b_.getVoidTy(), {shared_->getType(), operand_.array->getType(), b_.getInt32Ty()}, false);
   llvm::FunctionCallee copy_async = module.getOrInsertFunction(kCopyAsync, type);
-  Value* base = Base(k);
   Value* to =
       b_.CreateGEP(b_.getInt8Ty(), shared_, b_.CreateMul(stage, Number(operand_.tile_rows * kRowChunks * kChunkBytes)));
   auto* counter = llvm::cast<llvm::IntegerType>(k->getType());
   Value* end = llvm::ConstantInt::get(counter, static_cast<uint64_t>(operand_.k));
   // Slices that do not exist are copied, too, as zeros, so that the number of groups of copies does not vary.
-  auto bytes = [&](Value* at) { return b_.CreateSelect(b_.CreateICmpULT(at, end), Number(16), Number(0)); };
-  Value* of_all = operand_.k % slice_ == 0 ? bytes(k) : nullptr;
+  // Their addresses are those of elements that exist, because a GPU may check them.
+  auto bytes = [&](Value* exists) { return b_.CreateSelect(exists, Number(16), Number(0)); };
+  Value* slice_exists = b_.CreateICmpULT(k, end);
+  const bool is_whole = operand_.k % slice_ == 0;
+  Value* base = Base(is_whole ? b_.CreateSelect(slice_exists, k, llvm::ConstantInt::get(counter, 0)) : k);
   for (const Copy& c : copies_) {
     Value* from = b_.CreateGEP(b_.getInt8Ty(), base, b_.CreateZExt(c.offset, b_.getInt64Ty()));
     if (c.more_bytes > 0) from = b_.CreateGEP(b_.getInt8Ty(), from, b_.getInt64(static_cast<uint64_t>(c.more_bytes)));
-    Value* count = of_all != nullptr ? of_all : bytes(b_.CreateAdd(k, b_.CreateZExt(c.k, counter)));
-    b_.CreateCall(copy_async, {b_.CreateGEP(b_.getInt8Ty(), to, c.place), from, count});
+    Value* exists = slice_exists;
+    if (!is_whole) {
+      exists = b_.CreateICmpULT(b_.CreateAdd(k, b_.CreateZExt(c.k, counter)), end);
+      from = b_.CreateSelect(exists, from, operand_.array);
+    }
+    b_.CreateCall(copy_async, {b_.CreateGEP(b_.getInt8Ty(), to, c.place), from, bytes(exists)});
   }
 }
 

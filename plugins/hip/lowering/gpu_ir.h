@@ -34,7 +34,8 @@
 //
 // Where there is gpu.multiply, there is also
 //   void @gpu.copy.async(ptr addrspace(3) to, ptr addrspace(1) from, i32 bytes)   begins to copy 16 bytes to shared
-//                                   memory; if `bytes` is 0 and not 16, zeros. Both addresses are multiples of 16
+//                                   memory; if `bytes` is 0 and not 16, zeros. Both addresses are multiples of 16, and
+//                                   `from` may be read in both cases
 //   void @gpu.copy.commit()         the copies that the thread has begun since the last one are a group
 //   void @gpu.copy.wait(i32 n)      of the thread's groups at most the last `n`, a constant, have not ended. Other
 //                                   threads see the copied bytes after a barrier

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <sys/mman.h>
 #include <random>
 
 #include "absl/strings/match.h"
@@ -187,8 +188,10 @@ Compiled CompileAndCompare(const std::string& hlo, const std::string& target, do
   std::vector<std::vector<char>> memory;
   std::vector<void*> argument_addresses, output_addresses, constants;
   auto room = [&](int64_t bytes) {
-    memory.emplace_back(static_cast<size_t>(bytes) + 128, '\x77');
-    return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(memory.back().data()) + 63) / 64 * 64);
+    const size_t page = 4096, rounded = (static_cast<size_t>(bytes) + 15) / 16 * 16, pages = (rounded + page - 1) / page + 2;
+    char* base = static_cast<char*>(mmap(nullptr, pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(base, page, PROT_NONE), mprotect(base + (pages - 1) * page, page, PROT_NONE);
+    return reinterpret_cast<void*>(base + (pages - 1) * page - rounded);
   };
   for (const Instruction* p : (*original)->entry()->parameters()) {
     arguments.push_back(RandomLiteral(p->shape(), random));

@@ -48,8 +48,9 @@ void LowerNumbersAndCopies(const HostBody& body) {
       llvm::Value *to = call->getArgOperand(0), *from = call->getArgOperand(1);
       llvm::Value* copies = b.CreateICmpEQ(call->getArgOperand(2), b.getInt32(16));
       auto* type = llvm::FixedVectorType::get(b.getInt32Ty(), 4);
-      llvm::Value* source = b.CreateSelect(copies, from, to);
-      llvm::Value* bytes = b.CreateAlignedLoad(type, source, llvm::Align(16));
+      // A GPU may read the source although it copies zeros, so this does, too, and misuse shows. Volatile, or the load
+      // would be made conditional.
+      llvm::Value* bytes = b.CreateAlignedLoad(type, from, llvm::Align(16), /*isVolatile=*/true);
       b.CreateAlignedStore(b.CreateSelect(copies, bytes, llvm::Constant::getNullValue(type)), to, llvm::Align(16));
       call->eraseFromParent();
       continue;
