@@ -22,6 +22,8 @@ using llvm::Value;
 
 namespace {
 
+constexpr int64_t kGroupBand = 16;  // rows of tiles that groups go down together (DotTiles)
+
 class MatrixEmitter {
  public:
   MatrixEmitter(KernelFrame& frame, const DotProblem& problem, const DotSite& site)
@@ -32,8 +34,7 @@ class MatrixEmitter {
         step_(*frame.plan.matrix),
         tile_(frame.plan.tile),
         slice_(CountSliceElements(step_)),
-        tiles_(frame, p_, tile_.rows, tile_.columns,
-               is_group() ? (getenv("WG_BAND") ? atoi(getenv("WG_BAND")) : 8) : 1),
+        tiles_(frame, p_, tile_.rows, tile_.columns, is_group() ? kGroupBand : 1),
         output_(frame, tiles_, p_, site),
         wave_(machine_.MakeUniform(b_.CreateUDiv(f_.thread(), Number(step_.wave_size())))),
         lhs_(frame, step_, DescribeLeft(), wave_),

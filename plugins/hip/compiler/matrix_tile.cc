@@ -122,13 +122,7 @@ MatrixTile ChooseMatrixTile(const DotProblem& p, const MatrixStep& step, const G
     if (CountTiles(p, t) >= (step.is_nvidia() ? kManyMmaTiles : kManyTiles)) break;
   }
   MatrixTile tile = *best;
-  if (async && step.family == MatrixFamily::kGroup && getenv("WG_TILE")) {
-    static const MatrixTile kTry[] = {
-        {128, 256, 2, 1}, {128, 128, 2, 1}, {256, 128, 2, 1}, {128, 256, 1, 2}, {256, 128, 4, 1}};
-    tile = kTry[atoi(getenv("WG_TILE"))];
-  }
   if (async) tile.stages = CountStages(tile, step, target);
-  if (async && step.family == MatrixFamily::kGroup && getenv("WG_STAGES")) tile.stages = atoi(getenv("WG_STAGES"));
   return tile;
 }
 

@@ -5,7 +5,7 @@
 //   gfx90a, gfx942, gfx1030,    a code object for the HSA runtime, linked in this process; gfx9-generic and the like,
 //   gfx1100, gfx1201, ...       too
 //   sm_80 ... sm_90, sm_90a     PTX text, which the driver assembles; "sm_90:tf32" with GpuTarget::tf32_products,
-//                               "sm_90:async" with async_copies, "sm_90:tf32:async" with both
+//                               "sm_90:registers" without async_copies, "sm_90:tf32:registers" with both
 //   host                        a shared library, see host_image.h
 //
 // A client asks for a target, prepares an empty module, emits kernels for target.ir, and lowers the module:
@@ -38,7 +38,7 @@ class Module;
 namespace backplane::hip {
 
 // The suffixes of the name of a target, in this order.
-inline constexpr char kTf32Suffix[] = ":tf32", kAsyncSuffix[] = ":async";
+inline constexpr char kTf32Suffix[] = ":tf32", kRegistersSuffix[] = ":registers";
 
 enum class ImageKind : uint8_t { kAmdCodeObject, kPtx, kHost };
 

@@ -105,19 +105,19 @@ absl::StatusOr<GpuTarget> FindGpuTarget(absl::string_view name) {
   if (name == "host") return HostTarget();
   if (const AmdMachine* machine = FindAmdMachine(name)) return AmdTarget(*machine);
   absl::string_view machine_name = name;
-  const bool async = absl::ConsumeSuffix(&machine_name, kAsyncSuffix);
+  const bool registers = absl::ConsumeSuffix(&machine_name, kRegistersSuffix);
   const bool tf32 = absl::ConsumeSuffix(&machine_name, kTf32Suffix);
   for (const char* nvidia : kNvidiaNames) {
     if (machine_name != nvidia) continue;
     GpuTarget target = NvidiaTarget(machine_name);
     target.tf32_products = tf32;
-    target.async_copies = async;
+    target.async_copies = !registers;
     return target;
   }
-  if (tf32 || async)
+  if (tf32 || registers)
     return absl::NotFoundError(absl::StrCat("lowering: target \"", machine_name, "\" has no ",
-                                            tf32 ? "products by tf32" : "asynchronous copies", ": ", kNvidiaNames[0],
-                                            " and later have"));
+                                            tf32 ? "products by tf32" : "asynchronous copies to leave out", ": ",
+                                            kNvidiaNames[0], " and later have"));
   return absl::NotFoundError(
       absl::StrCat("lowering: no target \"", name, "\"; those known: ", absl::StrJoin(ListGpuTargets(), ", ")));
 }

@@ -77,7 +77,8 @@ class Gemm : public testing::TestWithParam<const char*> {
   }
 };
 INSTANTIATE_TEST_SUITE_P(Targets, Gemm,
-                         testing::Values("gfx942", "gfx1100", "mma", "mma:tf32", "mma:async", "mma:tf32:async", "mma:groups:async"));
+                         testing::Values("gfx942", "gfx1100", "mma", "mma:tf32", "mma:async", "mma:tf32:async",
+                                         "mma:groups:async"));
 
 TEST_P(Gemm, MultipliesEvenSizesInAllOrders) {
   for (const char* type : {"f16", "bf16", "f32", "f64", "s8"}) {
@@ -194,7 +195,8 @@ void ExpectOneKernel(const std::string& hlo, const std::string& target, double t
 }
 
 class Epilogue : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Targets, Epilogue, testing::Values("gfx942", "gfx1100", "host", "mma", "mma:async", "mma:groups:async"));
+INSTANTIATE_TEST_SUITE_P(Targets, Epilogue,
+                         testing::Values("gfx942", "gfx1100", "host", "mma", "mma:async", "mma:groups:async"));
 
 TEST_P(Epilogue, AddsBiasActivatesAddsResidualAndScales) {
   for (const auto& [m, n, k] : {std::tuple{64, 128, 96}, std::tuple{37, 67, 40}, std::tuple{9, 5, 33}}) {

@@ -4,9 +4,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <sys/mman.h>
 #include <cmath>
 #include <cstring>
-#include <sys/mman.h>
 #include <random>
 
 #include "absl/strings/match.h"
@@ -160,7 +160,7 @@ absl::StatusOr<GpuTarget> FindTestTarget(const std::string& name) {
   target->multiplies_matrices = true;
   target->shared_bytes = target->multiprocessor_shared_bytes = 228 * 1024;  // as of sm_90
   target->tf32_products = absl::StrContains(name, kTf32Suffix);
-  target->async_copies = absl::StrContains(name, kAsyncSuffix);
+  target->async_copies = absl::StrContains(name, ":async");
   target->multiplies_in_groups = absl::StrContains(name, "groups");
   return target;
 }
@@ -188,8 +188,10 @@ Compiled CompileAndCompare(const std::string& hlo, const std::string& target, do
   std::vector<std::vector<char>> memory;
   std::vector<void*> argument_addresses, output_addresses, constants;
   auto room = [&](int64_t bytes) {
-    const size_t page = 4096, rounded = (static_cast<size_t>(bytes) + 15) / 16 * 16, pages = (rounded + page - 1) / page + 2;
-    char* base = static_cast<char*>(mmap(nullptr, pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    const size_t page = 4096, rounded = (static_cast<size_t>(bytes) + 15) / 16 * 16,
+                 pages = (rounded + page - 1) / page + 2;
+    char* base =
+        static_cast<char*>(mmap(nullptr, pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     mprotect(base, page, PROT_NONE), mprotect(base + (pages - 1) * page, page, PROT_NONE);
     return reinterpret_cast<void*>(base + (pages - 1) * page - rounded);
   };

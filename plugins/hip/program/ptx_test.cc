@@ -88,10 +88,10 @@ class Ptx : public testing::TestWithParam<const char*> {
     return name.substr(0, name.find(':'));
   }
   static bool IsHopper() { return Machine() == "sm_90a"; }
-  static bool IsAsync() { return absl::StrContains(GetParam(), kAsyncSuffix); }
+  static bool IsAsync() { return !absl::StrContains(GetParam(), kRegistersSuffix); }
 };
 INSTANTIATE_TEST_SUITE_P(Targets, Ptx,
-                         testing::Values("sm_80", "sm_89", "sm_90", "sm_80:async", "sm_90:async", "sm_90a:async"));
+                         testing::Values("sm_80", "sm_89", "sm_90", "sm_90a", "sm_80:registers", "sm_90a:registers"));
 
 TEST_P(Ptx, MultipliesByMatrixInstructions) {
   for (const Problem& p : AllProblems()) {
