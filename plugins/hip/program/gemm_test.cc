@@ -158,6 +158,16 @@ TEST_P(MmaTiles, MultiplyInAllSizes) {
   }
 }
 
+// Large tiles, some of which reach beyond the matrix, without matrix instructions.
+TEST(Mma, MultipliesRaggedSizesExactly) {
+  for (const bool lhs : {false, true}) {
+    for (const bool rhs : {false, true}) {
+      for (const auto& [m, n] : {std::tuple{1000, 2088}, std::tuple{264, 136}})
+        CompileAndCompare(DotText({m, n, 40, "f32", lhs, rhs}), "mma", 1e-4);
+    }
+  }
+}
+
 // Operands of f32 are rounded only where the program permits it.
 TEST(Mma, RoundsToTf32WherePermitted) {
   auto text = [](const std::string& attributes) {
