@@ -61,7 +61,7 @@ absl::StatusOr<Options> ParseOptions(const NamedValues& given) {
     } else if (name == kProductsOption) {
       ASSIGN_OR_RETURN(options.tf32_products, ReadChoice(name, value, "exact", "tf32"));
     } else if (name == kCopiesOption) {
-      ASSIGN_OR_RETURN(options.async_copies, ReadChoice(name, value, "registers", "async"));
+      ASSIGN_OR_RETURN(options.register_copies, ReadChoice(name, value, "async", "registers"));
     } else if (name == kCountOption) {
       const int64_t* count = std::get_if<int64_t>(&value);
       if (count == nullptr || *count < 1 || *count > kMaxGpus)
@@ -91,9 +91,9 @@ absl::StatusOr<Options> ParseOptions(const NamedValues& given) {
 
 std::string MakeTargetName(const std::string& machine, const Options& options) {
   absl::string_view name = machine;
-  const bool async = absl::ConsumeSuffix(&name, kAsyncSuffix) || options.async_copies;
+  const bool registers = absl::ConsumeSuffix(&name, kRegistersSuffix) || options.register_copies;
   const bool tf32 = absl::ConsumeSuffix(&name, kTf32Suffix) || options.tf32_products;
-  return absl::StrCat(name, tf32 ? kTf32Suffix : "", async ? kAsyncSuffix : "");
+  return absl::StrCat(name, tf32 ? kTf32Suffix : "", registers ? kRegistersSuffix : "");
 }
 
 size_t ChooseSlabBytes(const Options& options, bool emulated) {

@@ -9,9 +9,8 @@
 //   f32_products  exact (default), or tf32: products of f32 of default precision round their operands to tf32, which
 //                 the GPUs of NVIDIA multiply by matrix instructions. If it is not given, the environment variable
 //                 BACKPLANE_HIP_F32_PRODUCTS is read
-//   operand_copies  registers (default), or async: products on NVIDIA's GPUs copy aligned operands asynchronously. No
-//                 GPU has run these kernels yet. If it is not given, the environment variable
-//                 BACKPLANE_HIP_OPERAND_COPIES is read
+//   operand_copies  async (default): products on NVIDIA's GPUs copy aligned operands asynchronously; or registers: they
+//                 copy none so. If it is not given, the environment variable BACKPLANE_HIP_OPERAND_COPIES is read
 //   memory_limit_bytes, collective_timeout_seconds      as of the other plugins (sdk/backend/host_topology.h)
 //   memory_slab_bytes     how much memory is taken from the runtime at a time for small arrays (MemoryPool); 0: each
 //                 array is an allocation of its own. Default: 0 for the emulated runtime, which checks the accesses to
@@ -33,7 +32,7 @@ struct Options {
   RuntimeOptions runtime;
   std::string target;  // empty: the target of the device
   bool tf32_products = false;
-  bool async_copies = false;
+  bool register_copies = false;
   int64_t memory_limit_bytes = 0;
   std::optional<int64_t> memory_slab_bytes;  // nullopt: the default
   std::chrono::milliseconds collective_time_limit{};

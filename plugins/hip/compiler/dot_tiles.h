@@ -14,21 +14,25 @@ namespace backplane::hip {
 // The problem and the frame must outlive the object.
 class DotTiles {
  public:
-  // A tile has `rows` x `columns` elements.
-  DotTiles(KernelFrame& frame, const DotProblem& problem, int64_t rows, int64_t columns)
-      : f_(frame), p_(problem), rows_(rows), columns_(columns) {
+  // A tile has `rows` x `columns` elements. Blocks that run at the same time have neighbouring numbers. With a `band`,
+  // these go down a band of so many rows of tiles before they go to the next column, so that few rows and few columns
+  // of the operands serve them all.
+  DotTiles(KernelFrame& frame, const DotProblem& problem, int64_t rows, int64_t columns, int64_t band = 1)
+      : f_(frame), p_(problem), rows_(rows), columns_(columns), band_(ShortenBand(CeilDiv(problem.m, rows), band)) {
     for (const DotProblem::BatchDim& d : p_.batch) batch_.push_back(f_.vars.Loop(d.size));
   }
 
   // Runs `body` for each tile of the block with its first row and column. Call it once.
   void ForEach(const std::function<void(llvm::Value* row, llvm::Value* column)>& body) {
     const int64_t across = CeilDiv(p_.n, columns_), down = CeilDiv(p_.m, rows_);
-    const codegen::VarId tile_row = f_.vars.Loop(down), tile_column = f_.vars.Loop(across);
+    const codegen::VarId band = f_.vars.Loop(down / band_), tile_column = f_.vars.Loop(across),
+                         in_band = f_.vars.Loop(band_);
     std::vector<codegen::VarId> all = batch_;
-    all.push_back(tile_row), all.push_back(tile_column);
+    all.insert(all.end(), {band, tile_column, in_band});
     f_.ForEachBlock(p_.batch_size() * down * across, [&](llvm::Value* tile) {
       f_.scopes.Bind(all, tile);
-      body(f_.indices.Uniform(compiler::Affine::Var(tile_row).Times(rows_)),
+      body(f_.indices.Uniform(
+               compiler::Affine::Var(band).Times(band_ * rows_).Plus(compiler::Affine::Var(in_band), rows_)),
            f_.indices.Uniform(compiler::Affine::Var(tile_column).Times(columns_)));
     });
   }
@@ -48,9 +52,15 @@ class DotTiles {
   }
 
  private:
+  // Returns the largest number of at most `band` that divides the rows of tiles.
+  static int64_t ShortenBand(int64_t down, int64_t band) {
+    while (down % band != 0) --band;
+    return band;
+  }
+
   KernelFrame& f_;
   const DotProblem& p_;
-  const int64_t rows_, columns_;
+  const int64_t rows_, columns_, band_;
   std::vector<codegen::VarId> batch_;
 };
 

@@ -407,6 +407,7 @@ absl::StatusOr<KernelPlan> PlanOperation(const Instruction& contraction, const G
   if (dot.lhs_type == dot.rhs_type)
     plan.matrix = FindMatrixStep(target, dot.lhs_type, dot.sum_type(), PermitsTf32(*site->dot, target));
   if (plan.matrix != nullptr) {
+    plan.matrix = PreferGroups(dot, *plan.matrix, target);
     tile = ChooseMatrixTile(dot, *plan.matrix, target);
     if (!OffsetsFit(dot, tile, *plan.matrix)) plan.matrix = nullptr;
   }
@@ -421,7 +422,9 @@ absl::StatusOr<KernelPlan> PlanOperation(const Instruction& contraction, const G
   plan.note = absl::StrCat(plan.matrix != nullptr ? "matrix product: " : "product: ", dot.batch_size(), " x ", dot.m,
                            " x ", dot.n, " x ", dot.k, ", ", tiles, " tiles of ", tile.rows, " x ", tile.columns,
                            tile.stages > 0 ? absl::StrCat(", ", tile.stages, " slices") : "",
-                           dot.lhs_gather ? ", of windows" : "", site->body != nullptr ? ", with what follows it" : "");
+                           dot.lhs_gather ? ", of windows" : "",
+                           plan.matrix != nullptr && plan.matrix->family == MatrixFamily::kGroup ? ", by groups" : "",
+                           site->body != nullptr ? ", with what follows it" : "");
   return plan;
 }
 

@@ -5,6 +5,7 @@
 // tile with sums in registers (matrix_wave.h).
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "core/types/integer_division.h"
 #include "llvm/Analysis/VectorUtils.h"
 #include "plugins/hip/compiler/dot_output.h"
@@ -21,6 +22,8 @@ using llvm::Value;
 
 namespace {
 
+constexpr int64_t kGroupBand = 16;  // rows of tiles that groups go down together (DotTiles)
+
 class MatrixEmitter {
  public:
   MatrixEmitter(KernelFrame& frame, const DotProblem& problem, const DotSite& site)
@@ -31,7 +34,7 @@ class MatrixEmitter {
         step_(*frame.plan.matrix),
         tile_(frame.plan.tile),
         slice_(CountSliceElements(step_)),
-        tiles_(frame, p_, tile_.rows, tile_.columns),
+        tiles_(frame, p_, tile_.rows, tile_.columns, is_group() ? kGroupBand : 1),
         output_(frame, tiles_, p_, site),
         wave_(machine_.MakeUniform(b_.CreateUDiv(f_.thread(), Number(step_.wave_size())))),
         lhs_(frame, step_, DescribeLeft(), wave_),
@@ -47,6 +50,7 @@ class MatrixEmitter {
   }
 
  private:
+  bool is_group() const { return step_.family == MatrixFamily::kGroup; }
   int64_t steps_down() const { return tile_.wave_rows() / step_.rows(); }
   int64_t steps_across() const { return tile_.wave_columns() / step_.columns(); }
   Value* Number(int64_t n) { return b_.getInt32(static_cast<uint32_t>(n)); }
@@ -75,7 +79,7 @@ class MatrixEmitter {
     LoopScopes::Values sums(static_cast<size_t>(steps_down() * steps_across()),
                             llvm::Constant::getNullValue(SumVector(b_, step_)));
     if (tile_.stages > 0) {
-      SumCopiedSlices(sums);
+      is_group() ? SumSlicesInGroups(sums) : SumCopiedSlices(sums);
     } else {
       SumSlices(sums);
     }
@@ -110,6 +114,75 @@ class MatrixEmitter {
     carried.pop_back();
     sums = carried;
     CallCopy(kCopyWait, {Number(0)});
+  }
+
+  // A group begins the product of a slice while that of the one before is under way. What makes this right:
+  //   - A slice that is multiplied has been copied: each thread waits for its own copies, publishes them, and then the
+  //     barrier lets all threads see them.
+  //   - Copies overwrite no slice that is being read: they go to the place of slice i - 2. Behind the barrier of slice
+  //   i
+  //     all threads have waited, in the iteration before, until at most the product of slice i - 1 is under way.
+  void SumSlicesInGroups(LoopScopes::Values& sums) {
+    const int64_t stages = tile_.stages, ahead = stages - 2, slices = CeilDiv(p_.k, slice_);
+    llvm::IntegerType* type = f_.indices.CounterType((slices + stages) * slice_);
+    auto number = [&](int64_t k) { return llvm::ConstantInt::get(type, static_cast<uint64_t>(k)); };
+    for (int64_t s = 0; s < ahead; ++s) BeginCopies(number(s * slice_), Number(s));
+    llvm::BasicBlock* latch = nullptr;
+    LoopScopes::Values carried = sums;
+    carried.push_back(Number(0));
+    f_.scopes.Loop(number(0), number(slices * slice_), slice_, carried, [&](Value* k, LoopScopes::Values& now) {
+      Value* stage = now.back();
+      now.pop_back();
+      CallCopy(kCopyWait, {Number(ahead - 1)});
+      CallCopy(kGroupPublish, {});
+      f_.EmitBarrier();
+      lhs_.SetStage(stage), rhs_.SetStage(stage);
+      CallGroup(kGroupMultiply, now);
+      Value* free = b_.CreateSelect(b_.CreateICmpULT(stage, Number(2)), b_.CreateAdd(stage, Number(ahead)),
+                                    b_.CreateSub(stage, Number(2)));
+      BeginCopies(b_.CreateAdd(k, number(ahead * slice_)), free);
+      CallGroup(kGroupWait, now);
+      now.push_back(
+          b_.CreateSelect(b_.CreateICmpEQ(stage, Number(stages - 1)), Number(0), b_.CreateAdd(stage, Number(1))));
+      latch = b_.GetInsertBlock();
+    });
+    KeepLoopRolled(*latch->getTerminator());
+    carried.pop_back();
+    sums = carried;
+    CallGroup(kGroupWait, sums, /*under_way=*/0);
+    CallCopy(kCopyWait, {Number(0)});
+  }
+
+  // Calls a function gpu.group for each 64 rows of the group's part of the tile. At most `under_way` slices' products
+  // are under way after a wait.
+  void CallGroup(const char* function, LoopScopes::Values& sums, int64_t under_way = 1) {
+    const std::string name = absl::StrCat(function, step_.instruction, ".", tile_.wave_columns());
+    const auto across = static_cast<size_t>(steps_across());
+    auto* vector =
+        llvm::FixedVectorType::get(SumVector(b_, step_)->getElementType(), static_cast<unsigned>(4 * across));
+    const bool multiplies = function == absl::string_view(kGroupMultiply);
+    for (int64_t i = 0; i < steps_down(); ++i) {
+      const auto first = sums.begin() + static_cast<std::ptrdiff_t>(i) * steps_across();
+      Value* all = llvm::PoisonValue::get(vector);
+      for (size_t s = 0; s < 4 * across; ++s)
+        all = b_.CreateInsertElement(all, b_.CreateExtractElement(first[static_cast<std::ptrdiff_t>(s / 4)], s % 4), s);
+      std::vector<Value*> arguments = {all, Number(under_way * steps_down())};
+      if (multiplies) {
+        const int64_t along = (lhs_.IsTransposed() ? 1 : 0) | (rhs_.IsTransposed() ? 2 : 0);
+        arguments = {lhs_.FindRows(b_.CreateAdd(wave_row_, Number(i * step_.rows()))), rhs_.FindRows(wave_column_),
+                     Number(along), all};
+      }
+      std::vector<llvm::Type*> types;
+      for (Value* argument : arguments) types.push_back(argument->getType());
+      llvm::FunctionCallee callee =
+          f_.elements.module()->getOrInsertFunction(name, llvm::FunctionType::get(vector, types, false));
+      llvm::cast<llvm::Function>(callee.getCallee())->setConvergent();
+      all = b_.CreateCall(callee, arguments);
+      for (size_t s = 0; s < across; ++s) {
+        const int at = static_cast<int>(4 * s);
+        first[static_cast<std::ptrdiff_t>(s)] = b_.CreateShuffleVector(all, {at, at + 1, at + 2, at + 3});
+      }
+    }
   }
 
   void BeginCopies(Value* k, Value* stage) {
@@ -178,17 +251,28 @@ class MatrixEmitter {
   void StoreEnds(const MatrixSlice::Values& left, const MatrixSlice::Values& right, int64_t k) {
     lhs_.StoreEnd(left, k);
     rhs_.StoreEnd(right, k);
-    f_.EmitBarrier();
+    EndStores();
   }
 
   void StoreSlices(const MatrixSlice::Values& left, const MatrixSlice::Values& right) {
     lhs_.Store(left);
     rhs_.Store(right);
+    EndStores();
+  }
+
+  // What all threads have stored can be multiplied afterwards.
+  void EndStores() {
+    if (is_group()) CallCopy(kGroupPublish, {});
     f_.EmitBarrier();
   }
 
   // Multiplies the elements of the slices in shared memory, `k` of each row.
   void MultiplySlices(LoopScopes::Values& sums, int64_t k) {
+    if (is_group()) {
+      CallGroup(kGroupMultiply, sums);
+      CallGroup(kGroupWait, sums, /*under_way=*/0);  // a barrier follows, and then stores to the same places
+      return;
+    }
     for (int64_t first = 0; first * CountChunkElements(step_) < k; first += lanes_->chunks()) {
       lanes_->BeginChunks(first);
       const std::vector<MatrixSlice::Values> left = lanes_->LoadLeft(lhs_, wave_row_, steps_down(), first);

@@ -10,6 +10,14 @@ namespace backplane::hip {
 
 using llvm::Value;
 
+namespace {
+
+// Of slices that groups read, and how many rows along which chunks are their orders repeat after.
+constexpr uint64_t kGroupAlignment = 1024;
+constexpr int64_t kGroupRows = 64;
+
+}  // namespace
+
 MatrixSlice::MatrixSlice(KernelFrame& frame, const MatrixStep& step, const MatrixOperand& operand, Value* wave)
     : f_(frame),
       b_(frame.b),
@@ -21,6 +29,8 @@ MatrixSlice::MatrixSlice(KernelFrame& frame, const MatrixStep& step, const Matri
       slice_(CountSliceElements(step)) {
   const int64_t threads = f_.plan.threads, chunks = operand_.tile_rows * kRowChunks;
   shared_ = f_.AddShared(PrimitiveType::kS32, std::max(1, operand_.stages) * chunks * kChunkBytes / 4);
+  if (step_.family == MatrixFamily::kGroup)
+    llvm::cast<llvm::GlobalVariable>(shared_)->setAlignment(llvm::Align(kGroupAlignment));
   if (operand_.gather != nullptr) {
     gathered_.emplace(b_, *operand_.gather, width_);
     const GatheredMatrix& g = *operand_.gather;
@@ -459,6 +469,14 @@ Value* MatrixSlice::LoadChunk(Value* row, Value* chunk, int64_t more_rows, int64
 // ---- Asynchronous copies.
 
 Value* MatrixSlice::PlaceInSlice(Value* k, Value* group) {
+  if (step_.family == MatrixFamily::kGroup) {
+    const int64_t in_row = kGroupRows / chunk_;
+    Value* place =
+        b_.CreateAdd(b_.CreateMul(b_.CreateUDiv(group, Number(in_row)), Number(kGroupRows * slice_ * width_)),
+                     b_.CreateMul(k, Number(kGroupRows * width_)));
+    Value* chunk = b_.CreateXor(b_.CreateURem(group, Number(in_row)), b_.CreateAnd(k, Number(7)));
+    return b_.CreateAdd(place, b_.CreateShl(chunk, Number(4)));
+  }
   // Eight lanes that read a matrix have elements of k that differ in bits 0, 3 and 4 (matrix_wave.cc); those that write
   // have different groups.
   Value* key = b_.CreateOr(b_.CreateAnd(k, Number(1)), b_.CreateAnd(b_.CreateLShr(k, Number(2)), Number(6)));
@@ -503,24 +521,37 @@ void MatrixSlice::SetStage(Value* stage) {
   read_from_ = b_.CreateMul(stage, Number(operand_.tile_rows * kRowChunks * kChunkBytes));
 }
 
+Value* MatrixSlice::FindRows(Value* row) {
+  // 64 rows take as many bytes in both orders.
+  Value* at = b_.CreateMul(row, Number(kRowChunks * kChunkBytes));
+  if (read_from_ != nullptr) at = b_.CreateAdd(at, read_from_);
+  return b_.CreateGEP(b_.getInt8Ty(), shared_, at);
+}
+
 void MatrixSlice::BeginCopies(Value* k, Value* stage) {
   llvm::Module& module = *f_.elements.module();
   auto* type =
       llvm::FunctionType::get(b_.getVoidTy(), {shared_->getType(), operand_.array->getType(), b_.getInt32Ty()}, false);
   llvm::FunctionCallee copy_async = module.getOrInsertFunction(kCopyAsync, type);
-  Value* base = Base(k);
   Value* to =
       b_.CreateGEP(b_.getInt8Ty(), shared_, b_.CreateMul(stage, Number(operand_.tile_rows * kRowChunks * kChunkBytes)));
   auto* counter = llvm::cast<llvm::IntegerType>(k->getType());
   Value* end = llvm::ConstantInt::get(counter, static_cast<uint64_t>(operand_.k));
   // Slices that do not exist are copied, too, as zeros, so that the number of groups of copies does not vary.
-  auto bytes = [&](Value* at) { return b_.CreateSelect(b_.CreateICmpULT(at, end), Number(16), Number(0)); };
-  Value* of_all = operand_.k % slice_ == 0 ? bytes(k) : nullptr;
+  // Their addresses are those of elements that exist, because a GPU may check them.
+  auto bytes = [&](Value* exists) { return b_.CreateSelect(exists, Number(16), Number(0)); };
+  Value* slice_exists = b_.CreateICmpULT(k, end);
+  const bool is_whole = operand_.k % slice_ == 0;
+  Value* base = Base(is_whole ? b_.CreateSelect(slice_exists, k, llvm::ConstantInt::get(counter, 0)) : k);
   for (const Copy& c : copies_) {
     Value* from = b_.CreateGEP(b_.getInt8Ty(), base, b_.CreateZExt(c.offset, b_.getInt64Ty()));
     if (c.more_bytes > 0) from = b_.CreateGEP(b_.getInt8Ty(), from, b_.getInt64(static_cast<uint64_t>(c.more_bytes)));
-    Value* count = of_all != nullptr ? of_all : bytes(b_.CreateAdd(k, b_.CreateZExt(c.k, counter)));
-    b_.CreateCall(copy_async, {b_.CreateGEP(b_.getInt8Ty(), to, c.place), from, count});
+    Value* exists = slice_exists;
+    if (!is_whole) {
+      exists = b_.CreateICmpULT(b_.CreateAdd(k, b_.CreateZExt(c.k, counter)), end);
+      from = b_.CreateSelect(exists, from, operand_.array);
+    }
+    b_.CreateCall(copy_async, {b_.CreateGEP(b_.getInt8Ty(), to, c.place), from, bytes(exists)});
   }
 }
 

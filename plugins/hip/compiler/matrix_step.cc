@@ -29,6 +29,11 @@ constexpr MatrixStep kMmaSteps[] = {
     {kMultiplyS8, kS8, kS32, kMma, 32},
 };
 
+constexpr MatrixStep kGroupSteps[] = {{"f16", kF16, kF32, kGroup, 16},
+                                      {"bf16", kBf16, kF32, kGroup, 16},
+                                      {"tf32", kF32, kF32, kGroup, 8, true},
+                                      {"s8", kS8, kS32, kGroup, 32}};
+
 template <size_t kCount>
 const MatrixStep* Find(const MatrixStep (&steps)[kCount], PrimitiveType operand, PrimitiveType sum) {
   for (const MatrixStep& s : steps) {
@@ -50,6 +55,11 @@ const MatrixStep* FindMatrixStep(const GpuTarget& target, PrimitiveType operand,
     if (const MatrixStep* s = Find(kMfmaStepsOfGfx942, operand, sum)) return s;
   }
   return target.name == "gfx942" || target.name == "gfx90a" ? Find(kMfmaSteps, operand, sum) : nullptr;
+}
+
+const MatrixStep* FindGroupStep(const GpuTarget& target, const MatrixStep& step) {
+  if (!target.multiplies_in_groups || step.family != kMma) return nullptr;
+  return Find(kGroupSteps, step.operand, step.sum);
 }
 
 }  // namespace backplane::hip

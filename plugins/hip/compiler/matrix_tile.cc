@@ -35,6 +35,9 @@ constexpr MatrixTile kMmaElementTiles[] = {{64, 64, 2, 2}, {32, 64, 2, 2}};
 constexpr MatrixTile kMmaAsyncTiles[] = {{128, 128, 2, 2}, {128, 64, 2, 2}, {64, 128, 2, 2}, {64, 64, 2, 2}};
 constexpr MatrixTile kMmaAsyncF64Tiles[] = {{128, 64, 4, 2}, {64, 64, 2, 2}};
 constexpr int64_t kNarrow = 32;  // columns
+// A group's part has 64 or more rows, and columns whose number gpu.group.multiply permits.
+constexpr MatrixTile kGroupTiles[] = {
+    {128, 256, 2, 1}, {128, 128, 2, 1}, {128, 64, 2, 1}, {64, 128, 1, 2}, {64, 64, 1, 1}};
 constexpr int64_t kMaxStages = 4;
 constexpr int64_t kReservedShared = 1024;  // by the system, for each block
 constexpr MatrixTile kMmaTf32Tiles[] = {
@@ -63,16 +66,20 @@ bool CanCopyAsync(const DotProblem& p, const MatrixStep& step, const GpuTarget& 
     if (k_stride == 1) return row_stride % chunk == 0 && p.k % chunk == 0;
     return row_stride == 1 && ByteWidth(step.operand) == 2 && k_stride % chunk == 0 && rows % chunk == 0;
   };
-  return target.async_copies && step.family == MatrixFamily::kMma && p.k > 0 &&
+  // A group reads what has been copied as it is, without rounding it.
+  const bool rounds_in_memory = step.family == MatrixFamily::kGroup && step.rounds_operands;
+  return target.async_copies && step.is_nvidia() && !rounds_in_memory && p.k > 0 &&
          can(p.m, p.lhs_m_stride, p.lhs_k_stride, &DotProblem::BatchDim::lhs_stride) &&
          can(p.n, p.rhs_n_stride, p.rhs_k_stride, &DotProblem::BatchDim::rhs_stride);
 }
 
-// Returns how many slices each of two blocks on a multiprocessor has room for; at least two.
-int CountStages(const MatrixTile& tile, const GpuTarget& target) {
+// Returns how many slices each of two blocks on a multiprocessor has room for, at least two; of groups at
+// least three, and with a large tile as many as one block has room for.
+int CountStages(const MatrixTile& tile, const MatrixStep& step, const GpuTarget& target) {
   const int64_t bytes = (tile.rows + tile.columns) * kRowChunks * kChunkBytes;
-  const int64_t room = target.multiprocessor_shared_bytes / 2 - kReservedShared;
-  return static_cast<int>(std::clamp<int64_t>(room / bytes, 2, kMaxStages));
+  const int blocks = step.family == MatrixFamily::kGroup && tile.rows * tile.columns > 128 * 128 ? 1 : 2;
+  const int64_t room = target.multiprocessor_shared_bytes / blocks - kReservedShared;
+  return static_cast<int>(std::clamp<int64_t>(room / bytes, step.family == MatrixFamily::kGroup ? 3 : 2, kMaxStages));
 }
 
 }  // namespace
@@ -85,6 +92,17 @@ int64_t CountColumnsOfRun(const MatrixStep& step) {
   return step.family == MatrixFamily::kMma && ByteWidth(step.operand) == 8 ? 2 : 4;
 }
 
+const MatrixStep* PreferGroups(const DotProblem& p, const MatrixStep& step, const GpuTarget& target) {
+  const MatrixStep* group = FindGroupStep(target, step);
+  // Windows pass through registers into the places that mma.sync reads.
+  if (group == nullptr || p.lhs_gather || p.rhs_gather) return &step;
+  if (CanCopyAsync(p, *group, target)) return group;
+  // Threads would transpose the left operand with bank conflicts, and need many registers for bytes. Few rows are
+  // better served by smaller tiles.
+  const bool can_store = p.lhs_k_stride == 1 && (p.rhs_k_stride == 1 || ByteWidth(step.operand) > 1);
+  return can_store && p.k > 0 && p.m > 32 ? group : &step;
+}
+
 MatrixTile ChooseMatrixTile(const DotProblem& p, const MatrixStep& step, const GpuTarget& target) {
   absl::Span<const MatrixTile> tiles = kMfmaTiles;
   const bool is_mma = step.family == MatrixFamily::kMma;
@@ -94,7 +112,9 @@ MatrixTile ChooseMatrixTile(const DotProblem& p, const MatrixStep& step, const G
   const bool async = CanCopyAsync(p, step, target);
   if (width == 8) tiles = is_mma ? absl::Span<const MatrixTile>(kMmaF64Tiles) : kF64Tiles;
   const bool transposes = p.lhs_k_stride != 1 || p.rhs_k_stride != 1;
-  if (async) tiles = width == 8 ? absl::Span<const MatrixTile>(kMmaAsyncF64Tiles) : kMmaAsyncTiles;
+  // Without asynchronous copies a thread has no registers for the largest tile.
+  if (step.family == MatrixFamily::kGroup) tiles = absl::MakeConstSpan(kGroupTiles).subspan(async ? 0 : 1);
+  if (async && is_mma) tiles = width == 8 ? absl::Span<const MatrixTile>(kMmaAsyncF64Tiles) : kMmaAsyncTiles;
   if (is_mma && !async && width == 1 && transposes) tiles = kMmaTransposedByteTiles;
   auto has_no_chunks = [&](const std::optional<GatheredMatrix>& gather) {
     return gather && gather->FindChunks(CountChunkElements(step)) == GatheredMatrix::Chunks::kNone;
@@ -112,10 +132,10 @@ MatrixTile ChooseMatrixTile(const DotProblem& p, const MatrixStep& step, const G
         (t.rows / 2 >= p.m && t.rows > tiles.back().rows) || (t.columns / 2 >= p.n && t.columns > tiles.back().columns);
     if (wastes && !is_smallest) continue;
     best = &t;
-    if (CountTiles(p, t) >= (is_mma ? kManyMmaTiles : kManyTiles)) break;
+    if (CountTiles(p, t) >= (step.is_nvidia() ? kManyMmaTiles : kManyTiles)) break;
   }
   MatrixTile tile = *best;
-  if (async) tile.stages = CountStages(tile, target);
+  if (async) tile.stages = CountStages(tile, step, target);
   return tile;
 }
 
@@ -141,7 +161,7 @@ llvm::Value* PermuteColumns(llvm::IRBuilder<>& b, const MatrixStep& step, llvm::
     for (const int t : to) result = b.CreateOr(result, Bit(b, column, from++, t));
     return result;
   };
-  if (step.family == MatrixFamily::kMma) {
+  if (step.is_nvidia()) {
     if (CountColumnsOfRun(step) == 8) return move({0, 3, 4, 1, 2});
     return CountColumnsOfRun(step) == 4 ? move({0, 3, 1, 2}) : column;
   }
@@ -153,6 +173,8 @@ llvm::Value* PermuteColumns(llvm::IRBuilder<>& b, const MatrixStep& step, llvm::
 llvm::Value* SwizzleChunk(llvm::IRBuilder<>& b, const MatrixStep& step, llvm::Value* row, llvm::Value* chunk) {
   // Each bit of the row's number flips bits of the chunk's. What eight lanes access at a time differs in three bits of
   // the row, which flip independent combinations.
+  if (step.family == MatrixFamily::kGroup)
+    return b.CreateShl(b.CreateXor(b.CreateAnd(row, b.getInt32(7)), chunk), b.getInt32(4));
   llvm::Value* key = b.getInt32(0);
   if (step.family == MatrixFamily::kMma) {
     // Reads take four chunks of two rows, so bit 0 flips the halves of a row. Writes of transposed blocks differ in

@@ -8,6 +8,8 @@
 //
 // The rows of the right operand are permuted too (PermuteColumns), so that each lane holds sums of neighbouring
 // columns, which it stores as one vector.
+//
+// Groups (matrix_step.h) read slices in the order that gpu_ir.h defines.
 #ifndef BACKPLANE_PLUGINS_HIP_COMPILER_MATRIX_TILE_H_
 #define BACKPLANE_PLUGINS_HIP_COMPILER_MATRIX_TILE_H_
 
@@ -40,6 +42,10 @@ int64_t CountSliceElements(const MatrixStep& step);
 
 // Returns how many neighbouring columns' sums a lane holds one after another.
 int64_t CountColumnsOfRun(const MatrixStep& step);
+
+// Returns the step of groups in place of a step of MMA, if the target has one and threads or asynchronous copies can
+// bring the operands to where it reads them; otherwise `step`.
+const MatrixStep* PreferGroups(const DotProblem& problem, const MatrixStep& step, const GpuTarget& target);
 
 // Returns the largest tile that still gives a block to every compute unit of a large GPU; if there is none, the
 // smallest tile that wastes little.

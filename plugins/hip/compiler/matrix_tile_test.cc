@@ -35,13 +35,16 @@ class Layout {
 std::vector<const MatrixStep*> AllSteps() {
   std::vector<const MatrixStep*> steps;
   using Type = PrimitiveType;
-  for (const char* target : {"gfx942", "gfx1100", "sm_90"}) {
+  for (const char* target : {"gfx942", "gfx1100", "sm_90a"}) {
     for (const auto& [operand, sum] : {std::pair{Type::kF16, Type::kF32},
                                        {Type::kBF16, Type::kF32},
                                        {Type::kF32, Type::kF32},
                                        {Type::kF64, Type::kF64},
                                        {Type::kS8, Type::kS32}}) {
-      if (const MatrixStep* s = FindMatrixStep(*FindGpuTarget(target), operand, sum, true)) steps.push_back(s);
+      const MatrixStep* s = FindMatrixStep(*FindGpuTarget(target), operand, sum, true);
+      if (s == nullptr) continue;
+      steps.push_back(s);
+      if (const MatrixStep* group = FindGroupStep(*FindGpuTarget(target), *s)) steps.push_back(group);
     }
   }
   return steps;

@@ -121,7 +121,8 @@ class AmdWave : public MatrixWave {
   Value *lane_in_step_ = nullptr, *part_ = nullptr;  // the row or column in a step; which part of k or of the sums
 };
 
-// gpu.multiply. Lane l loads chunk l % 4 of four neighbours, of row l / 4, and of the left operand also of row l / 4
+// gpu.multiply, and the sums of gpu.group.multiply. Lane l loads chunk l % 4 of four neighbours, of row l / 4, and of
+// the left operand also of row l / 4
 // + 8. Two words of each chunk serve a step: which elements of k these are does not matter if both operands do the
 // same. So word w of thread t in step s is that of elements 8 t + 4 s + 2 w and the next one (of 16 bits) of the 32
 // that the chunks have, and transposing loads take these.
@@ -129,7 +130,9 @@ class MmaWave : public MatrixWave {
  public:
   MmaWave(KernelFrame& frame, const MatrixStep& step, const MatrixSlice& right, Value* lane)
       : f_(frame), b_(frame.b), machine_(frame), step_(step), right_(right) {
-    row_ = b_.CreateLShr(lane, Number(2));
+    row_ = b_.CreateLShr(b_.CreateAnd(lane, Number(31)), Number(2));
+    if (step.family == MatrixFamily::kGroup)
+      row_ = b_.CreateAdd(row_, b_.CreateMul(b_.CreateLShr(lane, Number(5)), Number(16)));
     part_ = b_.CreateAnd(lane, Number(3));
     matrix_ = b_.CreateLShr(lane, Number(3));
     Value *in_matrix = b_.CreateAnd(lane, Number(7)), *pair = b_.CreateLShr(in_matrix, Number(1));
@@ -245,7 +248,7 @@ class MmaWave : public MatrixWave {
 
 std::unique_ptr<MatrixWave> MatrixWave::Make(KernelFrame& frame, const MatrixStep& step, const MatrixSlice& right,
                                              Value* lane) {
-  if (step.family == MatrixFamily::kMma) return std::make_unique<MmaWave>(frame, step, right, lane);
+  if (step.is_nvidia()) return std::make_unique<MmaWave>(frame, step, right, lane);
   return std::make_unique<AmdWave>(frame, step, lane);
 }
 

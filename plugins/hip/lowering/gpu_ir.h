@@ -34,7 +34,8 @@
 //
 // Where there is gpu.multiply, there is also
 //   void @gpu.copy.async(ptr addrspace(3) to, ptr addrspace(1) from, i32 bytes)   begins to copy 16 bytes to shared
-//                                   memory; if `bytes` is 0 and not 16, zeros. Both addresses are multiples of 16
+//                                   memory; if `bytes` is 0 and not 16, zeros. Both addresses are multiples of 16, and
+//                                   `from` may be read in both cases
 //   void @gpu.copy.commit()         the copies that the thread has begun since the last one are a group
 //   void @gpu.copy.wait(i32 n)      of the thread's groups at most the last `n`, a constant, have not ended. Other
 //                                   threads see the copied bytes after a barrier
@@ -42,6 +43,25 @@
 //                                   of 16 bits; all execute it together. Thread l gives the address of row l % 8 of
 //                                   matrix l / 8, a multiple of 16. It gets of each matrix the elements of rows
 //                                   2 * (l % 4) and 2 * (l % 4) + 1, column l / 4, in the lower and the upper half
+//
+// On sm_90a, and on the host if a test sets it, a group of 128 threads (128 g to 128 g + 127) multiplies matrices that
+// are in shared memory. All 128 execute these functions together, in blocks of a multiple of 128 threads:
+//   SUMS @gpu.group.multiply.TYPE.COLUMNS(ptr addrspace(3) left, ptr addrspace(3) right, i32 along, SUMS sums)
+//                                   begins to add the product of a slice of 64 rows of the left matrix and one of
+//                                   COLUMNS columns of the right one to the sums. TYPE is f16, bf16, tf32 (the upper 19
+//                                   bits of f32) or s8, COLUMNS 64, 128 or 256
+//   SUMS @gpu.group.wait.TYPE.COLUMNS(SUMS sums, i32 n)   of the products that the group has begun, at most the last
+//                                   `n`, a constant, have not ended. Sums may be used, and the matrices of a product
+//                                   overwritten, when it has ended and each thread has waited for it; between a product
+//                                   and the next, or the wait, they are passed on as they are
+//   void @gpu.group.publish()       what the thread has stored or copied to shared memory, and has waited for, is seen
+//                                   by products that begin after a barrier
+// A slice has 128 bytes of each row (of the right matrix: column), as chunks of 16 bytes. Chunk c of row r is at byte
+// 128 * r + 16 * (c ^ r % 8). With bit 0 (left) or 1 (right) of the constant `along`, for 16 bits only, a slice has
+// 64 elements of k, and the chunks are along the rows: that of element k and rows 64 * s + 8 * c to 64 * s + 8 * c + 7
+// is at byte 8192 * s + 128 * k + 16 * (c ^ k % 8). Both addresses are multiples of 1024. SUMS are COLUMNS / 2 floats
+// (s8: i32): element 4 * j + e of thread l is that of row l / 32 * 16 + l % 32 / 4 + e / 2 * 8 and column 8 * j +
+// 2 * (l % 4) + e % 2.
 //
 // Shared memory of a block: internal global variables in address space kSharedAddressSpace, without initial value.
 // Global memory: address space kGlobalAddressSpace. Atomics: atomicrmw and cmpxchg, loads, stores and fences with sync
@@ -63,6 +83,8 @@ inline constexpr char kMultiplyF16[] = "gpu.multiply.f16", kMultiplyBf16[] = "gp
                       kMultiplyF64[] = "gpu.multiply.f64";
 inline constexpr char kCopyAsync[] = "gpu.copy.async", kCopyCommit[] = "gpu.copy.commit", kCopyWait[] = "gpu.copy.wait",
                       kLoadTransposed[] = "gpu.load.transposed";
+inline constexpr char kGroupMultiply[] = "gpu.group.multiply.", kGroupWait[] = "gpu.group.wait.",
+                      kGroupPublish[] = "gpu.group.publish";
 inline constexpr unsigned kGlobalAddressSpace = 1, kSharedAddressSpace = 3;
 // Lowered to "agent" on AMD, to the device scope on NVIDIA.
 inline constexpr char kDeviceScope[] = "agent";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
@@ -88,6 +89,13 @@ llvm::FunctionType* GpuFunctionType(llvm::LLVMContext& context, llvm::StringRef 
   if (name == kCopyCommit) return llvm::FunctionType::get(nothing, false);
   if (name == kCopyWait) return llvm::FunctionType::get(nothing, {number}, false);
   if (name == kLoadTransposed) return llvm::FunctionType::get(llvm::FixedVectorType::get(number, 4), {shared}, false);
+  if (name == kGroupPublish) return llvm::FunctionType::get(nothing, false);
+  if (const std::optional<GroupProduct> product = ParseGroupProduct(name)) {
+    llvm::Type* element = product->type == "s8" ? number : llvm::Type::getFloatTy(context);
+    llvm::Type* sums = llvm::FixedVectorType::get(element, product->columns / 2);
+    if (name.starts_with(kGroupWait)) return llvm::FunctionType::get(sums, {sums, number}, false);
+    return llvm::FunctionType::get(sums, {shared, shared, number, sums}, false);
+  }
   if (!IsMultiply(name)) return nullptr;
   llvm::Type* word = name == kMultiplyF64 ? llvm::Type::getDoubleTy(context) : number;
   llvm::Type* sum = name == kMultiplyF64 ? word : name == kMultiplyS8 ? number : llvm::Type::getFloatTy(context);
@@ -135,9 +143,12 @@ absl::Status CheckDeclaration(const llvm::Function& function, const GpuTarget& t
   if (type == nullptr) {
     return MakeKernelError(function.getName(),
                            "a function without a body; a kernel can call gpu.thread, gpu.block, gpu.blocks, "
-                           "gpu.barrier, gpu.shuffle.xor, gpu.shuffle.index, gpu.multiply, gpu.copy and gpu.load");
+                           "gpu.barrier, gpu.shuffle.xor, gpu.shuffle.index, gpu.multiply, gpu.copy, gpu.load and "
+                           "gpu.group");
   }
-  if (NeedsMultiply(function.getName()) && !target.multiplies_matrices) {
+  const bool is_of_group = function.getName() == kGroupPublish || ParseGroupProduct(function.getName());
+  if ((NeedsMultiply(function.getName()) && !target.multiplies_matrices) ||
+      (is_of_group && !target.multiplies_in_groups)) {
     return MakeKernelError(function.getName(), absl::StrCat(target.name, " has no such function"));
   }
   if (type != function.getFunctionType()) {
@@ -216,6 +227,18 @@ bool IsMultiply(llvm::StringRef name) {
          name == kMultiplyF64;
 }
 
+std::optional<GroupProduct> ParseGroupProduct(llvm::StringRef name) {
+  if (!name.consume_front(kGroupMultiply) && !name.consume_front(kGroupWait)) return std::nullopt;
+  GroupProduct product;
+  llvm::StringRef columns;
+  std::tie(product.type, columns) = name.split('.');
+  const bool is_type =
+      product.type == "f16" || product.type == "bf16" || product.type == "tf32" || product.type == "s8";
+  if (!is_type || (columns != "64" && columns != "128" && columns != "256")) return std::nullopt;
+  columns.getAsInteger(10, product.columns);
+  return product;
+}
+
 const llvm::Function* FindCalledGpuFunction(const llvm::Instruction& i) {
   const auto* call = llvm::dyn_cast<llvm::CallInst>(&i);
   const auto* callee = call == nullptr ? nullptr : llvm::dyn_cast<llvm::Function>(call->getCalledOperand());
@@ -278,6 +301,7 @@ absl::StatusOr<std::vector<Kernel>> DescribeKernels(llvm::Module& module, const 
     if (!IsKernel(function)) continue;
     Kernel kernel;
     kernel.function = &function;
+    bool has_large_group = false;
     ASSIGN_OR_RETURN(kernel.threads, ThreadsOf(function, target));
     for (llvm::Instruction& i : llvm::instructions(function)) {
       auto* call = llvm::dyn_cast<llvm::CallInst>(&i);
@@ -288,12 +312,17 @@ absl::StatusOr<std::vector<Kernel>> DescribeKernels(llvm::Module& module, const 
       kernel.has_barrier |= name == kBarrier;
       kernel.has_shuffle |= name == kShuffleXor || name == kShuffleIndex;
       kernel.has_group |= IsMultiply(name) || name == kLoadTransposed;
+      has_large_group |= ParseGroupProduct(name).has_value();
       kernel.reads_block |= name == kBlock;
       kernel.reads_blocks |= name == kBlocks;
     }
     if ((kernel.has_shuffle || kernel.has_group) && kernel.threads % 32 != 0) {
       return MakeKernelError(function.getName(), absl::StrCat("shuffles in a block of ", kernel.threads,
                                                               " threads, which is no multiple of 32"));
+    }
+    if (has_large_group && kernel.threads % 128 != 0) {
+      return MakeKernelError(function.getName(), absl::StrCat("gpu.group in a block of ", kernel.threads,
+                                                              " threads, which is no multiple of 128"));
     }
     kernels.push_back(std::move(kernel));
   }

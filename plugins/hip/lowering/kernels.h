@@ -3,10 +3,12 @@
 #define BACKPLANE_PLUGINS_HIP_LOWERING_KERNELS_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "llvm/ADT/StringRef.h"
 #include "plugins/hip/lowering/lowering.h"
 
 namespace llvm {
@@ -15,7 +17,6 @@ class Function;
 class GlobalVariable;
 class Instruction;
 class Module;
-class StringRef;
 }  // namespace llvm
 
 namespace backplane::hip {
@@ -26,7 +27,7 @@ struct Kernel {
   // The calls of gpu.* functions in its body.
   std::vector<llvm::CallInst*> calls;
   // has_group tells whether the kernel calls functions that the threads of a group execute together, other than
-  // shuffles.
+  // shuffles. Those of gpu.group do not count: what they exchange is in shared memory.
   bool has_barrier = false, has_shuffle = false, has_group = false, reads_block = false, reads_blocks = false;
   std::vector<llvm::GlobalVariable*> shared;  // in the module's order
   int shared_bytes = 0;
@@ -37,6 +38,13 @@ uint64_t ComputeSharedAlignment(const llvm::GlobalVariable& variable);
 
 // Whether the name is that of a function that multiplies matrices.
 bool IsMultiply(llvm::StringRef name);
+// The parts of the name of a function gpu.group.multiply or gpu.group.wait.
+struct GroupProduct {
+  llvm::StringRef type;  // "bf16"
+  unsigned columns = 0;
+};
+// Returns nullopt if the name is none of these.
+std::optional<GroupProduct> ParseGroupProduct(llvm::StringRef name);
 // Returns the gpu.* function that the instruction calls, whatever the types of pointers are; null if it calls another
 // one or none.
 const llvm::Function* FindCalledGpuFunction(const llvm::Instruction& i);

@@ -4,8 +4,8 @@
 //   target                      image
 //   gfx90a, gfx942, gfx1030,    a code object for the HSA runtime, linked in this process; gfx9-generic and the like,
 //   gfx1100, gfx1201, ...       too
-//   sm_80 ... sm_90             PTX text, which the driver assembles; "sm_90:tf32" with GpuTarget::tf32_products,
-//                               "sm_90:async" with async_copies, "sm_90:tf32:async" with both
+//   sm_80 ... sm_90, sm_90a     PTX text, which the driver assembles; "sm_90:tf32" with GpuTarget::tf32_products,
+//                               "sm_90:registers" without async_copies, "sm_90:tf32:registers" with both
 //   host                        a shared library, see host_image.h
 //
 // A client asks for a target, prepares an empty module, emits kernels for target.ir, and lowers the module:
@@ -38,7 +38,7 @@ class Module;
 namespace backplane::hip {
 
 // The suffixes of the name of a target, in this order.
-inline constexpr char kTf32Suffix[] = ":tf32", kAsyncSuffix[] = ":async";
+inline constexpr char kTf32Suffix[] = ":tf32", kRegistersSuffix[] = ":registers";
 
 enum class ImageKind : uint8_t { kAmdCodeObject, kPtx, kHost };
 
@@ -55,16 +55,17 @@ struct GpuTarget {
   // Whether kernels can call gpu.multiply, gpu.copy and gpu.load (gpu_ir.h): GPUs of NVIDIA, and the host if a test
   // sets it.
   bool multiplies_matrices = false;
-  bool tf32_products = false;  // products of f32 of default precision may round their operands to tf32
-  bool async_copies = false;   // products copy their operands asynchronously (cp.async) where these are aligned
-  int max_vgprs = 256;         // of a thread, in 32-bit units; 0: the machine has no such registers
+  bool multiplies_in_groups = false;  // whether they can call gpu.group: sm_90a, and the host if a test sets it
+  bool tf32_products = false;         // products of f32 of default precision may round their operands to tf32
+  bool async_copies = false;          // products copy their operands asynchronously (cp.async) where these are aligned
+  int max_vgprs = 256;                // of a thread, in 32-bit units; 0: the machine has no such registers
   // The version of an AMD code object: 5 or 4 for machines, 6 for generic targets.
   int code_object_version = 5;
 };
 
 // Returns the name of the target for an architecture as runtimes name it. Programs for "gfx942:sramecc+:xnack-" are
 // compiled for "gfx942", whose code runs in every mode. Programs for "sm_120" are compiled for the newest target of
-// NVIDIA that is not newer, because the driver assembles its PTX for newer GPUs.
+// NVIDIA that is not newer, because the driver assembles its PTX for newer GPUs; that of "sm_90a" for "sm_90" alone.
 std::string FindTargetOfArchitecture(absl::string_view architecture);
 // Finds a target by its name; "host" is the machine on which this process runs. The NotFound error names the known
 // ones.

@@ -185,7 +185,7 @@ TEST(Lowering, KnowsMachines) {
   const absl::Status none = FindGpuTarget("gfx9999").status();
   EXPECT_EQ(none.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(none.message()), HasSubstr("\"gfx9999\"; those known: gfx906, gfx908, gfx90a, gfx942"));
-  EXPECT_THAT(std::string(none.message()), HasSubstr("sm_90, host"));
+  EXPECT_THAT(std::string(none.message()), HasSubstr("sm_90, sm_90a, host"));
 }
 
 TEST(Lowering, UsesSingleInstructionsWhereMachinesHaveThem) {
@@ -265,7 +265,7 @@ TEST(Lowering, LeavesTheProcessAlone) {
 TEST(Lowering, KnowsTargetsOfDevices) {
   EXPECT_EQ(FindTargetOfArchitecture("gfx942:sramecc+:xnack-"), "gfx942");
   EXPECT_EQ(FindTargetOfArchitecture("gfx1100"), "gfx1100");
-  EXPECT_EQ(FindTargetOfArchitecture("sm_90"), "sm_90");
+  EXPECT_EQ(FindTargetOfArchitecture("sm_90"), "sm_90a");  // its code runs on no other GPU
   EXPECT_EQ(FindTargetOfArchitecture("sm_87"), "sm_86");
   EXPECT_EQ(FindTargetOfArchitecture("sm_100"), "sm_90");
   EXPECT_EQ(FindTargetOfArchitecture("sm_120"), "sm_90");

@@ -11,6 +11,7 @@
 #include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/ReplaceConstant.h"
 #include "plugins/hip/lowering/gpu_ir.h"
+#include "plugins/hip/lowering/nvptx_groups.h"
 #include "sdk/codegen/llvm_includes.h"
 
 namespace backplane::hip {
@@ -76,7 +77,8 @@ llvm::Value* LowerMultiply(llvm::IRBuilder<>& b, const llvm::CallInst& call, con
   if (name == kMultiplyBf16) return CallMma(b, "m16n8k16.row.col.f32.bf16.bf16.f32", left, right, sums);
   if (name == kMultiplyTf32) return CallMma(b, "m16n8k8.row.col.f32.tf32.tf32.f32", left, right, sums);
   if (name == kMultiplyS8) return CallMma(b, "m16n8k32.row.col.s32.s8.s8.s32", left, right, sums);
-  if (target.name == "sm_90") return CallMma(b, "m16n8k8.row.col.f64.f64.f64.f64", left, right, sums);
+  if (target.name == "sm_90" || target.name == "sm_90a")
+    return CallMma(b, "m16n8k8.row.col.f64.f64.f64.f64", left, right, sums);
   llvm::Value* halves[2];  // the upper and the lower 8 rows
   for (unsigned half = 0; half < 2; ++half) {
     const int first = static_cast<int>(2 * half);
@@ -121,6 +123,7 @@ llvm::Value* LowerNvptxCall(llvm::IRBuilder<>& b, const llvm::CallInst& call, in
   const llvm::StringRef name = call.getCalledFunction()->getName();
   if (IsMultiply(name)) return LowerMultiply(b, call, target);
   if (name.starts_with("gpu.copy.") || name == kLoadTransposed) return LowerCopyOrLoad(b, call);
+  if (name.starts_with("gpu.group.")) return LowerGroupCall(b, call);
   auto read = [&](llvm::Intrinsic::ID id) { return b.CreateIntrinsic(id, {}, {}); };
   if (name == kThread) {
     llvm::CallInst* id = read(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x);
@@ -166,6 +169,8 @@ void UseDynamicShared(llvm::Module& module, const Kernel& kernel) {
                                    llvm::GlobalValue::NotThreadLocal, kSharedAddressSpace);
     all->setAlignment(llvm::Align(16));
   }
+  for (const llvm::GlobalVariable* variable : kernel.shared)
+    all->setAlignment(std::max(all->getAlign().valueOrOne(), llvm::Align(ComputeSharedAlignment(*variable))));
   llvm::SmallVector<llvm::Constant*, 4> variables(kernel.shared.begin(), kernel.shared.end());
   llvm::convertUsersOfConstantsToInstructions(variables);
   uint64_t end = 0;

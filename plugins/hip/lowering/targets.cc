@@ -19,7 +19,8 @@ namespace backplane::hip {
 namespace {
 
 constexpr char kNvidiaPrefix[] = "sm_";
-constexpr const char* kNvidiaNames[] = {"sm_80", "sm_86", "sm_89", "sm_90"};
+constexpr const char* kNvidiaNames[] = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_90a"};
+constexpr absl::string_view kHopper = "sm_90", kHopperAlone = "sm_90a";  // the latter's code runs on no other GPU
 
 GpuTarget AmdTarget(const AmdMachine& machine) {
   GpuTarget t;
@@ -41,11 +42,12 @@ GpuTarget NvidiaTarget(absl::string_view name) {
   t.wave_size = 32;
   // CUDA C++ Programming Guide, "Technical specifications per compute capability". More than 48 KiB are given at
   // launch.
-  const bool is_large = name == "sm_80" || name == "sm_90";
-  t.multiprocessor_shared_bytes = (name == "sm_90" ? 228 : is_large ? 164 : 100) * 1024;
+  const bool is_hopper = name == kHopper || name == kHopperAlone;
+  t.multiprocessor_shared_bytes = (is_hopper ? 228 : name == "sm_80" ? 164 : 100) * 1024;
   t.shared_bytes = t.multiprocessor_shared_bytes - 1024;
   t.max_vgprs = 255;
   t.multiplies_matrices = true;
+  t.multiplies_in_groups = name == kHopperAlone;
   return t;
 }
 
@@ -87,6 +89,7 @@ std::vector<std::string> ListGpuTargets() {
 
 std::string FindTargetOfArchitecture(absl::string_view architecture) {
   absl::string_view name = architecture.substr(0, architecture.find(':'));
+  if (name == kHopper) return std::string(kHopperAlone);
   int number = 0;
   absl::string_view digits = name;
   if (absl::ConsumePrefix(&digits, kNvidiaPrefix) && absl::SimpleAtoi(digits, &number)) {
@@ -102,19 +105,19 @@ absl::StatusOr<GpuTarget> FindGpuTarget(absl::string_view name) {
   if (name == "host") return HostTarget();
   if (const AmdMachine* machine = FindAmdMachine(name)) return AmdTarget(*machine);
   absl::string_view machine_name = name;
-  const bool async = absl::ConsumeSuffix(&machine_name, kAsyncSuffix);
+  const bool registers = absl::ConsumeSuffix(&machine_name, kRegistersSuffix);
   const bool tf32 = absl::ConsumeSuffix(&machine_name, kTf32Suffix);
   for (const char* nvidia : kNvidiaNames) {
     if (machine_name != nvidia) continue;
     GpuTarget target = NvidiaTarget(machine_name);
     target.tf32_products = tf32;
-    target.async_copies = async;
+    target.async_copies = !registers;
     return target;
   }
-  if (tf32 || async)
+  if (tf32 || registers)
     return absl::NotFoundError(absl::StrCat("lowering: target \"", machine_name, "\" has no ",
-                                            tf32 ? "products by tf32" : "asynchronous copies", ": ", kNvidiaNames[0],
-                                            " and later have"));
+                                            tf32 ? "products by tf32" : "asynchronous copies to leave out", ": ",
+                                            kNvidiaNames[0], " and later have"));
   return absl::NotFoundError(
       absl::StrCat("lowering: no target \"", name, "\"; those known: ", absl::StrJoin(ListGpuTargets(), ", ")));
 }

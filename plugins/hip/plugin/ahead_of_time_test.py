@@ -72,7 +72,7 @@ class Ahead(unittest.TestCase):
         self.assertGreater((self.at / "layer.executable").stat().st_size, 1000)
 
     def test_refusals(self):
-        self.assertRegex(self.compile("gfx1", code=4), r"no target \"gfx1\"; those known: gfx906, .*sm_90, host")
+        self.assertRegex(self.compile("gfx1", code=4), r"no target \"gfx1\"; those known: gfx906, .*sm_90, sm_90a, host")
         self.assertIn("--log needs a client", self.compile("gfx942", "--log", code=4))
         self.assertIn("code text: no form", self.run_command("compile", REFERENCE, "layer.mlir", "--print", "isa", code=4))
         # Nothing but the topology was asked for, so no GPU is looked for; a client needs one.

@@ -77,7 +77,8 @@ class Gemm : public testing::TestWithParam<const char*> {
   }
 };
 INSTANTIATE_TEST_SUITE_P(Targets, Gemm,
-                         testing::Values("gfx942", "gfx1100", "mma", "mma:tf32", "mma:async", "mma:tf32:async"));
+                         testing::Values("gfx942", "gfx1100", "mma", "mma:tf32", "mma:async", "mma:tf32:async",
+                                         "mma:groups:async"));
 
 TEST_P(Gemm, MultipliesEvenSizesInAllOrders) {
   for (const char* type : {"f16", "bf16", "f32", "f64", "s8"}) {
@@ -140,7 +141,7 @@ TEST_P(Gemm, SplitsLongSums) {
 
 // Tiles of every size, and waves of every shape.
 class MmaTiles : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Targets, MmaTiles, testing::Values("mma:tf32", "mma:tf32:async"));
+INSTANTIATE_TEST_SUITE_P(Targets, MmaTiles, testing::Values("mma:tf32", "mma:tf32:async", "mma:groups:tf32:async"));
 
 TEST_P(MmaTiles, MultiplyInAllSizes) {
   for (const char* type : {"f16", "f32", "f64", "s8"}) {
@@ -153,6 +154,16 @@ TEST_P(MmaTiles, MultiplyInAllSizes) {
             CompileAndCompare(DotText(p), GetParam(), p.type == "f32" ? 0.1 : ToleranceOf(p.type));
         EXPECT_THAT(absl::StrJoin(compiled.log, "\n"), testing::HasSubstr("matrix product:"));
       }
+    }
+  }
+}
+
+// Large tiles, some of which reach beyond the matrix, without matrix instructions.
+TEST(Mma, MultipliesRaggedSizesExactly) {
+  for (const bool lhs : {false, true}) {
+    for (const bool rhs : {false, true}) {
+      for (const auto& [m, n] : {std::tuple{1000, 2088}, std::tuple{264, 136}})
+        CompileAndCompare(DotText({m, n, 40, "f32", lhs, rhs}), "mma", 1e-4);
     }
   }
 }
@@ -194,7 +205,8 @@ void ExpectOneKernel(const std::string& hlo, const std::string& target, double t
 }
 
 class Epilogue : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Targets, Epilogue, testing::Values("gfx942", "gfx1100", "host", "mma", "mma:async"));
+INSTANTIATE_TEST_SUITE_P(Targets, Epilogue,
+                         testing::Values("gfx942", "gfx1100", "host", "mma", "mma:async", "mma:groups:async"));
 
 TEST_P(Epilogue, AddsBiasActivatesAddsResidualAndScales) {
   for (const auto& [m, n, k] : {std::tuple{64, 128, 96}, std::tuple{37, 67, 40}, std::tuple{9, 5, 33}}) {

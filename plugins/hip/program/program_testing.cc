@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <random>
 
 #include "absl/strings/match.h"
@@ -150,6 +151,29 @@ void ExpectClose(const Literal& got, const Literal& want, double tolerance) {
   }
 }
 
+// Memory between two pages that cannot be accessed. It ends at the second one, but for less than 16 bytes.
+class GuardedMemory {
+ public:
+  explicit GuardedMemory(size_t bytes) {
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE)), rounded = (bytes + 15) / 16 * 16;
+    size_ = ((rounded + page - 1) / page + 2) * page;
+    base_ = static_cast<char*>(mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    EXPECT_NE(static_cast<void*>(base_), MAP_FAILED);
+    address_ = base_ + size_ - page - rounded;
+    std::memset(base_ + page, 0x77, size_ - 2 * page);
+    EXPECT_EQ(mprotect(base_, page, PROT_NONE), 0);
+    EXPECT_EQ(mprotect(base_ + size_ - page, page, PROT_NONE), 0);
+  }
+  GuardedMemory(const GuardedMemory&) = delete;
+  GuardedMemory& operator=(const GuardedMemory&) = delete;
+  ~GuardedMemory() { munmap(base_, size_); }
+  void* address() const { return address_; }
+
+ private:
+  size_t size_ = 0;
+  char *base_ = nullptr, *address_ = nullptr;
+};
+
 }  // namespace
 
 absl::StatusOr<GpuTarget> FindTestTarget(const std::string& name) {
@@ -159,7 +183,8 @@ absl::StatusOr<GpuTarget> FindTestTarget(const std::string& name) {
   target->multiplies_matrices = true;
   target->shared_bytes = target->multiprocessor_shared_bytes = 228 * 1024;  // as of sm_90
   target->tf32_products = absl::StrContains(name, kTf32Suffix);
-  target->async_copies = absl::StrContains(name, kAsyncSuffix);
+  target->async_copies = absl::StrContains(name, ":async");
+  target->multiplies_in_groups = absl::StrContains(name, "groups");
   return target;
 }
 
@@ -183,11 +208,11 @@ Compiled CompileAndCompare(const std::string& hlo, const std::string& target, do
 
   std::mt19937 random(7);
   std::vector<Literal> arguments;
-  std::vector<std::vector<char>> memory;
+  std::vector<std::unique_ptr<GuardedMemory>> memory;
   std::vector<void*> argument_addresses, output_addresses, constants;
   auto room = [&](int64_t bytes) {
-    memory.emplace_back(static_cast<size_t>(bytes) + 128, '\x77');
-    return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(memory.back().data()) + 63) / 64 * 64);
+    memory.push_back(std::make_unique<GuardedMemory>(static_cast<size_t>(bytes)));
+    return memory.back()->address();
   };
   for (const Instruction* p : (*original)->entry()->parameters()) {
     arguments.push_back(RandomLiteral(p->shape(), random));

@@ -20,7 +20,7 @@ struct Compiled {
 // Compiles the program for the target, "host" or an AMD GPU that the interpreter knows, runs it on random arguments,
 // and compares the results with those that the evaluator gets from the module as it was. The target "mma" is the host
 // with the matrix products of NVIDIA's GPUs (GpuTarget::multiplies_matrices), "mma:tf32" with tf32_products, ":async"
-// behind them with async_copies.
+// behind them with async_copies, and ":groups" before it with multiplies_in_groups.
 Compiled CompileAndCompare(const std::string& hlo, const std::string& target, double tolerance);
 
 // FindGpuTarget, which knows the names of CompileAndCompare as well.

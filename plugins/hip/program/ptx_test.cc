@@ -104,17 +104,31 @@ std::vector<Problem> AllProblems() {
 class Ptx : public testing::TestWithParam<const char*> {
  protected:
   // The name of the machine alone.
-  static std::string Machine() { return std::string(GetParam()).substr(0, 5); }
-  static bool IsAsync() { return absl::StrContains(GetParam(), kAsyncSuffix); }
+  static std::string Machine() {
+    const std::string name = GetParam();
+    return name.substr(0, name.find(':'));
+  }
+  static bool IsHopper() { return Machine() == "sm_90a"; }
+  static bool IsAsync() { return !absl::StrContains(GetParam(), kRegistersSuffix); }
 };
-INSTANTIATE_TEST_SUITE_P(Targets, Ptx, testing::Values("sm_80", "sm_89", "sm_90", "sm_80:async", "sm_90:async"));
+INSTANTIATE_TEST_SUITE_P(Targets, Ptx,
+                         testing::Values("sm_80", "sm_89", "sm_90", "sm_90a", "sm_80:registers", "sm_90a:registers"));
 
 TEST_P(Ptx, MultipliesByMatrixInstructions) {
   for (const Problem& p : AllProblems()) {
     SCOPED_TRACE(ProductText(p));
     std::vector<std::string> log;
     const std::string ptx = CompileToPtx(p, GetParam(), &log);
-    EXPECT_THAT(ptx, HasSubstr("mma.sync.aligned."));
+    // Groups multiply all but what they cannot read, or threads cannot bring to them.
+    const bool is_plain = !p.lhs_transposed && (p.rhs_transposed || p.type != "s8") && p.m > 32;
+    const bool can_transpose = p.type == "f16" || p.type == "bf16", along_k = !p.lhs_transposed && p.rhs_transposed;
+    const bool can_copy =
+        IsAsync() && (can_transpose || (p.type == "s8" && along_k)) && p.m % 16 == 0 && p.n % 16 == 0 && p.k % 16 == 0;
+    if (IsHopper() && p.type != "f64" && (is_plain || can_copy)) {
+      EXPECT_THAT(ptx, HasSubstr("wgmma.mma_async.sync.aligned."));
+    } else {
+      EXPECT_THAT(ptx, HasSubstr("\tmma.sync.aligned."));
+    }
     EXPECT_THAT(ptx, Not(HasSubstr(".local"))) << "an array of a thread in memory";
     EXPECT_THAT(absl::StrJoin(log, "\n"), HasSubstr("matrix product:"));
   }
@@ -159,6 +173,7 @@ TEST_P(Ptx, IsAssembledWithoutSpills) {
               0);
     std::stringstream said;
     said << std::ifstream(path + ".txt").rdbuf();
+    EXPECT_THAT(said.str(), Not(HasSubstr("wgmma"))) << "a warning: products wait for one another";
     int kernels = 0;
     for (const absl::string_view line : absl::StrSplit(said.str(), '\n')) {
       if (absl::StrContains(line, "spill")) {

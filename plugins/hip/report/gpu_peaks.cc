@@ -35,6 +35,8 @@ constexpr GpuPeaks kPeaks[] = {
      82.6 * kTera, 165.2 * kTera, 165.2 * kTera, 660.6 * kTera},
     {"sm_90", "NVIDIA H100 SXM", "NVIDIA, data sheet of H100", 3350 * kGiga, 67 * kTera, 34 * kTera, 494.7 * kTera,
      989.4 * kTera, 989.4 * kTera, 1978.9 * kTera, 67 * kTera},
+    {"sm_90a", "NVIDIA H100 SXM", "NVIDIA, data sheet of H100", 3350 * kGiga, 67 * kTera, 34 * kTera, 494.7 * kTera,
+     989.4 * kTera, 989.4 * kTera, 1978.9 * kTera, 67 * kTera},
 };
 
 }  // namespace

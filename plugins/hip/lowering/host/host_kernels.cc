@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "llvm/IR/InstIterator.h"
 #include "plugins/hip/lowering/gpu_ir.h"
+#include "plugins/hip/lowering/host/group_multiply.h"
 #include "plugins/hip/lowering/host/host_table.h"
 #include "plugins/hip/lowering/host/one_address_space.h"
 #include "plugins/hip/lowering/host/run_function.h"
@@ -35,7 +36,8 @@ void WidenSyncScopes(llvm::Module& module) {
   }
 }
 
-// The numbers of thread and block are parameters of a body. Copies are made where they begin.
+// The numbers of thread and block are parameters of a body. Copies are made, and products of groups computed, where they
+// begin.
 void LowerNumbersAndCopies(const HostBody& body) {
   for (llvm::Instruction& i : llvm::make_early_inc_range(llvm::instructions(*body.function))) {
     const llvm::Function* callee = FindCalledGpuFunction(i);
@@ -46,14 +48,19 @@ void LowerNumbersAndCopies(const HostBody& body) {
       llvm::Value *to = call->getArgOperand(0), *from = call->getArgOperand(1);
       llvm::Value* copies = b.CreateICmpEQ(call->getArgOperand(2), b.getInt32(16));
       auto* type = llvm::FixedVectorType::get(b.getInt32Ty(), 4);
-      llvm::Value* source = b.CreateSelect(copies, from, to);
-      llvm::Value* bytes = b.CreateAlignedLoad(type, source, llvm::Align(16));
+      // A GPU may read the source although it copies zeros, so this does, too, and misuse shows. Volatile, or the load
+      // would be made conditional.
+      llvm::Value* bytes = b.CreateAlignedLoad(type, from, llvm::Align(16), /*isVolatile=*/true);
       b.CreateAlignedStore(b.CreateSelect(copies, bytes, llvm::Constant::getNullValue(type)), to, llvm::Align(16));
       call->eraseFromParent();
       continue;
     }
-    if (callee->getName() == kCopyCommit || callee->getName() == kCopyWait) {
+    if (callee->getName() == kCopyCommit || callee->getName() == kCopyWait || callee->getName() == kGroupPublish) {
       call->eraseFromParent();
+      continue;
+    }
+    if (ParseGroupProduct(callee->getName())) {
+      LowerGroupProduct(*call, GetParameter(body, kThreadParameter));
       continue;
     }
     llvm::Value* value = nullptr;
