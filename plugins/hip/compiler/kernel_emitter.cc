@@ -316,6 +316,7 @@ absl::Status EmitKernel(codegen::ElementEmitter& elements, const Instruction& in
     return absl::InternalError(absl::StrCat(instruction.name(), ": there is a kernel ", name, " already"));
   size_t arrays = static_cast<size_t>(instruction.operand_count());
   ForEachLeaf(instruction.shape(), [&](const Shape&, const std::vector<int64_t>&) { ++arrays; });
+  if (plan.scratch_bytes > 0) ++arrays;
   KernelFrame frame(elements, plan, name, arrays);
   switch (plan.kind) {
     case KernelPlan::Kind::kElements:
@@ -347,6 +348,9 @@ absl::Status EmitKernel(codegen::ElementEmitter& elements, const Instruction& in
       break;
     case KernelPlan::Kind::kSelectAndScatter:
       EmitSelectAndScatter(frame, instruction);
+      break;
+    case KernelPlan::Kind::kFft:
+      EmitFft(frame, instruction);
       break;
     case KernelPlan::Kind::kCholesky:
       EmitCholesky(frame, instruction);

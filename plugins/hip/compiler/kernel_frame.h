@@ -79,6 +79,7 @@ void EmitRows(KernelFrame& frame, const Instruction& fusion);
 void EmitUpdate(KernelFrame& frame, const Instruction& fusion);
 void EmitScatter(KernelFrame& frame, const Instruction& scatter);
 void EmitScan(KernelFrame& frame, const Instruction& reduce_window);
+void EmitFft(KernelFrame& frame, const Instruction& fft);
 void EmitCholesky(KernelFrame& frame, const Instruction& cholesky);
 void EmitTriangularSolve(KernelFrame& frame, const Instruction& solve);
 void EmitSelectAndScatter(KernelFrame& frame, const Instruction& operation);

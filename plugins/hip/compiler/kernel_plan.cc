@@ -8,6 +8,7 @@
 #include "core/types/integer_division.h"
 #include "core/types/status_macros.h"
 #include "plugins/hip/compiler/dot_problem.h"
+#include "plugins/hip/compiler/fft_stages.h"
 #include "plugins/hip/compiler/linear_algebra_kernels.h"
 #include "plugins/hip/compiler/scan_kernel.h"
 #include "plugins/hip/compiler/select_and_scatter_kernel.h"
@@ -374,6 +375,8 @@ absl::StatusOr<KernelPlan> PlanOperation(const Instruction& contraction, const G
       return PlanScan(contraction);
     case Opcode::kSelectAndScatter:
       return PlanSelectAndScatter(contraction);
+    case Opcode::kFft:
+      return PlanFft(contraction);
     case Opcode::kCholesky:
       return PlanCholesky(contraction);
     case Opcode::kTriangularSolve:

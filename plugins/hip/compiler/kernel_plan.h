@@ -10,6 +10,7 @@
 //   kSort      each block sorts a part of a row in shared memory; further launches merge the parts of long rows
 //   kScan      each block computes the prefix sums of a row, or each thread
 //   kSelectAndScatter  each thread computes one element of the result
+//   kFft       each block transforms lines in shared memory; a launch for each dimension, or for a part of long lines
 //   kCholesky, kTriangularSolve  each block has a small matrix in shared memory
 //
 // Arrays are dense and row-major. kernel_emitter.h makes the code from a plan.
@@ -38,6 +39,7 @@ struct KernelPlan {
     kSort,
     kScan,
     kSelectAndScatter,
+    kFft,
     kCholesky,
     kTriangularSolve
   };
@@ -69,6 +71,7 @@ struct KernelPlan {
   };
   std::vector<Launch> launches;
   std::vector<uint32_t> further;
+  int64_t scratch_bytes = 0;  // memory that the launches share: if there is some, a pointer to it follows the arrays
   int kernel = 0;    // the number of the kernel that this plan describes
   int numbers = 0;   // how many numbers each of the kernels takes
   std::string note;  // for the compile log: "rows: 4096 of 1024"

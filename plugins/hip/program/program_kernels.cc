@@ -80,6 +80,7 @@ bool IsKernelInstruction(const Instruction& i) {
     case Opcode::kScatter:
     case Opcode::kSort:
     case Opcode::kSelectAndScatter:
+    case Opcode::kFft:
     case Opcode::kCholesky:
     case Opcode::kTriangularSolve:
       return true;
