@@ -21,8 +21,7 @@ Value* FftButterflies::Minus(Value* x, Value* y) {
 }
 
 FftNumber FftButterflies::Twist(FftNumber x, FftNumber root) {
-  if (forward_)
-    return {Plus(Times(x.r, root.r), Times(x.i, root.i)), Minus(Times(x.i, root.r), Times(x.r, root.i))};
+  if (forward_) return {Plus(Times(x.r, root.r), Times(x.i, root.i)), Minus(Times(x.i, root.r), Times(x.r, root.i))};
   return {Minus(Times(x.r, root.r), Times(x.i, root.i)), Plus(Times(x.r, root.i), Times(x.i, root.r))};
 }
 
@@ -92,7 +91,7 @@ Numbers FftButterflies::Eight(const Numbers& x) {
   const FftNumber a0 = Add(x[0], x[4]), a4 = Subtract(x[0], x[4]), a2 = Add(x[2], x[6]);
   const FftNumber a6 = Quarter(Subtract(x[2], x[6]));
   const FftNumber b0 = Add(a0, a2), b2 = Subtract(a0, a2), b4 = Add(a4, a6), b6 = Subtract(a4, a6);
-  return {Add(b0, b1), Add(b4, b5), Add(b2, b3), Add(b6, b7),
+  return {Add(b0, b1),      Add(b4, b5),      Add(b2, b3),      Add(b6, b7),
           Subtract(b0, b1), Subtract(b4, b5), Subtract(b2, b3), Subtract(b6, b7)};
 }
 

@@ -92,7 +92,8 @@ class FftEmitter {
   void ForEach(int64_t count, const std::function<void(Value*)>& body) {
     const int64_t threads = f_.plan.threads;
     if (count <= threads) {
-      f_.scopes.If(count == threads ? nullptr : b_.CreateICmpULT(f_.thread(), Number(count)), [&] { body(f_.thread()); });
+      f_.scopes.If(count == threads ? nullptr : b_.CreateICmpULT(f_.thread(), Number(count)),
+                   [&] { body(f_.thread()); });
       return;
     }
     f_.scopes.Loop(f_.thread(), Number(count), threads, body);
@@ -100,7 +101,8 @@ class FftEmitter {
   // The same for loops that only move elements, several of which are then under way.
   void ForEachMoved(int64_t count, const std::function<void(Value*)>& body) {
     LoopScopes::Values none;
-    f_.ForEachInBlock(count, none, [&](Value* at, LoopScopes::Values&) { body(b_.CreateZExtOrTrunc(at, b_.getInt32Ty())); });
+    f_.ForEachInBlock(count, none,
+                      [&](Value* at, LoopScopes::Values&) { body(b_.CreateZExtOrTrunc(at, b_.getInt32Ty())); });
   }
 
   // The number of a line of the block among all lines; that of the last one where the block has fewer.
@@ -128,7 +130,8 @@ class FftEmitter {
   // Where element `position` of a complex line is, in elements of the array.
   Value* AddressOf(const Place& p, Value* position, bool stores) {
     position = b_.CreateZExtOrTrunc(position, wide_);
-    Value* of_length = stores ? Add(p.k, Multiply(position, stage_.before)) : Add(position, Multiply(p.k, stage_.length));
+    Value* of_length =
+        stores ? Add(p.k, Multiply(position, stage_.before)) : Add(position, Multiply(p.k, stage_.length));
     Value* of_dimension = Add(p.c, Multiply(of_length, stage_.after));
     const int64_t n = stage_.length * stage_.before * stage_.after;
     return Add(Multiply(Add(Multiply(p.outer, n), of_dimension), stage_.stride), p.q);
@@ -162,10 +165,9 @@ class FftEmitter {
       for (const auto& x : numbers) parts.insert(parts.end(), {static_cast<float>(x.r), static_cast<float>(x.i)});
       data = llvm::ConstantDataArray::get(f_.elements.context(), parts);
     }
-    auto* table = new llvm::GlobalVariable(*f_.elements.module(), data->getType(), true,
-                                           llvm::GlobalValue::PrivateLinkage, data, "", nullptr,
-                                           llvm::GlobalValue::NotThreadLocal,
-                                           f_.elements.target().constant_address_space);
+    auto* table = new llvm::GlobalVariable(
+        *f_.elements.module(), data->getType(), true, llvm::GlobalValue::PrivateLinkage, data, "", nullptr,
+        llvm::GlobalValue::NotThreadLocal, f_.elements.target().constant_address_space);
     table->setAlignment(llvm::Align(64));
     return table;
   }
@@ -440,8 +442,8 @@ class FftEmitter {
     });
   }
 
-  // What a thread computes of a pass over real lines: the packed numbers i - 1 and i = 2 v of each row, and their mirror
-  // images; of the first number (v = 0), or of the last one where their count is even, alone.
+  // What a thread computes of a pass over real lines: the packed numbers i - 1 and i = 2 v of each row, and their
+  // mirror images; of the first number (v = 0), or of the last one where their count is even, alone.
   struct RealUnit {
     Value *line, *k, *v, *i, *mirrored;
   };
@@ -543,7 +545,9 @@ class FftEmitter {
     FftButterflies& m = butterflies_;
     auto whole = [&](int64_t row) { return LoadReal(u.line, Whole(pass, u, last, row)); };
     auto divided = [&](Value* i, int64_t row) { return LoadReal(u.line, Divided(pass, u, i, row)); };
-    auto store_divided = [&](Value* i, int64_t row, Value* x) { StoreReal(1 - now_, u.line, Divided(pass, u, i, row), x); };
+    auto store_divided = [&](Value* i, int64_t row, Value* x) {
+      StoreReal(1 - now_, u.line, Divided(pass, u, i, row), x);
+    };
     auto store_whole = [&](int64_t row, Value* x) { StoreReal(1 - now_, u.line, Whole(pass, u, last, row), x); };
     if (stage_.forward && pass.radix == 2) {
       Value *x = whole(0), *y = whole(1);
@@ -629,9 +633,8 @@ class FftEmitter {
           if (2 * row < pass.radix) return {butterflies_.Times(butterflies_.Constant(2), LoadReal(u.line, r)), nullptr};
           return {nullptr, butterflies_.Times(butterflies_.Constant(2), LoadReal(u.line, i))};
         };
-        f_.scopes.If(b_.CreateICmpEQ(l, Number(0)), [&] {
-          StoreRow(pass, u, 0, butterflies_.AddAll(LoadSums(half, number)), pairs);
-        });
+        f_.scopes.If(b_.CreateICmpEQ(l, Number(0)),
+                     [&] { StoreRow(pass, u, 0, butterflies_.AddAll(LoadSums(half, number)), pairs); });
         f_.scopes.If(b_.CreateICmpNE(l, Number(0)), [&] {
           auto [first, second] = AddLoaded(pass, circle, l, number);
           StoreLong(pass, u, l, first, second, twiddles, pairs);

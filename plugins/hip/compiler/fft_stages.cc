@@ -83,7 +83,8 @@ absl::StatusOr<FftStages> DivideIntoStages(const Instruction& fft) {
   const Shape& complex = to_real ? fft.operand(0)->shape() : fft.shape();
   const int64_t rank = complex.rank(), part_bytes = PartBytes(complex.element_type());
   auto unsupported = [&] {
-    return absl::UnimplementedError(absl::StrCat(fft.name(), ": a transform of lengths ", absl::StrJoin(lengths, ", ")));
+    return absl::UnimplementedError(
+        absl::StrCat(fft.name(), ": a transform of lengths ", absl::StrJoin(lengths, ", ")));
   };
   if (lengths.empty() || fft.shape().num_elements() == 0) return unsupported();
   long double total = 1;
@@ -91,7 +92,8 @@ absl::StatusOr<FftStages> DivideIntoStages(const Instruction& fft) {
     if (!HasSmallFactors(n)) return unsupported();
     total *= static_cast<long double>(n);
   }
-  const double scale = static_cast<double>(part_bytes == 4 ? static_cast<float>(1 / total) : static_cast<double>(1 / total));
+  const double scale =
+      static_cast<double>(part_bytes == 4 ? static_cast<float>(1 / total) : static_cast<double>(1 / total));
 
   FftStages divided;
   FftStage real;

@@ -325,6 +325,9 @@ absl::Status EmitKernel(codegen::ElementEmitter& elements, const Instruction& in
     case KernelPlan::Kind::kRows:
       EmitRows(frame, instruction);
       break;
+    case KernelPlan::Kind::kTranspose:
+      EmitTranspose(frame, instruction);
+      break;
     case KernelPlan::Kind::kUpdate:
       EmitUpdate(frame, instruction);
       break;
@@ -342,6 +345,9 @@ absl::Status EmitKernel(codegen::ElementEmitter& elements, const Instruction& in
       break;
     case KernelPlan::Kind::kSort:
       EmitSort(frame, instruction);
+      break;
+    case KernelPlan::Kind::kTopK:
+      EmitTopK(frame, instruction);
       break;
     case KernelPlan::Kind::kScan:
       EmitScan(frame, instruction);

@@ -3,11 +3,13 @@
 //   kElements  each thread computes elements of the results, and the reductions that they need, by itself
 //   kRows      each block computes one row, or a group of neighbouring ones: its threads share the reductions along
 //              them (softmax, layer norm, sums)
+//   kTranspose  each block computes a tile of the results from tiles of arrays that it reads across
 //   kUpdate    a dynamic-update-slice: each thread stores elements of the update into the array that is there
 //   kScatter   each thread combines updates into the array that is there; one thread does all where their order counts
 //   kDot       a matrix product in tiles: each block loads tiles of both operands into shared memory
 //   kConvolution  each thread computes one element of the result
 //   kSort      each block sorts a part of a row in shared memory; further launches merge the parts of long rows
+//   kTopK      each block keeps a row in shared memory, or several short ones
 //   kScan      each block computes the prefix sums of a row, or each thread
 //   kSelectAndScatter  each thread computes one element of the result
 //   kFft       each block transforms lines in shared memory; a launch for each dimension, or for a part of long lines
@@ -32,11 +34,13 @@ struct KernelPlan {
   enum class Kind : uint8_t {
     kElements,
     kRows,
+    kTranspose,
     kUpdate,
     kScatter,
     kDot,
     kConvolution,
     kSort,
+    kTopK,
     kScan,
     kSelectAndScatter,
     kFft,
