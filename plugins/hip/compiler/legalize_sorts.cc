@@ -21,6 +21,7 @@ namespace backplane::hip {
 namespace {
 
 constexpr int64_t kPart = 2048;     // elements of a row that a top-k sorts at first
+constexpr int64_t kMinSide = 16;    // of a matrix that is transposed to sort its columns
 constexpr int64_t kMaxPartOfK = 4;  // k is at most this fraction of a part
 
 int64_t SortDimension(const Instruction& sort) {
@@ -99,6 +100,33 @@ absl::StatusOr<Value> StableSort(Builder& b, const Instruction& sort, std::vecto
     results.push_back(r);
   }
   return count == 1 ? results[0] : b.Tuple(results);
+}
+
+// Sorts along the last dimension between two transposes. Otherwise a block would read memory with strides.
+absl::StatusOr<Value> SortAlongLast(Builder& b, const Instruction& sort, std::vector<Value> x) {
+  const Shape& shape = x[0]->shape();
+  const int64_t d = SortDimension(sort), last = shape.rank() - 1;
+  if (shape.rank() < 2 || d == last || shape.num_elements() == 0) return nullptr;
+  int64_t stride = 1;
+  for (int64_t e = d + 1; e <= last; ++e) stride *= shape.dimensions(e);
+  if (stride < kMinSide || shape.dimensions(d) < kMinSide) return nullptr;
+  Ints order;
+  for (int64_t e = 0; e <= last; ++e) order.push_back(e);
+  std::swap(order[static_cast<size_t>(d)], order.back());
+  for (Value& v : x) {
+    ASSIGN_OR_RETURN(v, b.Transpose(v, order));
+  }
+  Attributes attrs = sort.attrs();
+  attrs.Set(AttrId::kDimensions, Ints{last});
+  ASSIGN_OR_RETURN(Value sorted, b.Op(Opcode::kSort, x, std::move(attrs), {sort.called(0)}));
+  if (x.size() == 1) return b.Transpose(sorted, order);
+  std::vector<Value> results;
+  for (size_t k = 0; k < x.size(); ++k) {
+    ASSIGN_OR_RETURN(Value r, b.GetTupleElement(sorted, static_cast<int64_t>(k)));
+    ASSIGN_OR_RETURN(r, b.Transpose(r, order));
+    results.push_back(r);
+  }
+  return b.Tuple(results);
 }
 
 // ---- Top-k.
@@ -252,11 +280,15 @@ absl::StatusOr<bool> LegalizeSorts::Run(Module* module) {
     changed |= again;
   }
   auto sort = [](const Instruction& i) { return i.Is(Opcode::kSort); };
+  ASSIGN_OR_RETURN(const bool moved, ReplaceEach(module, "sorted_along_last", sort,
+                                                 [](Builder& b, const Instruction& i, std::vector<Value> x) {
+                                                   return SortAlongLast(b, i, std::move(x));
+                                                 }));
   ASSIGN_OR_RETURN(const bool sorts,
                    ReplaceEach(module, "sorted", sort, [](Builder& b, const Instruction& i, std::vector<Value> x) {
                      return StableSort(b, i, std::move(x));
                    }));
-  return changed || sorts;
+  return changed || moved || sorts;
 }
 
 }  // namespace backplane::hip

@@ -174,8 +174,8 @@ ENTRY e {
 })";
 
 TEST(Fft, TransformsOfAnyLength) {
-  // Products, products of them, with prime factors, and primes that are too long for a product.
-  for (const int n : {1, 2, 3, 64, 97, 100, 521, 1042, 4096}) {
+  // Those of 97 and 1042 are convolutions.
+  for (const int n : {1, 2, 64, 97, 100, 1042}) {
     const std::string length = absl::StrCat(n), half = absl::StrCat(n / 2 + 1);
     auto check = [&](const char* from, const char* to, const char* kind, const std::string& input,
                      const std::string& output, double tolerance) {

@@ -66,8 +66,8 @@ TEST(Sort, SortsRowsThatAreLongerThanAChunk) {
 // Sorted chunks are merged where the comparator is an order: with equal elements, in a last run of any length, and by
 // several keys. Numbers of the elements show that equal ones keep their order.
 TEST(Sort, MergesSortedChunks) {
-  for (const char* type : {"s32", "u8", "s64"}) {
-    for (const char* length : {"4097", "8191", "8193", "10007", "33000"}) {
+  for (const char* type : {"s32", "u8"}) {
+    for (const char* length : {"4097", "8193", "33000"}) {
       const Compiled compiled =
           Check(kStableSort, {{"TYPE", type}, {"DIMS", absl::StrCat("2,", length)}, {"ALONG", "1"}});
       EXPECT_TRUE(LogHas(compiled, "merged by")) << length;
@@ -103,6 +103,8 @@ ENTRY e {
 TEST(Sort, SortsAlongAnyDimension) {
   Check(kStableSort, {{"TYPE", "f32"}, {"DIMS", "300,7"}, {"ALONG", "0"}});
   Check(kStableSort, {{"TYPE", "s32"}, {"DIMS", "4,100,3"}, {"ALONG", "1"}});
+  Check(kStableSort, {{"TYPE", "f32"}, {"DIMS", "3,70,40"}, {"ALONG", "1"}});
+  Check(kStableSort, {{"TYPE", "s32"}, {"DIMS", "5000,20"}, {"ALONG", "0"}});
   Check(kStableSort, {{"TYPE", "s32"}, {"DIMS", "2,9000,3"}, {"ALONG", "1"}});
   Check(kStableSort, {{"TYPE", "s32"}, {"DIMS", "1000,3,5"}, {"ALONG", "2"}});
   Check(kStableSort, {{"TYPE", "s32"}, {"DIMS", "40000,2"}, {"ALONG", "1"}});
@@ -262,9 +264,9 @@ TEST(TopK, FindsTheLargestAndTheSmallest) {
 
 // Any type and length, by both kernels and with a second pass over the parts.
 TEST(TopK, FindsAnyNumberInRowsOfAnyLength) {
-  for (const char* type : {"f32", "f16", "u32", "s16"}) {
-    for (const char* length : {"1", "2", "17", "1024", "2047", "2048", "2049", "30000"}) {
-      for (const char* count : {"1", "2", "16", "300"}) {
+  for (const char* type : {"f16", "u32"}) {
+    for (const char* length : {"1", "17", "2047", "2049", "30000"}) {
+      for (const char* count : {"1", "16", "300"}) {
         if (std::stoi(count) > std::stoi(length)) continue;
         Check(kTopK, {{"TYPE", type}, {"ROWS", "3"}, {"LENGTH", length}, {"COUNT", count}, {"LARGEST", "true"}});
       }
