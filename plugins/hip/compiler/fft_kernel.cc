@@ -24,7 +24,7 @@ using Unity = std::vector<fft::Number<double>>;
 
 class FftEmitter {
  public:
-  FftEmitter(KernelFrame& frame, const Instruction& op, const FftStages& divided, const FftStage& stage)
+  FftEmitter(KernelFrame& frame, const Instruction& op, const FftStage& stage)
       : f_(frame),
         b_(frame.b),
         stage_(stage),
@@ -49,7 +49,6 @@ class FftEmitter {
       return nullptr;
     };
     from_ = address(stage.from), to_ = address(stage.to);
-    (void)divided;
     const int64_t elements = stage.lines * std::max(stage.length, 2 * Bins());
     wide_ = f_.indices.CounterType(4 * (elements + stage.lines_of_block * stage.length));
     slots_ = CountLineSlots(stage);
@@ -116,19 +115,19 @@ class FftEmitter {
     return b_.CreateICmpULT(Add(first_line_, b_.CreateZExtOrTrunc(line, wide_)), Wide(stage_.lines));
   }
 
-  // The parts of the number of a line: its column c and the rest of its place (fft_stages.h).
-  struct Place {
+  // The digits of the number of a line: its column c and the rest of its position (fft_stages.h).
+  struct LineIndex {
     Value *q, *c, *k, *outer;
   };
-  Place PlaceOf(Value* line) {
-    Place p;
+  LineIndex IndexOfLine(Value* line) {
+    LineIndex p;
     std::tie(line, p.q) = Divide(GlobalLine(line), stage_.stride);
     std::tie(line, p.c) = Divide(line, stage_.after);
     std::tie(p.outer, p.k) = Divide(line, stage_.before);
     return p;
   }
   // Where element `position` of a complex line is, in elements of the array.
-  Value* AddressOf(const Place& p, Value* position, bool stores) {
+  Value* AddressOf(const LineIndex& p, Value* position, bool stores) {
     position = b_.CreateZExtOrTrunc(position, wide_);
     Value* of_length =
         stores ? Add(p.k, Multiply(position, stage_.before)) : Add(position, Multiply(p.k, stage_.length));
@@ -207,7 +206,7 @@ class FftEmitter {
     if (!IsDirect(0)) {
       ForEachMoved(lines * length, [&](Value* item) {
         auto [line, position] = Split(item, stage_.reads_rows());
-        StoreShared(0, line, position, LoadPair(pair_, from_, AddressOf(PlaceOf(line), position, false)));
+        StoreShared(0, line, position, LoadPair(pair_, from_, AddressOf(IndexOfLine(line), position, false)));
       });
       f_.EmitBarrier();
     }
@@ -221,7 +220,7 @@ class FftEmitter {
     ForEachMoved(lines * length, [&](Value* item) {
       auto [line, position] = Split(item, stage_.writes_rows());
       f_.scopes.If(Exists(line), [&, line = line, position = position] {
-        StoreGlobal(PlaceOf(line), position, LoadShared(line, position));
+        StoreGlobal(IndexOfLine(line), position, LoadShared(line, position));
       });
     });
   }
@@ -234,14 +233,14 @@ class FftEmitter {
     return {line, position};
   }
 
-  void StoreGlobal(const Place& place, Value* position, FftNumber x) {
-    if (stage_.after > 1) x = TwistBetweenStages(place, position, x);
+  void StoreGlobal(const LineIndex& index, Value* position, FftNumber x) {
+    if (stage_.after > 1) x = TwistBetweenStages(index, position, x);
     if (stage_.scale != 1) x = butterflies_.Scale(x, stage_.scale);
-    StorePair(to_, AddressOf(place, position, true), x);
+    StorePair(to_, AddressOf(index, position, true), x);
   }
 
   // By the root c k of the length that is left. Its table would be long, so the root is a product of two, in f64.
-  FftNumber TwistBetweenStages(const Place& place, Value* position, FftNumber x) {
+  FftNumber TwistBetweenStages(const LineIndex& index, Value* position, FftNumber x) {
     const int64_t n = stage_.length * stage_.after;
     const int shift = std::bit_width(static_cast<uint64_t>(n)) / 2;
     const int64_t step = int64_t{1} << shift;
@@ -252,7 +251,7 @@ class FftEmitter {
       for (int64_t k = 0; k < n; k += step) coarse.push_back(unity.operator()<double>(k));
       fine_ = AddTable(fine, true), coarse_ = AddTable(coarse, true);
     }
-    Value* exponent = b_.CreateMul(place.c, b_.CreateZExtOrTrunc(position, wide_));
+    Value* exponent = b_.CreateMul(index.c, b_.CreateZExtOrTrunc(position, wide_));
     auto* type = llvm::FixedVectorType::get(b_.getDoubleTy(), 2);
     const FftNumber a = LoadPair(type, fine_, b_.CreateAnd(exponent, Wide(step - 1)));
     const FftNumber c = LoadPair(type, coarse_, b_.CreateLShr(exponent, Wide(shift)));
@@ -263,19 +262,19 @@ class FftEmitter {
   }
 
   // A number of the line and its butterfly: those of a line are `i + ido k`.
-  struct Unit3 {
+  struct ButterflyIndex {
     Value *line, *of_line, *i, *k;
   };
-  Unit3 UnitOf(Value* item, const FftPass& pass) {
-    Unit3 u;
+  ButterflyIndex UnitOf(Value* item, const FftPass& pass) {
+    ButterflyIndex u;
     std::tie(u.line, u.of_line) = Divide(item, stage_.length / pass.radix);
     std::tie(u.k, u.i) = Divide(u.of_line, pass.ido);
     return u;
   }
-  Value* Source(const FftPass& pass, const Unit3& u, int64_t j) {
+  Value* Source(const FftPass& pass, const ButterflyIndex& u, int64_t j) {
     return Add(Add(u.i, Multiply(u.k, pass.ido * pass.radix)), Number(pass.ido * j));
   }
-  Value* Destination(const FftPass& pass, const Unit3& u, int64_t j) {
+  Value* Destination(const FftPass& pass, const ButterflyIndex& u, int64_t j) {
     return Add(u.of_line, Number(pass.ido * pass.l1 * j));
   }
 
@@ -291,13 +290,13 @@ class FftEmitter {
   void EmitPass(const FftPass& pass, bool reads_array, bool writes_array) {
     Value* twiddles = pass.ido > 1 ? AddTwiddles(pass, pass.ido) : nullptr;
     ForEach(stage_.lines_of_block * stage_.length / pass.radix, [&](Value* item) {
-      const Unit3 u = UnitOf(item, pass);
-      Place place;
-      if (reads_array || writes_array) place = PlaceOf(u.line);
+      const ButterflyIndex u = UnitOf(item, pass);
+      LineIndex index;
+      if (reads_array || writes_array) index = IndexOfLine(u.line);
       Numbers x;
       for (int64_t j = 0; j < pass.radix; ++j) {
         Value* at = Source(pass, u, j);
-        x.push_back(reads_array ? LoadPair(pair_, from_, AddressOf(place, at, false)) : LoadShared(u.line, at));
+        x.push_back(reads_array ? LoadPair(pair_, from_, AddressOf(index, at, false)) : LoadShared(u.line, at));
       }
       Numbers y = butterflies_.Transform(x);
       for (int64_t j = 1; j < pass.radix && twiddles != nullptr; ++j) {
@@ -308,7 +307,7 @@ class FftEmitter {
         for (int64_t j = 0; j < pass.radix; ++j) {
           Value* at = Destination(pass, u, j);
           const FftNumber z = y[static_cast<size_t>(j)];
-          writes_array ? StoreGlobal(place, at, z) : StoreShared(1 - now_, u.line, at, z);
+          writes_array ? StoreGlobal(index, at, z) : StoreShared(1 - now_, u.line, at, z);
         }
       });
     });
@@ -320,7 +319,7 @@ class FftEmitter {
     const int64_t half = (pass.radix + 1) / 2, units = stage_.lines_of_block * stage_.length / pass.radix;
     ForEach(units * (half - 1), [&](Value* item) {
       auto [j, unit] = Divide(item, units);
-      const Unit3 u = UnitOf(unit, pass);
+      const ButterflyIndex u = UnitOf(unit, pass);
       Value* first = Add(Source(pass, u, 1), Multiply(j, pass.ido));
       Value* second = b_.CreateSub(Source(pass, u, pass.radix - 1), Multiply(j, pass.ido));
       const FftNumber x = LoadShared(u.line, first), y = LoadShared(u.line, second);
@@ -332,7 +331,7 @@ class FftEmitter {
     Value* twiddles = pass.ido > 1 ? AddTwiddles(pass, pass.ido) : nullptr;
     ForEach(units * half, [&](Value* item) {
       auto [l, unit] = Divide(item, units);
-      const Unit3 u = UnitOf(unit, pass);
+      const ButterflyIndex u = UnitOf(unit, pass);
       auto load = [&](int64_t j) { return LoadShared(u.line, Source(pass, u, j)); };
       f_.scopes.If(b_.CreateICmpEQ(l, Number(0)), [&] {
         StoreShared(1 - now_, u.line, Destination(pass, u, 0), butterflies_.AddAll(LoadSums(half, load)));
@@ -701,7 +700,7 @@ class FftEmitter {
 void EmitFft(KernelFrame& frame, const Instruction& fft) {
   const absl::StatusOr<FftStages> divided = DivideIntoStages(fft);
   if (!divided.ok()) return frame.elements.Fail(divided.status());
-  FftEmitter(frame, fft, *divided, divided->stages[static_cast<size_t>(frame.plan.kernel)]).Emit();
+  FftEmitter(frame, fft, divided->stages[static_cast<size_t>(frame.plan.kernel)]).Emit();
 }
 
 }  // namespace backplane::hip
