@@ -80,9 +80,8 @@ std::shared_ptr<const void> Launch::HoldMemory() const {
 
 absl::Status Launch::Prepare() {
   RETURN_IF_ERROR(Fault(FaultSite::kTemporary));
-  if (const int64_t bytes = executable->program().assignment().temporary_bytes; bytes > 0) {
-    ASSIGN_OR_RETURN(
-        temporary_, runtime->devices->TakeScratch(request.device, static_cast<size_t>(bytes + compiler::kTailPadding)));
+  if (const int64_t bytes = executable->program().temporary_bytes(); bytes > 0) {
+    ASSIGN_OR_RETURN(temporary_, runtime->devices->TakeScratch(request.device, static_cast<size_t>(bytes)));
   }
   ASSIGN_OR_RETURN(residence_, residences->Find(*runtime, request.device, *executable));
   return absl::OkStatus();

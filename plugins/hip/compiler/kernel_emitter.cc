@@ -316,6 +316,7 @@ absl::Status EmitKernel(codegen::ElementEmitter& elements, const Instruction& in
     return absl::InternalError(absl::StrCat(instruction.name(), ": there is a kernel ", name, " already"));
   size_t arrays = static_cast<size_t>(instruction.operand_count());
   ForEachLeaf(instruction.shape(), [&](const Shape&, const std::vector<int64_t>&) { ++arrays; });
+  if (plan.scratch_bytes > 0) ++arrays;
   KernelFrame frame(elements, plan, name, arrays);
   switch (plan.kind) {
     case KernelPlan::Kind::kElements:
@@ -323,6 +324,9 @@ absl::Status EmitKernel(codegen::ElementEmitter& elements, const Instruction& in
       break;
     case KernelPlan::Kind::kRows:
       EmitRows(frame, instruction);
+      break;
+    case KernelPlan::Kind::kTranspose:
+      EmitTranspose(frame, instruction);
       break;
     case KernelPlan::Kind::kUpdate:
       EmitUpdate(frame, instruction);
@@ -342,6 +346,9 @@ absl::Status EmitKernel(codegen::ElementEmitter& elements, const Instruction& in
     case KernelPlan::Kind::kSort:
       EmitSort(frame, instruction);
       break;
+    case KernelPlan::Kind::kTopK:
+      EmitTopK(frame, instruction);
+      break;
     case KernelPlan::Kind::kScan:
       EmitScan(frame, instruction);
       break;
@@ -350,6 +357,9 @@ absl::Status EmitKernel(codegen::ElementEmitter& elements, const Instruction& in
       break;
     case KernelPlan::Kind::kAttention:
       EmitAttention(frame, instruction);
+      break;
+    case KernelPlan::Kind::kFft:
+      EmitFft(frame, instruction);
       break;
     case KernelPlan::Kind::kCholesky:
       EmitCholesky(frame, instruction);

@@ -76,12 +76,15 @@ class KernelFrame {
 // Emit the whole body of a kernel, one function for each kind of kernel.
 void EmitElements(KernelFrame& frame, const Instruction& fusion);
 void EmitRows(KernelFrame& frame, const Instruction& fusion);
+void EmitTranspose(KernelFrame& frame, const Instruction& fusion);
 void EmitUpdate(KernelFrame& frame, const Instruction& fusion);
 void EmitScatter(KernelFrame& frame, const Instruction& scatter);
 void EmitScan(KernelFrame& frame, const Instruction& reduce_window);
+void EmitFft(KernelFrame& frame, const Instruction& fft);
 void EmitCholesky(KernelFrame& frame, const Instruction& cholesky);
 void EmitTriangularSolve(KernelFrame& frame, const Instruction& solve);
 void EmitSelectAndScatter(KernelFrame& frame, const Instruction& operation);
+void EmitTopK(KernelFrame& frame, const Instruction& top_k);
 void EmitSort(KernelFrame& frame, const Instruction& sort);
 void EmitAttention(KernelFrame& frame, const Instruction& fusion);
 void EmitConvolution(KernelFrame& frame, const Instruction& convolution);

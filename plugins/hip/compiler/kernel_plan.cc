@@ -10,10 +10,13 @@
 #include "plugins/hip/compiler/attention_plan.h"
 #include "plugins/hip/compiler/convolution_problem.h"
 #include "plugins/hip/compiler/dot_problem.h"
+#include "plugins/hip/compiler/fft_stages.h"
 #include "plugins/hip/compiler/linear_algebra_kernels.h"
 #include "plugins/hip/compiler/scan_kernel.h"
 #include "plugins/hip/compiler/select_and_scatter_kernel.h"
 #include "plugins/hip/compiler/sort_kernel.h"
+#include "plugins/hip/compiler/top_k_kernel.h"
+#include "plugins/hip/compiler/transpose_kernel.h"
 #include "sdk/codegen/body/can_evaluate.h"
 #include "sdk/codegen/body/combiner.h"
 #include "sdk/compiler/index_map.h"
@@ -351,7 +354,7 @@ absl::StatusOr<KernelPlan> PlanFusion(const Computation& body) {
                                                  " arrays; a kernel takes at most ", kMaxArrays));
   }
   KernelPlan plan;
-  if (PlanRows(body, &plan) || PlanUpdate(body, &plan)) return plan;
+  if (PlanRows(body, &plan) || PlanUpdate(body, &plan) || PlanTranspose(body, &plan)) return plan;
   int64_t largest = 0;
   bool equal = true;
   for (const KernelResult& r : results) {
@@ -372,10 +375,14 @@ absl::StatusOr<KernelPlan> PlanOperation(const Instruction& contraction, const G
   switch (contraction.opcode()) {
     case Opcode::kSort:
       return PlanSort(contraction);
+    case Opcode::kTopK:
+      return PlanTopK(contraction);
     case Opcode::kReduceWindow:
       return PlanScan(contraction);
     case Opcode::kSelectAndScatter:
       return PlanSelectAndScatter(contraction);
+    case Opcode::kFft:
+      return PlanFft(contraction);
     case Opcode::kCholesky:
       return PlanCholesky(contraction);
     case Opcode::kTriangularSolve:

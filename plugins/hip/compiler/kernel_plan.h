@@ -3,14 +3,17 @@
 //   kElements  each thread computes elements of the results, and the reductions that they need, by itself
 //   kRows      each block computes one row, or a group of neighbouring ones: its threads share the reductions along
 //              them (softmax, layer norm, sums)
+//   kTranspose  each block computes a tile of the results from tiles of arrays that it reads across
 //   kUpdate    a dynamic-update-slice: each thread stores elements of the update into the array that is there
 //   kScatter   each thread combines updates into the array that is there; one thread does all where their order counts
 //   kDot       a matrix product in tiles: each block loads tiles of both operands into shared memory
 //   kConvolution  each thread computes elements of the result by the definition; most convolutions are kDot
 //   kSort      each block sorts a part of a row in shared memory; further launches merge the parts of long rows
+//   kTopK      each block keeps a row in shared memory, or several short ones
 //   kScan      each block computes the prefix sums of a row, or each thread
 //   kSelectAndScatter  each thread computes one element of the result
 //   kAttention  two products and the softmax between them: each block has a tile of queries (attention_plan.h)
+//   kFft       each block transforms lines in shared memory; a launch for each dimension, or for a part of long lines
 //   kCholesky, kTriangularSolve  each block has a small matrix in shared memory
 //
 // Arrays are dense and row-major. kernel_emitter.h makes the code from a plan.
@@ -32,14 +35,17 @@ struct KernelPlan {
   enum class Kind : uint8_t {
     kElements,
     kRows,
+    kTranspose,
     kUpdate,
     kScatter,
     kDot,
     kConvolution,
     kSort,
+    kTopK,
     kScan,
     kSelectAndScatter,
     kAttention,
+    kFft,
     kCholesky,
     kTriangularSolve
   };
@@ -71,6 +77,7 @@ struct KernelPlan {
   };
   std::vector<Launch> launches;
   std::vector<uint32_t> further;
+  int64_t scratch_bytes = 0;  // memory that the launches share: if there is some, a pointer to it follows the arrays
   int kernel = 0;    // the number of the kernel that this plan describes
   int numbers = 0;   // how many numbers each of the kernels takes
   std::string note;  // for the compile log: "rows: 4096 of 1024"

@@ -8,15 +8,20 @@
 #include <vector>
 
 #include "core/ir/builder.h"
+#include "core/ir/ops/indexing.h"
 #include "core/passes/replace_each.h"
 #include "core/passes/rewrite.h"
 #include "core/types/integer_division.h"
 #include "core/types/status_macros.h"
+#include "plugins/hip/compiler/sort_kernel.h"
+#include "plugins/hip/compiler/sort_order.h"
+#include "plugins/hip/compiler/top_k_kernel.h"
 
 namespace backplane::hip {
 namespace {
 
 constexpr int64_t kPart = 2048;     // elements of a row that a top-k sorts at first
+constexpr int64_t kMinSide = 16;    // of a matrix that is transposed to sort its columns
 constexpr int64_t kMaxPartOfK = 4;  // k is at most this fraction of a part
 
 int64_t SortDimension(const Instruction& sort) {
@@ -31,16 +36,6 @@ absl::StatusOr<Value> Sort(Builder& b, std::vector<Value> operands, Computation*
 }
 
 // ---- Stable sorts.
-
-// Whether the comparator tells all elements apart that have different bits.
-bool DistinguishesAll(const Instruction& sort) {
-  const Instruction* root = sort.called(0)->root();
-  if (sort.operand_count() != 1 || !root->Is(Opcode::kCompare)) return false;
-  const Instruction *x = root->operand(0), *y = root->operand(1);
-  if (!x->Is(Opcode::kParameter) || !y->Is(Opcode::kParameter) || x == y) return false;
-  return !IsFloat(x->shape().element_type()) ||
-         root->attrs().GetEnum<ComparisonType>(AttrId::kComparisonType) == ComparisonType::kTotalOrder;
-}
 
 PrimitiveType PositionType(int64_t length) {
   return length <= std::numeric_limits<int32_t>::max() ? PrimitiveType::kS32 : PrimitiveType::kS64;
@@ -86,7 +81,7 @@ absl::StatusOr<Computation*> StableComparator(Module* module, const Instruction&
 
 absl::StatusOr<Value> StableSort(Builder& b, const Instruction& sort, std::vector<Value> x) {
   if (x[0]->shape().rank() == 0) return x.size() == 1 ? x[0] : b.Tuple(x);
-  if (!sort.attrs().GetBool(AttrId::kIsStable) || DistinguishesAll(sort)) return nullptr;
+  if (!sort.attrs().GetBool(AttrId::kIsStable) || DistinguishesAll(sort) || KeepsOrderOfEquals(sort)) return nullptr;
   const int64_t d = SortDimension(sort);
   const size_t count = x.size();
   int64_t positions = FindPositions(sort);
@@ -105,6 +100,33 @@ absl::StatusOr<Value> StableSort(Builder& b, const Instruction& sort, std::vecto
     results.push_back(r);
   }
   return count == 1 ? results[0] : b.Tuple(results);
+}
+
+// Sorts along the last dimension between two transposes. Otherwise a block would read memory with strides.
+absl::StatusOr<Value> SortAlongLast(Builder& b, const Instruction& sort, std::vector<Value> x) {
+  const Shape& shape = x[0]->shape();
+  const int64_t d = SortDimension(sort), last = shape.rank() - 1;
+  if (shape.rank() < 2 || d == last || shape.num_elements() == 0) return nullptr;
+  int64_t stride = 1;
+  for (int64_t e = d + 1; e <= last; ++e) stride *= shape.dimensions(e);
+  if (stride < kMinSide || shape.dimensions(d) < kMinSide) return nullptr;
+  Ints order;
+  for (int64_t e = 0; e <= last; ++e) order.push_back(e);
+  std::swap(order[static_cast<size_t>(d)], order.back());
+  for (Value& v : x) {
+    ASSIGN_OR_RETURN(v, b.Transpose(v, order));
+  }
+  Attributes attrs = sort.attrs();
+  attrs.Set(AttrId::kDimensions, Ints{last});
+  ASSIGN_OR_RETURN(Value sorted, b.Op(Opcode::kSort, x, std::move(attrs), {sort.called(0)}));
+  if (x.size() == 1) return b.Transpose(sorted, order);
+  std::vector<Value> results;
+  for (size_t k = 0; k < x.size(); ++k) {
+    ASSIGN_OR_RETURN(Value r, b.GetTupleElement(sorted, static_cast<int64_t>(k)));
+    ASSIGN_OR_RETURN(r, b.Transpose(r, order));
+    results.push_back(r);
+  }
+  return b.Tuple(results);
 }
 
 // ---- Top-k.
@@ -174,13 +196,55 @@ absl::StatusOr<Value> PadLast(Builder& b, Value x, int64_t count, Literal fill) 
   return b.Pad(x, value, std::move(config));
 }
 
+// Finds the best k of parts of each row, and then the best k of those. Of equal elements the ones of earlier parts come
+// first, so the second top-k keeps the order of positions.
+absl::StatusOr<Value> TopKOfParts(Builder& b, const Instruction& top_k, Value x) {
+  const PrimitiveType t = x->shape().element_type();
+  const int64_t k = top_k.attrs().GetInt(AttrId::kK), n = x->shape().dimensions(x->shape().rank() - 1);
+  const int64_t rows = x->shape().num_elements() / n, parts = CeilDiv(n, kPart);
+  const bool largest = !top_k.attrs().Has(AttrId::kLargest) || top_k.attrs().GetBool(AttrId::kLargest);
+  ASSIGN_OR_RETURN(x, b.Reshape(x, {rows, n}));
+  ASSIGN_OR_RETURN(x, PadLast(b, x, parts * kPart - n, LastValue(t, largest)));
+  ASSIGN_OR_RETURN(x, b.Reshape(x, {rows * parts, kPart}));
+  ASSIGN_OR_RETURN(Value first, b.Op(Opcode::kTopK, {x}, top_k.attrs()));
+  ASSIGN_OR_RETURN(Value values, b.GetTupleElement(first, 0));
+  ASSIGN_OR_RETURN(Value positions, b.GetTupleElement(first, 1));
+  ASSIGN_OR_RETURN(values, b.Reshape(values, {rows, parts * k}));
+  ASSIGN_OR_RETURN(positions, b.Reshape(positions, {rows, parts, k}));
+  const Shape shape = positions->shape();
+  ASSIGN_OR_RETURN(Value part, b.Iota(shape, 1));
+  ASSIGN_OR_RETURN(Value size, b.Constant(Literal::ScalarInt(PrimitiveType::kS32, kPart)));
+  ASSIGN_OR_RETURN(Value sizes, b.BroadcastInDim(size, shape.dimensions(), {}));
+  ASSIGN_OR_RETURN(Value offset, b.Binary(Opcode::kMultiply, part, sizes));
+  ASSIGN_OR_RETURN(positions, b.Binary(Opcode::kAdd, positions, offset));
+  ASSIGN_OR_RETURN(positions, b.Reshape(positions, {rows, parts * k}));
+  ASSIGN_OR_RETURN(Value second, b.Op(Opcode::kTopK, {values}, top_k.attrs()));
+  ASSIGN_OR_RETURN(values, b.GetTupleElement(second, 0));
+  ASSIGN_OR_RETURN(Value chosen, b.GetTupleElement(second, 1));
+  ASSIGN_OR_RETURN(chosen, b.Reshape(chosen, {rows, k, 1}));
+  GatherDimensions dims;
+  dims.collapsed_slice_dims = {1}, dims.start_index_map = {1};
+  dims.operand_batching_dims = {0}, dims.start_indices_batching_dims = {0};
+  dims.index_vector_dim = 2;
+  ASSIGN_OR_RETURN(positions, hlo::Gather(b, positions, chosen, dims, {1, 1}));
+  const DimVector result = WithLast(top_k.operand(0)->shape().dimensions(), {k});
+  ASSIGN_OR_RETURN(values, b.Reshape(values, result));
+  ASSIGN_OR_RETURN(positions, b.Reshape(positions, result));
+  return b.Tuple({values, positions});
+}
+
 absl::StatusOr<Value> TopK(Builder& b, const Instruction& top_k, std::vector<Value> x) {
   const PrimitiveType t = x[0]->shape().element_type();
   const int64_t k = top_k.attrs().GetInt(AttrId::kK);
   const bool largest = !top_k.attrs().Has(AttrId::kLargest) || top_k.attrs().GetBool(AttrId::kLargest);
   ASSIGN_OR_RETURN(Computation * comparator, TopKComparator(b.module(), t, largest));
   Value values = x[0];
-  const int64_t last = values->shape().rank() - 1;
+  const int64_t last = values->shape().rank() - 1, row = values->shape().dimensions(last);
+  if (IsTopKType(t) && values->shape().num_elements() > 0 && k > 0) {
+    if (row <= kMaxTopKRow) return nullptr;  // it has a kernel
+    if (k * kMaxPartOfK <= kPart && row <= std::numeric_limits<int32_t>::max() - kPart)
+      return TopKOfParts(b, top_k, x[0]);
+  }
   if (values->shape().dimensions(last) > std::numeric_limits<int32_t>::max()) return nullptr;  // no position fits
   ASSIGN_OR_RETURN(Value positions, b.Iota(values->shape().WithElementType(PrimitiveType::kS32), last));
   for (int64_t n = values->shape().dimensions(last); n > kPart && k * kMaxPartOfK <= kPart;) {
@@ -205,10 +269,26 @@ absl::StatusOr<Value> TopK(Builder& b, const Instruction& top_k, std::vector<Val
 }  // namespace
 
 absl::StatusOr<bool> LegalizeSorts::Run(Module* module) {
-  auto matches = [](const Instruction& i) { return i.Is(Opcode::kSort) || i.Is(Opcode::kTopK); };
-  return ReplaceEach(module, "sorted", matches, [](Builder& b, const Instruction& i, std::vector<Value> x) {
-    return i.Is(Opcode::kSort) ? StableSort(b, i, std::move(x)) : TopK(b, i, std::move(x));
-  });
+  bool changed = false;
+  // The best elements of the parts of a long row may be many again.
+  for (bool again = true; again;) {
+    auto top_k = [](const Instruction& i) { return i.Is(Opcode::kTopK); };
+    ASSIGN_OR_RETURN(again,
+                     ReplaceEach(module, "top_k", top_k, [](Builder& b, const Instruction& i, std::vector<Value> x) {
+                       return TopK(b, i, std::move(x));
+                     }));
+    changed |= again;
+  }
+  auto sort = [](const Instruction& i) { return i.Is(Opcode::kSort); };
+  ASSIGN_OR_RETURN(const bool moved, ReplaceEach(module, "sorted_along_last", sort,
+                                                 [](Builder& b, const Instruction& i, std::vector<Value> x) {
+                                                   return SortAlongLast(b, i, std::move(x));
+                                                 }));
+  ASSIGN_OR_RETURN(const bool sorts,
+                   ReplaceEach(module, "sorted", sort, [](Builder& b, const Instruction& i, std::vector<Value> x) {
+                     return StableSort(b, i, std::move(x));
+                   }));
+  return changed || moved || sorts;
 }
 
 }  // namespace backplane::hip

@@ -5,11 +5,11 @@
 #include "core/passes/passes.h"
 #include "core/types/status_macros.h"
 #include "plugins/hip/compiler/dot_epilogue.h"
-#include "plugins/hip/compiler/expand_fft.h"
 #include "plugins/hip/compiler/expand_random_bits.h"
 #include "plugins/hip/compiler/fuse_attention.h"
 #include "plugins/hip/compiler/fusion_policy.h"
 #include "plugins/hip/compiler/kernel_plan.h"
+#include "plugins/hip/compiler/legalize_ffts.h"
 #include "plugins/hip/compiler/legalize_sorts.h"
 #include "plugins/hip/compiler/prepare_convolutions.h"
 #include "plugins/hip/compiler/split_contractions.h"
@@ -53,7 +53,7 @@ absl::Status RunGpuPipeline(Module* module, const CompileOptions& options, Named
   p.Add<compiler::LegalizeTypes>();
   p.Add<LegalizeSorts>();
   p.Add<ExpandRandomBits>();
-  p.Add<ExpandFft>();
+  p.Add<LegalizeFfts>();
   p.Add<SplitLinearAlgebra>();
   p.Add<SplitScans>();
   p.Add<SimplifyTuples>();

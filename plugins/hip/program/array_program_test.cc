@@ -1,4 +1,4 @@
-// Scans, select-and-scatter and random bits as kernels, compared with the evaluator on the host and in
+// Scans, select-and-scatter, transposes and random bits as kernels, compared with the evaluator on the host and in
 // machine code.
 #include <string>
 #include <tuple>
@@ -245,6 +245,53 @@ ENTRY e {
   ROOT b = u32[1001] bitcast-convert(x)
 })",
         {}, 0);
+}
+
+// ---- Transposes.
+
+constexpr char kTranspose[] = R"(HloModule m
+ENTRY e {
+  x = TYPE[FROM] parameter(0)
+  y = TYPE[TO] parameter(1)
+  t = TYPE[TO] transpose(x), dimensions={ORDER}
+  s = TYPE[TO] add(t, y)
+  ROOT r = (TYPE[TO], TYPE[TO]) tuple(t, s)
+})";
+
+Replacements TransposeOf(const std::string& type, const std::vector<int>& dims, const std::vector<int>& order) {
+  std::vector<int> to;
+  for (const int d : order) to.push_back(dims[static_cast<size_t>(d)]);
+  return {{"TYPE", type},
+          {"FROM", absl::StrJoin(dims, ",")},
+          {"TO", absl::StrJoin(to, ",")},
+          {"ORDER", absl::StrJoin(order, ",")}};
+}
+
+TEST(Transpose, GoesThroughSharedMemory) {
+  for (const char* type : {"f32", "f16", "s8", "f64", "c64", "c128"}) {
+    for (const auto& [dims, order] :
+         std::vector<std::pair<std::vector<int>, std::vector<int>>>{{{128, 192}, {1, 0}},
+                                                                    {{131, 77}, {1, 0}},
+                                                                    {{3, 70, 90}, {0, 2, 1}},
+                                                                    {{33, 5, 65}, {2, 1, 0}},
+                                                                    {{7, 20, 3, 36}, {3, 0, 2, 1}}}) {
+      const Compiled compiled = Check(kTranspose, TransposeOf(type, dims, order), 0);
+      EXPECT_TRUE(LogHas(compiled, "transpose: ")) << type;
+    }
+  }
+  // Sides that are too short, and rows that stay rows.
+  Check(kTranspose, TransposeOf("f32", {3000, 4}, {1, 0}), 0);
+  Check(kTranspose, TransposeOf("f32", {16, 30, 64}, {1, 0, 2}), 0);
+}
+
+TEST(Transpose, CompilesForGpus) {
+  for (const char* type : {"f32", "bf16", "c128"})
+    ExpectCompilesForGpus(absl::StrReplaceAll(kTranspose, TransposeOf(type, {131, 5, 77}, {2, 1, 0})));
+}
+
+TEST_P(InMachineCode, Transposes) {
+  for (const char* type : {"f32", "bf16", "s8", "f64"})
+    Check(kTranspose, TransposeOf(type, {130, 2, 70}, {2, 1, 0}), 0, GetParam());
 }
 
 TEST(RandomBits, CompilesForGpus) {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "gtest/gtest.h"
 #include "plugins/hip/program/program_testing.h"
@@ -173,8 +174,8 @@ ENTRY e {
 })";
 
 TEST(Fft, TransformsOfAnyLength) {
-  // Products, products of them, with prime factors, and primes that are too long for a product.
-  for (const int n : {1, 2, 3, 64, 97, 100, 521, 1042, 4096}) {
+  // Those of 97 and 1042 are convolutions.
+  for (const int n : {1, 2, 64, 97, 100, 1042}) {
     const std::string length = absl::StrCat(n), half = absl::StrCat(n / 2 + 1);
     auto check = [&](const char* from, const char* to, const char* kind, const std::string& input,
                      const std::string& output, double tolerance) {
@@ -211,19 +212,75 @@ TEST(Fft, TransformsSeveralDimensions) {
       1e-4);
 }
 
+// Both parts of the results, or their only part twice.
+constexpr char kFftParts[] = R"(HloModule m
+ENTRY e {
+  x = FROM[INPUT] parameter(0)
+  y = TO[OUTPUT] fft(x), fft_type=KIND, fft_length={LENGTH}
+  r = PART[OUTPUT] real(y)
+  i = PART[OUTPUT] imag(y)
+  ROOT t = (PART[OUTPUT], PART[OUTPUT]) tuple(r, i)
+})";
+
+Replacements FftOf(const std::string& kind, bool is_double, const std::string& rows, const std::vector<int>& lengths) {
+  const std::string all = absl::StrJoin(lengths, ",");
+  std::vector<int> half = lengths;
+  half.back() = half.back() / 2 + 1;
+  const std::string bins = rows + absl::StrJoin(half, ","), complex = is_double ? "c128" : "c64";
+  const std::string real = is_double ? "f64" : "f32";
+  return {{"FROM", kind == "RFFT" ? real : complex},
+          {"TO", kind == "IRFFT" ? real : complex},
+          {"INPUT", kind == "IRFFT" ? bins : rows + all},
+          {"OUTPUT", kind == "RFFT" ? bins : rows + all},
+          {"KIND", kind},
+          {"LENGTH", all},
+          {"PART", real}};
+}
+
+// Transforms of one stage for each dimension add in the order of the definition. The lengths have passes of radix 2, 3,
+// 4, 5, 8, of odd radices in registers and in shared memory, and lines that do not fill a block.
+TEST(Fft, HasTheBitsOfTheDefinition) {
+  for (const char* kind : {"FFT", "IFFT", "RFFT", "IRFFT"}) {
+    for (const int n : {2, 3, 5, 8, 9, 13, 15, 16, 17, 32, 33, 34, 51, 61, 77, 120, 1024})
+      Check(kFftParts, FftOf(kind, n % 2 == 0, "5,", {n}), 0);
+    Check(kFftParts, FftOf(kind, false, "3,", {6, 17, 20}), 0);
+    Check(kFftParts, FftOf(kind, true, "", {40, 1, 19}), 0);
+  }
+  Check(kFftParts, FftOf("RFFT", false, "2,", {4096}), 0);
+}
+
+TEST(Fft, DividesLongLinesIntoStages) {
+  for (const char* kind : {"FFT", "IFFT"}) {
+    Check(kFftParts, FftOf(kind, false, "2,", {4096}), 2e-4);
+    Check(kFftParts, FftOf(kind, true, "3,", {3, 2310}), 1e-11);
+    Check(kFftParts, FftOf(kind, true, "", {4500, 3}), 1e-11);
+    Check(kFftParts, FftOf(kind, false, "", {1 << 19}), 3e-3);
+  }
+  Check(kFftParts, FftOf("RFFT", false, "2,", {9000}), 1e-3);
+  Check(kFftParts, FftOf("IRFFT", true, "2,", {4100}), 1e-11);
+  Check(kFftParts, FftOf("IRFFT", false, "", {2500, 6}), 1e-4);
+}
+
 TEST(Fft, CompilesForGpus) {
-  ExpectCompilesForGpus(absl::StrReplaceAll(kFft, {{"FROM", "f32"},
-                                                   {"TO", "c64"},
-                                                   {"INPUT", "3,1000"},
-                                                   {"OUTPUT", "3,501"},
-                                                   {"KIND", "RFFT"},
-                                                   {"LENGTH", "1000"}}));
+  for (const char* kind : {"FFT", "IFFT", "RFFT", "IRFFT"}) {
+    ExpectCompilesForGpus(absl::StrReplaceAll(kFftParts, FftOf(kind, false, "3,", {1000})));
+    ExpectCompilesForGpus(absl::StrReplaceAll(kFftParts, FftOf(kind, true, "", {13, 11, 37})));
+  }
+  ExpectCompilesForGpus(absl::StrReplaceAll(kFftParts, FftOf("FFT", true, "", {1 << 20})));
 }
 
 TEST_P(LinearAlgebraCode, TransformsFrequencies) {
   Check(kFft,
         {{"FROM", "c64"}, {"TO", "c64"}, {"INPUT", "2,130"}, {"OUTPUT", "2,130"}, {"KIND", "IFFT"}, {"LENGTH", "130"}},
         1e-4, GetParam());
+}
+
+TEST_P(LinearAlgebraCode, TransformsWithTheBitsOfTheDefinition) {
+  for (const char* kind : {"FFT", "IFFT", "RFFT", "IRFFT"}) {
+    Check(kFftParts, FftOf(kind, false, "3,", {4, 60}), 0, GetParam());
+    Check(kFftParts, FftOf(kind, true, "3,", {34}), 0, GetParam());
+  }
+  Check(kFftParts, FftOf("FFT", false, "", {4096}), 2e-4, GetParam());
 }
 
 }  // namespace

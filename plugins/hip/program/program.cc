@@ -113,8 +113,9 @@ class GpuStepFactory : public compiler::StepFactory<std::unique_ptr<Step>> {
       std::vector<SlotId> arrays = slots;
       if (launch.on_results) std::copy(results.begin(), results.end(), arrays.begin());
       steps->push_back(std::make_unique<KernelStep>(number + launch.kernel, plan.blocks, plan.threads,
-                                                    std::move(arrays), launch.numbers));
+                                                    std::move(arrays), plan.scratch_bytes > 0, launch.numbers));
     }
+    scratch_bytes_ = std::max(scratch_bytes_, kernel.plan.scratch_bytes);
     if (log_ != nullptr) log_->push_back(absl::StrCat(i.name(), ": kernel ", kernel.name, ": ", kernel.plan.note));
   }
 

@@ -80,7 +80,9 @@ bool IsKernelInstruction(const Instruction& i) {
     case Opcode::kConvolution:
     case Opcode::kScatter:
     case Opcode::kSort:
+    case Opcode::kTopK:
     case Opcode::kSelectAndScatter:
+    case Opcode::kFft:
     case Opcode::kCholesky:
     case Opcode::kTriangularSolve:
       return true;

@@ -48,7 +48,7 @@ class ProgramKernels {
 };
 
 // Whether the instruction is one that a kernel may run: a fusion, a dot, a convolution, a scatter, a sort, a scan, a
-// select-and-scatter, a factorization.
+// select-and-scatter, a Fourier transform, a factorization.
 bool IsKernelInstruction(const Instruction& instruction);
 
 // Whether a program has no step for the instruction: it computes no element and has no effect.

@@ -63,9 +63,48 @@ TEST(Sort, SortsRowsThatAreLongerThanAChunk) {
   }
 }
 
+// Sorted chunks are merged where the comparator is an order: with equal elements, in a last run of any length, and by
+// several keys. Numbers of the elements show that equal ones keep their order.
+TEST(Sort, MergesSortedChunks) {
+  for (const char* type : {"s32", "u8"}) {
+    for (const char* length : {"4097", "8193", "33000"}) {
+      const Compiled compiled =
+          Check(kStableSort, {{"TYPE", type}, {"DIMS", absl::StrCat("2,", length)}, {"ALONG", "1"}});
+      EXPECT_TRUE(LogHas(compiled, "merged by")) << length;
+    }
+  }
+  Check(kStableSort, {{"TYPE", "s32"}, {"DIMS", "3,9001,2"}, {"ALONG", "1"}});
+  for (const char* stable : {"true", "false"}) {
+    const Compiled compiled = Check(R"(HloModule m
+order {
+  a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  c = f32[] parameter(2)
+  d = f32[] parameter(3)
+  p = c128[] parameter(4)
+  q = c128[] parameter(5)
+  first = pred[] compare(a, b), direction=LT
+  equal = pred[] compare(a, b), direction=EQ
+  second = pred[] compare(c, d), direction=GT, type=TOTALORDER
+  tie = pred[] and(equal, second)
+  ROOT r = pred[] or(first, tie)
+}
+ENTRY e {
+  x = s32[2,7777] parameter(0)
+  y = f32[2,7777] parameter(1)
+  z = c128[2,7777] parameter(2)
+  ROOT s = (s32[2,7777], f32[2,7777], c128[2,7777]) sort(x, y, z), dimensions={1}, is_stable=STABLE, to_apply=order
+})",
+                                    {{"STABLE", stable}});
+    EXPECT_TRUE(LogHas(compiled, "merged by"));
+  }
+}
+
 TEST(Sort, SortsAlongAnyDimension) {
   Check(kStableSort, {{"TYPE", "f32"}, {"DIMS", "300,7"}, {"ALONG", "0"}});
   Check(kStableSort, {{"TYPE", "s32"}, {"DIMS", "4,100,3"}, {"ALONG", "1"}});
+  Check(kStableSort, {{"TYPE", "f32"}, {"DIMS", "3,70,40"}, {"ALONG", "1"}});
+  Check(kStableSort, {{"TYPE", "s32"}, {"DIMS", "5000,20"}, {"ALONG", "0"}});
   Check(kStableSort, {{"TYPE", "s32"}, {"DIMS", "2,9000,3"}, {"ALONG", "1"}});
   Check(kStableSort, {{"TYPE", "s32"}, {"DIMS", "1000,3,5"}, {"ALONG", "2"}});
   Check(kStableSort, {{"TYPE", "s32"}, {"DIMS", "40000,2"}, {"ALONG", "1"}});
@@ -223,6 +262,18 @@ TEST(TopK, FindsTheLargestAndTheSmallest) {
   Check(kTopK, {{"TYPE", "s32"}, {"ROWS", "2"}, {"LENGTH", "2049"}, {"COUNT", "512"}, {"LARGEST", "false"}});
 }
 
+// Any type and length, by both kernels and with a second pass over the parts.
+TEST(TopK, FindsAnyNumberInRowsOfAnyLength) {
+  for (const char* type : {"f16", "u32"}) {
+    for (const char* length : {"1", "17", "2047", "2049", "30000"}) {
+      for (const char* count : {"1", "16", "300"}) {
+        if (std::stoi(count) > std::stoi(length)) continue;
+        Check(kTopK, {{"TYPE", type}, {"ROWS", "3"}, {"LENGTH", length}, {"COUNT", count}, {"LARGEST", "true"}});
+      }
+    }
+  }
+}
+
 class SortCode : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Targets, SortCode, testing::Values("gfx942", "gfx1100"));
 
@@ -230,6 +281,7 @@ TEST_P(SortCode, SortsInMachineCode) {
   for (const char* type : {"f32", "bf16", "s64"})
     Check(kStableSort, {{"TYPE", type}, {"DIMS", "3,100"}, {"ALONG", "1"}}, GetParam());
   Check(kStableSort, {{"TYPE", "f32"}, {"DIMS", "4500,2"}, {"ALONG", "0"}}, GetParam());
+  Check(kStableSort, {{"TYPE", "s32"}, {"DIMS", "9000"}, {"ALONG", "0"}}, GetParam());
 }
 
 TEST_P(SortCode, FindsTheLargestInMachineCode) {

@@ -38,6 +38,7 @@ StartCount CountStarts(const Steps& steps) {
 absl::Status KernelStep::Run(const RunState& state) const {
   absl::InlinedVector<void*, 16> arguments;
   for (const SlotId s : slots_) arguments.push_back(state.slots[s]);
+  if (takes_scratch_) arguments.push_back(state.scratch);
   for (const int64_t n : numbers_) arguments.push_back(reinterpret_cast<void*>(n));
   return state.queue->Launch(kernel_, blocks_, threads_, arguments);
 }

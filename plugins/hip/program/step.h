@@ -27,7 +27,7 @@ struct RunState {
   void* const* slots = nullptr;  // addresses on the device; null: an array without elements, or a token
   const EvaluatorHooks* hooks = nullptr;
   Exchange* exchange = nullptr;  // null: the program runs on one device
-  void* scratch = nullptr;       // for collectives; what it contains does not outlive a step
+  void* scratch = nullptr;       // for the steps of one instruction; what it contains does not outlive them
 };
 
 // Immutable; several runs may use one at a time.
@@ -44,8 +44,15 @@ StartCount CountStarts(const Steps& steps);
 
 class KernelStep : public Step {
  public:
-  KernelStep(int kernel, uint32_t blocks, uint32_t threads, std::vector<SlotId> slots, std::vector<int64_t> numbers)
-      : kernel_(kernel), blocks_(blocks), threads_(threads), slots_(std::move(slots)), numbers_(std::move(numbers)) {}
+  // `takes_scratch`: the kernel takes the scratch memory after its arrays.
+  KernelStep(int kernel, uint32_t blocks, uint32_t threads, std::vector<SlotId> slots, bool takes_scratch,
+             std::vector<int64_t> numbers)
+      : kernel_(kernel),
+        blocks_(blocks),
+        threads_(threads),
+        slots_(std::move(slots)),
+        takes_scratch_(takes_scratch),
+        numbers_(std::move(numbers)) {}
   absl::Status Run(const RunState& state) const override;
   StartCount CountStarts() const override { return 1; }
 
@@ -53,6 +60,7 @@ class KernelStep : public Step {
   const int kernel_;
   const uint32_t blocks_, threads_;
   const std::vector<SlotId> slots_;
+  const bool takes_scratch_;
   const std::vector<int64_t> numbers_;
 };
 

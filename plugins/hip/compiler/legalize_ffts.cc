@@ -1,4 +1,4 @@
-#include "plugins/hip/compiler/expand_fft.h"
+#include "plugins/hip/compiler/legalize_ffts.h"
 
 #include <bit>
 #include <numbers>
@@ -9,54 +9,27 @@
 #include "core/passes/loop_builder.h"
 #include "core/passes/replace_each.h"
 #include "core/types/status_macros.h"
+#include "plugins/hip/compiler/fft_stages.h"
 
 namespace backplane::hip {
 namespace {
-
-constexpr int64_t kMaxProduct = 64;  // the length of a transform that is a product, if there is a choice
-constexpr int64_t kMaxPrime = 512;   // a longer one is a convolution
-constexpr int64_t kExactInF32 = 1 << 23;
-
-// The largest divisor of n that is at most kMaxProduct; 1 if n has none.
-int64_t DivisorOf(int64_t n) {
-  for (int64_t d = kMaxProduct; d > 1; --d) {
-    if (n % d == 0) return d;
-  }
-  return 1;
-}
 
 class FftBuilder {
  public:
   // `type`: complex.
   FftBuilder(Builder& b, PrimitiveType type) : b_(b), type_(type) {}
 
-  // Transforms the rows of x[rows, n], without a factor. `sign`: of the exponent, -1 for a forward transform.
-  absl::StatusOr<Value> TransformRows(Value x, int sign) {
-    const int64_t rows = x->shape().dimensions(0), n = x->shape().dimensions(1);
-    if (n == 1) return x;
-    const int64_t n1 = n <= kMaxProduct ? n : DivisorOf(n);
-    if (n1 == n || (n1 == 1 && n <= kMaxPrime)) {
-      ASSIGN_OR_RETURN(Value matrix, Roots(n, n, n, sign));
-      return Product(x, 1, matrix);
-    }
-    if (n1 == 1) return Convolution(x, sign);
-    // x[j1 n2 + j2] to y[k1 + n1 k2].
-    const int64_t n2 = n / n1;
-    ASSIGN_OR_RETURN(x, b_.Reshape(x, {rows, n1, n2}));
-    ASSIGN_OR_RETURN(Value matrix, Roots(n1, n1, n1, sign));
-    ASSIGN_OR_RETURN(x, Product(x, 1, matrix));  // [rows, j2, k1]
-    ASSIGN_OR_RETURN(Value roots, Roots(n2, n1, n, sign));
-    ASSIGN_OR_RETURN(roots, b_.BroadcastInDim(roots, {rows, n2, n1}, {1, 2}));
-    ASSIGN_OR_RETURN(x, b_.Binary(Opcode::kMultiply, x, roots));
-    ASSIGN_OR_RETURN(x, b_.Transpose(x, {0, 2, 1}));
-    ASSIGN_OR_RETURN(x, b_.Reshape(x, {rows * n1, n2}));
-    ASSIGN_OR_RETURN(x, TransformRows(x, sign));
-    ASSIGN_OR_RETURN(x, b_.Reshape(x, {rows, n1, n2}));
-    ASSIGN_OR_RETURN(x, b_.Transpose(x, {0, 2, 1}));
-    return b_.Reshape(x, {rows, n});
+  // Transforms the rows of x[rows, n]. An inverse transform is divided by the length.
+  absl::StatusOr<Value> TransformRows(Value x, bool inverse) {
+    const int64_t n = x->shape().dimensions(1);
+    if (!HasSmallFactors(n)) return Convolution(x, inverse);
+    Attributes attrs;
+    attrs.SetEnum(AttrId::kFftType, inverse ? FftType::kIfft : FftType::kFft);
+    attrs.Set(AttrId::kFftLength, Ints{n});
+    return b_.Op(Opcode::kFft, {x}, std::move(attrs));
   }
 
-  // Transforms along one dimension. An inverse transform is divided by the length.
+  // Transforms along one dimension.
   absl::StatusOr<Value> TransformAlong(Value x, int64_t d, bool inverse) {
     const int64_t rank = x->shape().rank(), n = x->shape().dimensions(d), elements = x->shape().num_elements();
     if (elements == 0 || n == 1) return x;
@@ -66,10 +39,7 @@ class FftBuilder {
     ASSIGN_OR_RETURN(x, b_.Transpose(x, order));
     const DimVector dims = x->shape().dimensions();
     ASSIGN_OR_RETURN(x, b_.Reshape(x, {elements / n, n}));
-    ASSIGN_OR_RETURN(x, TransformRows(x, inverse ? 1 : -1));
-    if (inverse) {
-      ASSIGN_OR_RETURN(x, Scale(x, 1.0 / static_cast<double>(n)));
-    }
+    ASSIGN_OR_RETURN(x, TransformRows(x, inverse));
     ASSIGN_OR_RETURN(x, b_.Reshape(x, dims));
     return b_.Transpose(x, order);
   }
@@ -82,16 +52,8 @@ class FftBuilder {
   }
 
  private:
-  // Contracts dimension d of x with the rows of the matrix, whose columns become the last dimension.
-  absl::StatusOr<Value> Product(Value x, int64_t d, Value matrix) {
-    DotDimensions dims;
-    dims.lhs_contracting = {d};
-    dims.rhs_contracting = {0};
-    return b_.Dot(x, matrix, std::move(dims), type_);
-  }
-
   absl::StatusOr<Value> Scale(Value x, double factor) {
-    ASSIGN_OR_RETURN(Value f, Fill(b_, type_, factor, x->shape().dimensions()));
+    ASSIGN_OR_RETURN(Value f, Fill(b_, x->shape().element_type(), factor, x->shape().dimensions()));
     return b_.Binary(Opcode::kMultiply, x, f);
   }
 
@@ -103,35 +65,19 @@ class FftBuilder {
   // exp(sign i pi e / half) for the exponents e, numbers from 0 to 2 half.
   absl::StatusOr<Value> RootsAt(Value exponents, int64_t half, int sign) {
     const DimVector dims = exponents->shape().dimensions();
-    const PrimitiveType part = ComplexPart(type_);
-    // Angles as precise as the result, and no larger than a half turn.
-    const PrimitiveType angle_type = part == PrimitiveType::kF32 && half > kExactInF32 ? PrimitiveType::kF64 : part;
+    // Angles of at most a half turn are precise.
     ASSIGN_OR_RETURN(Value halves, Number(PrimitiveType::kS64, half, dims));
     ASSIGN_OR_RETURN(Value all, Number(PrimitiveType::kS64, 2 * half, dims));
     ASSIGN_OR_RETURN(Value is_large, b_.Compare(exponents, halves, ComparisonDirection::kGt));
     ASSIGN_OR_RETURN(Value below, b_.Binary(Opcode::kSubtract, exponents, all));
     ASSIGN_OR_RETURN(exponents, b_.Select(is_large, below, exponents));
-    ASSIGN_OR_RETURN(Value angle, b_.Convert(exponents, angle_type));
-    ASSIGN_OR_RETURN(Value step, Fill(b_, angle_type, sign * std::numbers::pi / static_cast<double>(half), dims));
-    ASSIGN_OR_RETURN(angle, b_.Binary(Opcode::kMultiply, angle, step));
+    ASSIGN_OR_RETURN(Value angle, b_.Convert(exponents, PrimitiveType::kF64));
+    const double step = sign * std::numbers::pi / static_cast<double>(half);
+    ASSIGN_OR_RETURN(Value steps, Fill(b_, PrimitiveType::kF64, step, dims));
+    ASSIGN_OR_RETURN(angle, b_.Binary(Opcode::kMultiply, angle, steps));
     ASSIGN_OR_RETURN(Value cosine, b_.Unary(Opcode::kCos, angle));
     ASSIGN_OR_RETURN(Value sine, b_.Unary(Opcode::kSin, angle));
-    ASSIGN_OR_RETURN(cosine, b_.Convert(cosine, part));
-    ASSIGN_OR_RETURN(sine, b_.Convert(sine, part));
     return b_.Binary(Opcode::kComplex, cosine, sine);
-  }
-
-  // r[j, k] = exp(sign 2 pi i j k / n).
-  absl::StatusOr<Value> Roots(int64_t rows, int64_t columns, int64_t n, int sign) {
-    const Shape shape(PrimitiveType::kS64, {rows, columns});
-    ASSIGN_OR_RETURN(Value j, b_.Iota(shape, 0));
-    ASSIGN_OR_RETURN(Value k, b_.Iota(shape, 1));
-    ASSIGN_OR_RETURN(Value e, b_.Binary(Opcode::kMultiply, j, k));
-    ASSIGN_OR_RETURN(Value period, Number(PrimitiveType::kS64, n, shape.dimensions()));
-    ASSIGN_OR_RETURN(e, b_.Binary(Opcode::kRemainder, e, period));
-    ASSIGN_OR_RETURN(Value two, Number(PrimitiveType::kS64, 2, shape.dimensions()));
-    ASSIGN_OR_RETURN(e, b_.Binary(Opcode::kMultiply, e, two));
-    return RootsAt(e, n, sign);
   }
 
   // c[j] = exp(sign pi i j j / n) for the numbers j.
@@ -142,16 +88,20 @@ class FftBuilder {
     return RootsAt(e, n, sign);
   }
 
+  // The sums of a convolution are longer than those of a transform, so it is computed in c128.
+  //
   // With 2 j k = j j + k k - (k - j)^2: y[k] = c[k] sum over j of (x[j] c[j]) conj(c)[k - j], a convolution, which is
   // computed in the length of a power of two.
-  absl::StatusOr<Value> Convolution(Value x, int sign) {
+  absl::StatusOr<Value> Convolution(Value x, bool inverse) {
+    const int sign = inverse ? 1 : -1;
+    ASSIGN_OR_RETURN(x, b_.Convert(x, PrimitiveType::kC128));
     const int64_t rows = x->shape().dimensions(0), n = x->shape().dimensions(1);
     const int64_t m = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(2 * n - 1)));
     ASSIGN_OR_RETURN(Value j, b_.Iota(Shape(PrimitiveType::kS64, {n}), 0));
     ASSIGN_OR_RETURN(Value chirp, Chirp(j, n, sign));
     ASSIGN_OR_RETURN(Value chirps, b_.BroadcastInDim(chirp, {rows, n}, {1}));
     ASSIGN_OR_RETURN(x, b_.Binary(Opcode::kMultiply, x, chirps));
-    ASSIGN_OR_RETURN(Value zero, b_.Constant(Literal::Scalar(type_, 0)));
+    ASSIGN_OR_RETURN(Value zero, b_.Constant(Literal::Scalar(PrimitiveType::kC128, 0)));
     ASSIGN_OR_RETURN(x, b_.Pad(x, zero, {{0, 0, 0}, {0, m - n, 0}}));
     // The other factor, at the positions -n + 1 to n - 1 of a circle of m.
     ASSIGN_OR_RETURN(Value i, b_.Iota(Shape(PrimitiveType::kS64, {1, m}), 1));
@@ -163,15 +113,18 @@ class FftBuilder {
     ASSIGN_OR_RETURN(Value inside, b_.Compare(distance, limit, ComparisonDirection::kLt));
     ASSIGN_OR_RETURN(Value zeros, b_.BroadcastInDim(zero, {1, m}, {}));
     ASSIGN_OR_RETURN(other, b_.Select(inside, other, zeros));
-    ASSIGN_OR_RETURN(x, TransformRows(x, -1));
-    ASSIGN_OR_RETURN(other, TransformRows(other, -1));
+    ASSIGN_OR_RETURN(x, TransformRows(x, false));
+    ASSIGN_OR_RETURN(other, TransformRows(other, false));
     ASSIGN_OR_RETURN(other, b_.Reshape(other, {m}));
     ASSIGN_OR_RETURN(other, b_.BroadcastInDim(other, {rows, m}, {1}));
     ASSIGN_OR_RETURN(x, b_.Binary(Opcode::kMultiply, x, other));
-    ASSIGN_OR_RETURN(x, TransformRows(x, 1));
+    ASSIGN_OR_RETURN(x, TransformRows(x, true));
     ASSIGN_OR_RETURN(x, b_.Slice(x, {{0, rows, 1}, {0, n, 1}}));
     ASSIGN_OR_RETURN(x, b_.Binary(Opcode::kMultiply, x, chirps));
-    return Scale(x, 1.0 / static_cast<double>(m));
+    if (inverse) {
+      ASSIGN_OR_RETURN(x, Scale(x, 1.0 / static_cast<double>(n)));
+    }
+    return b_.Convert(x, type_);
   }
 
   Builder& b_;
@@ -222,8 +175,10 @@ absl::StatusOr<Value> Expand(Builder& b, const Instruction& i, Value x) {
 
 }  // namespace
 
-absl::StatusOr<bool> ExpandFft::Run(Module* module) {
-  auto matches = [](const Instruction& i) { return i.Is(Opcode::kFft) && i.shape().num_elements() != 0; };
+absl::StatusOr<bool> LegalizeFfts::Run(Module* module) {
+  auto matches = [](const Instruction& i) {
+    return i.Is(Opcode::kFft) && i.shape().num_elements() != 0 && !DivideIntoStages(i).ok();
+  };
   return ReplaceEach(module, "transform", matches,
                      [](Builder& b, const Instruction& i, std::vector<Value> x) { return Expand(b, i, x[0]); });
 }
