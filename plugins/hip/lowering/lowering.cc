@@ -54,6 +54,7 @@ absl::StatusOr<std::vector<Kernel>> LowerIr(llvm::Module& module, const GpuTarge
       LowerNvptxKernels(module, kernels, target);
       passes.OptimizeForGpu(module);
       KeepSignsOfNans(module);
+      DivideUnalignedLoads(module);
       break;
     case ImageKind::kHost:
       RETURN_IF_ERROR(LowerHostKernels(module, kernels, target, passes));

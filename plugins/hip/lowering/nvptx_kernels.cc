@@ -284,4 +284,24 @@ void LowerNvptxKernels(llvm::Module& module, const std::vector<Kernel>& kernels,
   }
 }
 
+void DivideUnalignedLoads(llvm::Module& module) {
+  std::vector<llvm::LoadInst*> loads;
+  for (llvm::Function& function : module) {
+    for (llvm::Instruction& i : llvm::instructions(function)) {
+      auto* load = llvm::dyn_cast<llvm::LoadInst>(&i);
+      if (load == nullptr || load->getAlign() >= llvm::Align(16)) continue;
+      auto* type = llvm::dyn_cast<llvm::FixedVectorType>(load->getType());
+      if (type != nullptr && type->getNumElements() == 16 && type->getElementType()->isIntegerTy(8))
+        loads.push_back(load);
+    }
+  }
+  for (llvm::LoadInst* load : loads) {
+    llvm::IRBuilder<> b(load);
+    llvm::LoadInst* words = b.CreateAlignedLoad(llvm::FixedVectorType::get(b.getInt32Ty(), 4),
+                                                load->getPointerOperand(), load->getAlign(), load->isVolatile());
+    load->replaceAllUsesWith(b.CreateBitCast(words, load->getType()));
+    load->eraseFromParent();
+  }
+}
+
 }  // namespace backplane::hip
