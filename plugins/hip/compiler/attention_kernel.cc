@@ -71,13 +71,14 @@ class AttentionEmitter {
         machine_(frame),
         a_(attention),
         scaled_(TakeFactor(attention)),
-        operands_(compiler::AttentionOperands(attention)),
         products_(AttentionProducts::Make(frame, attention)),
         query_tiles_(CeilDiv(a_.queries, frame.plan.tile.rows)),
         key_tiles_(CeilDiv(a_.keys, frame.plan.tile.columns)),
         out_(frame.array(static_cast<size_t>(fusion.operand_count()))) {
-    // The operand behind the arrays tells whether all values are finite.
-    if (static_cast<size_t>(fusion.operand_count()) > operands_.size()) finite_ = frame.array(operands_.size());
+    // An operand that the computation does not read, the last one, tells whether all values are finite.
+    const Instruction* last = fusion.called(0)->parameter(fusion.operand_count() - 1);
+    if (last->shape().IsScalar() && last->users().empty())
+      finite_ = frame.array(static_cast<size_t>(fusion.operand_count() - 1));
     if (finite_ != nullptr) votes_ = f_.AddShared(PrimitiveType::kS32, f_.plan.threads);
   }
 
@@ -118,8 +119,7 @@ class AttentionEmitter {
 
   AttentionRows RowsOf(const AttentionView& view, Value* item, int64_t rows, int64_t row_stride, int64_t elements) {
     AttentionRows r;
-    const auto operand = std::find(operands_.begin(), operands_.end(), view.base);
-    r.array = f_.array(static_cast<size_t>(operand - operands_.begin()));
+    r.array = f_.array(static_cast<size_t>(view.base->parameter_number()));
     r.offset = OffsetOf(view, item);
     r.type = view.base->shape().element_type();
     r.rows = rows, r.row_stride = row_stride;
@@ -486,7 +486,6 @@ class AttentionEmitter {
   MatrixMachine machine_;
   const Attention& a_;
   const ScaledOperations scaled_;
-  const std::vector<Instruction*> operands_;
   std::unique_ptr<AttentionProducts> products_;
   const int64_t query_tiles_, key_tiles_;
   Value* out_;

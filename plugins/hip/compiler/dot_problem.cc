@@ -47,7 +47,11 @@ std::optional<DotSite> FindDot(const Instruction& instruction) {
   site.lhs = site.dot->operand(0)->parameter_number(), site.rhs = site.dot->operand(1)->parameter_number();
   if (site.dot->Is(Opcode::kConvolution)) {
     site.permutation = identity(*site.dot);
-    if (const Instruction* root = site.body->root(); root->Is(Opcode::kPad)) {
+    // As SplitContractions divides a sum: the body's result stands first, and zeros behind it.
+    const Instruction* root = site.body->root();
+    const Instruction* first = root->Is(Opcode::kPad) ? root->operand(0) : nullptr;
+    if (first != nullptr && first->Is(Opcode::kReshape) && first->operand(0) == site.dot &&
+        first->shape().rank() == site.dot->shape().rank() + 1 && first->shape().dimensions(0) == 1) {
       site.parts = root->shape().dimensions(0);
       site.body = nullptr;
     }

@@ -81,13 +81,17 @@ MatrixSlice::MatrixSlice(KernelFrame& frame, const MatrixStep& step, const Matri
   int64_t common = kChunkBytes / width_;
   for (const int64_t s : operand_.other_strides) common = std::gcd(common, s);
   if (gathered_) {
-    // The digit whose stride is 1 moves by chunks.
+    // The digit along which chunks lie moves by chunks. Another one may have the stride 1, too: of an image of one
+    // feature, the positions in the window and those of the output.
     const GatheredMatrix& g = *operand_.gather;
+    const GatheredMatrix::Digit* along = nullptr;
+    if (mode_ == Mode::kAlongK && !g.k.empty()) along = &g.k.back();
+    if (mode_ == Mode::kAlongRows && !g.rows.empty()) along = &g.rows.back();
     common = std::gcd(common, g.base);
     for (const GatheredMatrix::Space& space : g.spaces) common = std::gcd(common, space.stride);
     for (const std::vector<GatheredMatrix::Digit>* digits : {&g.rows, &g.k}) {
       for (const GatheredMatrix::Digit& d : *digits) {
-        if (d.space < 0 && d.stride != 1) common = std::gcd(common, d.stride);
+        if (d.space < 0 && &d != along) common = std::gcd(common, d.stride);
       }
     }
   } else if (mode_ == Mode::kAlongK) {

@@ -157,13 +157,15 @@ class Convolution {
   Instruction* Pad(Instruction* input) {
     PaddingConfig padding(static_cast<size_t>(input->shape().rank()));
     Dims dims = DimsOf(input);
+    bool changes = false;  // not only the size: elements may be added before the first and removed behind the last
     for (size_t d = 0; d < window_.dimensions.size(); ++d) {
       const WindowDimension& w = window_.dimensions[d];
+      changes |= w.padding_low != 0 || w.padding_high != 0 || w.base_dilation != 1;
       const auto at = static_cast<size_t>(dims_.input_spatial[d]);
       padding[at] = {w.padding_low, w.padding_high, w.base_dilation - 1};
       dims[at] = (dims[at] - 1) * w.base_dilation + 1 + w.padding_low + w.padding_high;
     }
-    if (dims == DimsOf(input)) return input;
+    if (!changes) return input;
     const PrimitiveType type = input->shape().element_type();
     Attributes attrs;
     attrs.Set(AttrId::kPadding, std::move(padding));

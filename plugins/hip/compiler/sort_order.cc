@@ -72,8 +72,7 @@ bool DistinguishesAll(const Instruction& sort) {
   if (sort.operand_count() != 1 || !root->Is(Opcode::kCompare)) return false;
   const Instruction *x = root->operand(0), *y = root->operand(1);
   if (!x->Is(Opcode::kParameter) || !y->Is(Opcode::kParameter) || x == y) return false;
-  return !IsFloat(x->shape().element_type()) ||
-         root->attrs().GetEnum<ComparisonType>(AttrId::kComparisonType) == ComparisonType::kTotalOrder;
+  return IsTotal(*root);
 }
 
 bool IsStrictWeakOrder(const Computation& comparator) { return IsOrder(comparator.root()); }

@@ -219,7 +219,19 @@ class TopKEmitter {
 
 }  // namespace
 
-bool IsTopKType(PrimitiveType t) { return (IsIntegral(t) || IsFloat(t)) && BitWidth(t) >= 8 && BitWidth(t) <= 32; }
+// Keys of floats are made from a sign and a magnitude. f8e8m0fnu has no sign, and the only NaN of the fnuz types has
+// the bits of -0; these are sorted.
+bool IsTopKType(PrimitiveType t) {
+  switch (t) {
+    case PrimitiveType::kF8E8M0FNU:
+    case PrimitiveType::kF8E4M3FNUZ:
+    case PrimitiveType::kF8E4M3B11FNUZ:
+    case PrimitiveType::kF8E5M2FNUZ:
+      return false;
+    default:
+      return (IsIntegral(t) || IsFloat(t)) && BitWidth(t) >= 8 && BitWidth(t) <= 32;
+  }
+}
 
 absl::StatusOr<KernelPlan> PlanTopK(const Instruction& top_k) {
   RETURN_IF_ERROR(codegen::CheckArrays(top_k));

@@ -167,7 +167,7 @@ struct Slices {
   int k() const { return 128 / bytes; }
   // Where PTX's 128-byte swizzle has the first byte of element k of a row: bits 4 to 6 of the address without the
   // swizzle are combined with bits 7 to 9.
-  int PlaceOf(int operand, int row, int element) const {
+  int IndexOf(int operand, int row, int element) const {
     const bool along_rows = (along >> operand & 1) != 0;
     const int at = along_rows ? element * 128 + row * bytes : row * 128 + element * bytes;
     return at ^ (at >> 7 & 7) << 4;
@@ -230,7 +230,7 @@ void CompareGroup(const Slices& s) {
       for (int k = 0; k < s.k(); ++k) {
         std::vector<uint8_t> bytes;
         Append(numbers, element(operand, row, k), bytes);
-        std::copy(bytes.begin(), bytes.end(), slices[operand].begin() + s.PlaceOf(operand, row, k));
+        std::copy(bytes.begin(), bytes.end(), slices[operand].begin() + s.IndexOf(operand, row, k));
       }
     }
   }
