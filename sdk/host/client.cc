@@ -280,6 +280,8 @@ absl::StatusOr<Client::Alias> Client::AliasBuffer(const ArrayShape& shape, const
   BP_RETURN_IF_ERROR(BP_PJRT_CALL(plugin(), PJRT_Client_CreateAliasBuffer, a));
   struct Promise {
     absl::Status Fulfill(absl::StatusOr<const Buffer*> buffer) {
+      if (buffer.ok() && *buffer == nullptr)
+        return absl::InvalidArgumentError("fulfill alias: neither a buffer nor an error");
       called = true;
       if (fulfilled.exchange(true)) return absl::FailedPreconditionError("the alias buffer has been fulfilled already");
       BP_PJRT_ARGS(*state->plugin, f, PJRT_Client_FulfillAliasBuffer);

@@ -282,6 +282,7 @@ TEST_P(ClientTest, AnAliasIsFulfilledOnceOrGivenUp) {
   ASSERT_OK_AND_ASSIGN(Memory memory, devices[0].DefaultMemory());
   ASSERT_OK_AND_ASSIGN(Buffer x, client_->ToDevice(HostArray::Of<float>({2}, {1, 2})));
   ASSERT_OK_AND_ASSIGN(Client::Alias alias, client_->AliasBuffer({PJRT_Buffer_Type_F32, {2}}, memory));
+  EXPECT_EQ(alias.fulfill(nullptr).code(), absl::StatusCode::kInvalidArgument);  // takes nothing
   ASSERT_OK(alias.fulfill(&x));
   EXPECT_EQ(alias.fulfill(&x).code(), absl::StatusCode::kFailedPrecondition);
   ASSERT_OK_AND_ASSIGN(HostArray back, alias.buffer.ToHost());
