@@ -95,6 +95,12 @@ TEST_P(Convolution, MultipliesSingleElements) {
   Check(Text("f32", "2,6,7,32", "1,1,32,20", "2,3,4,20", "size=1x1 stride=2x2", "b01f_01io->b01f"), true, 1, 0.05);
 }
 
+// Neighbouring positions of the output and of the window are neighbours in memory: rows begin at any element.
+TEST_P(Convolution, MultipliesWindowsOfOneFeature) {
+  CompileAndCompare(Text("f16", "2,16,16,1", "8,8,1,32", "2,9,9,32", "size=8x8", "b01f_01io->b01f"), GetParam(), 0.1);
+  CompileAndCompare(Text("f64", "2,8,8,1", "4,4,1,24", "2,5,5,24", "size=4x4", "b01f_01io->b01f"), GetParam(), 1e-9);
+}
+
 TEST_P(Convolution, MultipliesInGroups) {
   const std::string groups = Text("f16", "2,6,7,32", "3,3,8,64", "2,6,7,64", "size=3x3 pad=1_1x1_1", "b01f_01io->b01f");
   Check(absl::StrReplaceAll(groups, {{"->b01f", "->b01f, feature_group_count=4"}}), true, 1, 0.05);
@@ -126,6 +132,10 @@ TEST_P(Convolution, SumsProductsForDepthwiseGradients) {
   const Compiled compiled =
       CompileAndCompare(absl::StrReplaceAll(gradient, {{"->01bf", "->01bf, batch_group_count=24"}}), GetParam(), 1e-3);
   EXPECT_FALSE(absl::StrContains(absl::StrJoin(compiled.log, "\n"), "convolution: "));
+  // Of a window with strides: the padding moves the image and keeps its size.
+  const std::string moved =
+      Text("f32", "4,6,6,8", "4,2,2,8", "3,3,1,8", "size=2x2 pad=1_-1x1_-1 rhs_dilate=3x3", "f01b_i01o->01bf");
+  CompileAndCompare(absl::StrReplaceAll(moved, {{"->01bf", "->01bf, batch_group_count=8"}}), GetParam(), 1e-3);
 }
 
 TEST_P(Convolution, ComputesWhatFollows) {
