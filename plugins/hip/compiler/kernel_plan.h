@@ -78,9 +78,9 @@ struct KernelPlan {
   std::vector<Launch> launches;
   std::vector<uint32_t> further;
   int64_t scratch_bytes = 0;  // memory that the launches share: if there is some, a pointer to it follows the arrays
-  int kernel = 0;    // the number of the kernel that this plan describes
-  int numbers = 0;   // how many numbers each of the kernels takes
-  std::string note;  // for the compile log: "rows: 4096 of 1024"
+  int kernel = 0;             // the number of the kernel that this plan describes
+  int numbers = 0;            // how many numbers each of the kernels takes
+  std::string note;           // for the compile log: "rows: 4096 of 1024"
 };
 
 // One array that a kernel stores: element `element` of the instruction's result where that is a tuple.

@@ -36,8 +36,8 @@ void WidenSyncScopes(llvm::Module& module) {
   }
 }
 
-// The numbers of thread and block are parameters of a body. Copies are made, and products of groups computed, where they
-// begin.
+// The numbers of thread and block are parameters of a body. Copies are made, and products of groups computed, where
+// they begin.
 void LowerNumbersAndCopies(const HostBody& body) {
   for (llvm::Instruction& i : llvm::make_early_inc_range(llvm::instructions(*body.function))) {
     const llvm::Function* callee = FindCalledGpuFunction(i);
