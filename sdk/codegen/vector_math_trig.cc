@@ -18,6 +18,19 @@ ReducedAngle ReduceOrdinary64(MathEmitter& e, V x) {
   return {sum.hi, sum.lo, n.bits};
 }
 
+// Returns the angle of the block from which control comes: `a` from `from_a`, `c` from `from_c`.
+ReducedAngle MergeAngles(MathEmitter& e, const ReducedAngle& a, llvm::BasicBlock* from_a, const ReducedAngle& c,
+                         llvm::BasicBlock* from_c) {
+  auto merge = [&](V x, V y) -> V {
+    llvm::PHINode* phi = e.b.CreatePHI(x->getType(), 2);
+    phi->addIncoming(x, from_a);
+    phi->addIncoming(y, from_c);
+    return phi;
+  };
+  V hi = merge(a.hi, c.hi), lo = merge(a.lo, c.lo), quadrant = merge(a.quadrant, c.quadrant);
+  return {hi, lo, quadrant};
+}
+
 // Runs `ordinary` for all lanes, and the other reduction too if any lane has |x| > limit; each lane gets its own.
 ReducedAngle Choose(MathEmitter& e, V x, double limit, const std::function<ReducedAngle()>& ordinary) {
   llvm::Function* function = e.b.GetInsertBlock()->getParent();
@@ -35,14 +48,7 @@ ReducedAngle Choose(MathEmitter& e, V x, double limit, const std::function<Reduc
   llvm::BasicBlock* slow_end = e.b.GetInsertBlock();
   e.b.CreateBr(after);
   e.b.SetInsertPoint(after);
-  auto merge = [&](V a, V c) -> V {
-    llvm::PHINode* phi = e.b.CreatePHI(a->getType(), 2);
-    phi->addIncoming(a, before);
-    phi->addIncoming(c, slow_end);
-    return phi;
-  };
-  V hi = merge(near.hi, mixed.hi), lo = merge(near.lo, mixed.lo), quadrant = merge(near.quadrant, mixed.quadrant);
-  return {hi, lo, quadrant};
+  return MergeAngles(e, near, before, mixed, slow_end);
 }
 
 // Scalars of the host are those of loops in which each iteration waits for the last. There the reduction is most of the
@@ -61,14 +67,7 @@ ReducedAngle SkipIfSmall(MathEmitter& e, V x, const std::function<ReducedAngle()
   llvm::BasicBlock* large_end = e.b.GetInsertBlock();
   e.b.CreateBr(after);
   e.b.SetInsertPoint(after);
-  auto merge = [&](V small, V other) -> V {
-    llvm::PHINode* phi = e.b.CreatePHI(small->getType(), 2);
-    phi->addIncoming(small, before);
-    phi->addIncoming(other, large_end);
-    return phi;
-  };
-  V hi = merge(x, reduced.hi), lo = merge(e.C(0.0), reduced.lo), quadrant = merge(e.I(0), reduced.quadrant);
-  return {hi, lo, quadrant};
+  return MergeAngles(e, {x, e.C(0.0), e.I(0)}, before, reduced, large_end);
 }
 
 ReducedAngle Reduce64(MathEmitter& e, V x) {

@@ -130,7 +130,10 @@ absl::Status Partitioner::RewriteLoop(Instruction* loop) {
             ASSIGN_OR_RETURN(results[k], inner.ReshardToPartial(results[k], *partial_tilings[k]));
             continue;
           }
-          if (may_become_partial[k]) adds_partial[k] = inner.FindPartialSummand(results[k], 0);
+          if (may_become_partial[k]) {
+            absl::flat_hash_set<const Instruction*> seen;
+            adds_partial[k] = inner.FindPartialSummand(results[k], seen);
+          }
           if (const Shards* s = inner.FindShards(results[k])) yields_tiling[k] = s->tiling;
           ASSIGN_OR_RETURN(results[k], inner.ReshardTo(results[k], tilings[k]));
         }

@@ -13,7 +13,8 @@
 namespace backplane {
 namespace {
 
-constexpr int kMaxDepth = 100;  // bounds the recursion over chains of operations
+constexpr int kMaxDepth = 100;        // bounds the recursion over chains of operations
+constexpr size_t kMaxSearched = 100;  // and this one, which visits each value once
 
 // Returns the partial tiling of an array of rank `rank` whose partial sums are held by the same partitions, if no
 // dimension of the array is split: then partial sums can be reshaped and sliced like the array.
@@ -105,11 +106,13 @@ bool Partitioner::IsPartial(Instruction* full, const Tiling& partial_tiling, int
          FindUnreducedOperand(known->value, partial_tiling) != nullptr;
 }
 
-std::optional<Tiling> Partitioner::FindPartialSummand(Instruction* full, int depth) const {
+std::optional<Tiling> Partitioner::FindPartialSummand(Instruction* full,
+                                                      absl::flat_hash_set<const Instruction*>& seen) const {
   if (const Shards* known = FindPartial(full))
     return already_reduced_.contains(full) ? std::nullopt : std::optional<Tiling>(known->tiling);
-  if (depth > kMaxDepth || context_.IsManual(full) || !full->shape().IsArray()) return std::nullopt;
-  auto operand = [&](int64_t k) { return FindPartialSummand(full->operand(k), depth + 1); };
+  if (seen.size() > kMaxSearched || context_.IsManual(full) || !full->shape().IsArray()) return std::nullopt;
+  if (!seen.insert(full).second) return std::nullopt;
+  auto operand = [&](int64_t k) { return FindPartialSummand(full->operand(k), seen); };
   switch (full->opcode()) {
     case Opcode::kCustomCall:
       return IsShardingAnnotation(full) && FindShards(full) == nullptr ? operand(0) : std::nullopt;

@@ -225,6 +225,16 @@ TEST(PartitionModule, ReducesAfterNestedLoops) {
   }
 }
 
+// Sums of sums: each value is searched once, not once for each way to it.
+TEST(PartitionModule, SearchesSharedSummandsOnce) {
+  std::string chain = "  s0 = f32[4,4] multiply(d, d)\n";
+  for (int i = 1; i <= 60; ++i) absl::StrAppend(&chain, "  s", i, " = f32[4,4] add(s", i - 1, ", s", i - 1, ")\n");
+  std::string text =
+      absl::StrReplaceAll(kPartialSumsInLoop, {{"YIELDED", "s60"}, {"  one = s32", chain + "  one = s32"}});
+  text = absl::StrReplaceAll(text, {{"tuple(zero, g, xs)", "tuple(zero, none, xs)"}});
+  ASSERT_NE(ParseAndPartition(text), nullptr);
+}
+
 // The body yields a value that is not linear in the sum, so it must reduce in each iteration.
 TEST(PartitionModule, ReducesInLoopThatNeedsTheSum) {
   auto module = ParseAndPartition(absl::StrReplaceAll(

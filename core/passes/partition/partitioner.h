@@ -133,7 +133,8 @@ class Partitioner {
   bool IsPartial(Instruction* full, const Tiling& partial_tiling, int depth) const;
   // Returns the partial tiling of a value that `full` adds up or contains, through linear operations; none if there is
   // no such value. IsPartial tells whether `full` itself is partial.
-  std::optional<Tiling> FindPartialSummand(Instruction* full, int depth) const;
+  // `seen` holds the values in which none was found, so that shared ones are searched once.
+  std::optional<Tiling> FindPartialSummand(Instruction* full, absl::flat_hash_set<const Instruction*>& seen) const;
   absl::StatusOr<Instruction*> ComputeOnPartials(Instruction* full, const Tiling& partial_tiling);
   absl::StatusOr<Instruction*> PlaceShardsInZeros(Instruction* full, const Tiling& partial_tiling);
   Instruction* FindUnreducedOperand(Instruction* shard, const Tiling& partial_tiling) const;

@@ -119,9 +119,9 @@ class MatrixEmitter {
   // A group begins the product of a slice while that of the one before is under way. What makes this right:
   //   - A slice that is multiplied has been copied: each thread waits for its own copies, publishes them, and then the
   //     barrier lets all threads see them.
-  //   - Copies overwrite no slice that is being read: they go to the place of slice i - 2. Behind the barrier of slice
+  //   - Copies overwrite no slice that is being read: they go to the place of slice i - 2. Before the barrier of slice
   //   i
-  //     all threads have waited, in the iteration before, until at most the product of slice i - 1 is under way.
+  //     each thread has waited, in the iteration before, until at most the product of slice i - 1 is under way.
   void SumSlicesInGroups(LoopScopes::Values& sums) {
     const int64_t stages = tile_.stages, ahead = stages - 2, slices = CeilDiv(p_.k, slice_);
     llvm::IntegerType* type = f_.indices.CounterType((slices + stages) * slice_);
