@@ -83,6 +83,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
   std::atomic<int64_t> begun_count{0};
   std::atomic<uint64_t> changes{0};
   std::atomic<Clock::rep> no_spin_until{0};
+  std::atomic<bool> may_spin{options.spin_microseconds > 0};
 
   int64_t CountHeldTasks() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     int64_t n = 0;
@@ -265,7 +266,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     here.state = this;
     MutexLock lock(mu);
     for (;;) {
-      if (begun.empty() && options.spin_microseconds > 0 && spinning == 0 && !abandoned) {
+      if (begun.empty() && may_spin.load(std::memory_order_relaxed) && spinning == 0 && !abandoned) {
         ++spinning;
         lock.Unlock();
         Spin();
@@ -450,6 +451,8 @@ bool Workers::WaitForChange(uint64_t since, std::chrono::milliseconds patience) 
   if (computes && !change) --s.short_of;
   return change;
 }
+
+void Workers::StopSpinning() { state_->may_spin.store(false, std::memory_order_relaxed); }
 
 bool Workers::WaitUntilIdle(std::chrono::milliseconds limit) {
   if (State::here.state == state_.get()) return false;

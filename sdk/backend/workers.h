@@ -62,6 +62,10 @@ class Workers {
   // Schedules a task that waits for the other tasks of the same `launch`. A launch has `members` tasks.
   void ScheduleMember(int64_t launch, int64_t members, Task task);
 
+  // From now on no idle thread polls, as with spin_microseconds = 0. For processes that share their cores with others,
+  // whose work a polling thread would delay.
+  void StopSpinning();
+
   // While such an object exists, the current thread waits for other devices of its launch or is in the host. May be
   // nested, and may be used on threads that do not belong to the pool.
   class Waiting {

@@ -15,7 +15,7 @@ namespace backplane {
 
 // All frames have slot 0. Larger blocks have a slot of their own, which the receiver chooses.
 inline constexpr uint64_t kFrameSlot = 0;
-inline constexpr uint32_t kFrameMagic = 0x42504d33;  // "BPM3"; other bytes: another version or order of bytes
+inline constexpr uint32_t kFrameMagic = 0x42504d34;  // "BPM4"; other bytes: another version or order of bytes
 inline constexpr int64_t kMaxPayloadBytes = LaunchExchange::kMaxPostedBytes;
 inline constexpr int64_t kMaxTextBytes = 4096;
 

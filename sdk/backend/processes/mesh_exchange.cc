@@ -51,7 +51,7 @@ std::vector<SharedSend> MessageMesh::State::PlanSharedSends(absl::Span<const Out
                                                             std::vector<OutgoingPart>* others) {
   std::vector<SharedSend> shared;
   for (const OutgoingPart& s : sends) {
-    if (s.bytes < kMinSharedBytes || !SharesMemoryWith(s.process)) {
+    if (s.bytes < (HasRings(s.process) ? kMinSharedBytesWithRings : kMinSharedBytes) || !SharesMemoryWith(s.process)) {
       if (s.bytes > 0) others->push_back(s);
       continue;
     }
@@ -111,6 +111,9 @@ absl::StatusOr<bool> MessageMesh::State::AdvanceSharedSends(const FrameHeader& l
       std::memcpy(shared_->data(block), s.data + s.position, static_cast<size_t>(header.chunk.bytes));
       for (const SharedSend::Reader& reader : s.readers) {
         header.part = reader.part;
+        // The chunks of an array must arrive in order, so after one over the connection none follows in the ring.
+        s.uses_rings = s.uses_rings && PostInRing(reader.process, header, nullptr);
+        if (s.uses_rings) continue;
         absl::Status started = StartFrame(reader.process, header, nullptr, &frames);
         if (status.ok()) status = std::move(started);
       }
@@ -202,6 +205,7 @@ absl::Status MessageMesh::State::RunExchange(const LaunchKey& launch, const std:
       const bool offered = s.bytes > kMaxPayloadBytes;
       FrameHeader header = HeaderFor(launch, *record, offered ? FrameKind::kOffer : FrameKind::kData, key, s.part);
       (offered ? header.total_bytes : header.payload_bytes) = static_cast<uint64_t>(s.bytes);
+      if (!offered && PostInRing(s.process, header, s.data)) continue;
       note(StartFrame(s.process, header, s.data, &frames));
     }
     note(WaitFor(frames, watch));

@@ -61,8 +61,10 @@ void MessageMesh::State::QueuePlainFrame(int32_t peer, FrameKind kind) {
 
 void MessageMesh::State::SendReport(Report report) {
   (void)CatchExceptions([&] {
-    // The result is of no interest: a lost process needs no report.
-    (void)StartFrame(report.peer, report.header, report.text.data(), &sent_reports_);
+    // The result is of no interest: a lost process needs no report. The buffer is kept until the connections are
+    // closed, so it is no larger than the report.
+    FrameBuffer buffer(new char[sizeof report.header + report.text.size()]);
+    (void)StartFrameIn(std::move(buffer), report.peer, report.header, report.text.data(), &sent_reports_);
   });
 }
 
@@ -142,6 +144,9 @@ void MessageMesh::State::Close() {
   std::this_thread::sleep_for(kPartingTime);
   closing_ = true;
   transport_->shut_down(mesh_);
+  for (int32_t peer = 0; peer < count_; ++peer) {
+    if (HasRings(peer)) shared_->EndAwaiting(peer);
+  }
 }
 
 }  // namespace backplane

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstring>
 
+#include "core/types/status_macros.h"
 #include "sdk/backend/exceptions.h"
 #include "sdk/backend/processes/mesh_state.h"
 
@@ -68,7 +69,11 @@ FrameHeader MessageMesh::State::HeaderFor(const LaunchKey& launch, const Record&
 
 absl::Status MessageMesh::State::StartFrame(int32_t peer, const FrameHeader& header, const void* payload,
                                             std::vector<Pending>* pending) {
-  FrameBuffer buffer = TakeBuffer();
+  return StartFrameIn(TakeBuffer(), peer, header, payload, pending);
+}
+
+absl::Status MessageMesh::State::StartFrameIn(FrameBuffer buffer, int32_t peer, const FrameHeader& header,
+                                              const void* payload, std::vector<Pending>* pending) {
   std::memcpy(buffer.get(), &header, sizeof header);
   if (header.payload_bytes > 0) std::memcpy(buffer.get() + sizeof header, payload, header.payload_bytes);
   BackplaneTransfer* transfer = nullptr;
@@ -79,6 +84,42 @@ absl::Status MessageMesh::State::StartFrame(int32_t peer, const FrameHeader& hea
   if (code != BACKPLANE_TRANSPORT_OK) return TransportError(code, error, peer);
   pending->push_back({transfer, peer, std::move(buffer)});
   return absl::OkStatus();
+}
+
+bool MessageMesh::State::PostInRing(int32_t peer, const FrameHeader& header, const void* payload) {
+  return HasRings(peer) &&
+         shared_->WriteMessage(peer, absl::MakeConstSpan(reinterpret_cast<const std::byte*>(&header), sizeof header),
+                               absl::MakeConstSpan(static_cast<const std::byte*>(payload), header.payload_bytes));
+}
+
+absl::Status MessageMesh::State::DrainRing(int32_t peer) {
+  if (!HasRings(peer)) return absl::OkStatus();
+  Ring& ring = rings_[static_cast<size_t>(peer)];
+  MutexLock lock(ring.mu);
+  if (ring.record == nullptr) ring.record.reset(new char[MessageRing::kMaxRecordBytes]);
+  while (true) {
+    ASSIGN_OR_RETURN(const size_t bytes, shared_->ReadMessage(peer, reinterpret_cast<std::byte*>(ring.record.get())));
+    if (bytes == 0) return absl::OkStatus();
+    FrameHeader header;
+    if (bytes >= sizeof header) std::memcpy(&header, ring.record.get(), sizeof header);
+    if (bytes < sizeof header || !header.IsValid() || header.process != peer ||
+        (header.kind != FrameKind::kData && header.kind != FrameKind::kChunk) ||
+        header.payload_bytes != bytes - sizeof header)
+      return absl::InvalidArgumentError("it sent an invalid message");
+    RETURN_IF_ERROR(HandleFrame(peer, header, ring.record.get() + sizeof header));
+  }
+}
+
+void MessageMesh::State::ReceiveFromRing(int32_t peer) {
+  while (!closing_) {
+    const absl::Status status = CatchExceptions([&] { return DrainRing(peer); });
+    if (!status.ok() && !closing_) LosePeer(peer, std::string(status.message()));
+    {
+      MutexLock lock(mu_);
+      if (!lost_[static_cast<size_t>(peer)].ok()) return;
+    }
+    shared_->AwaitMessage(peer, kWatchInterval);
+  }
 }
 
 absl::Status MessageMesh::State::StartReceive(int32_t peer, const PartState& part, const FrameHeader& ready,
@@ -128,9 +169,10 @@ void MessageMesh::State::Receive(int32_t peer) {
       code = transport_->wait(transfers[next], -1, error.get());
       --posted;
     }
-    if (code != BACKPLANE_TRANSPORT_OK) {
+    lost = CatchExceptions([&] { return DrainRing(peer); });
+    if (lost.ok() && code != BACKPLANE_TRANSPORT_OK) {
       lost = absl::UnavailableError(error.text);
-    } else {
+    } else if (lost.ok()) {
       FrameHeader header;
       std::memcpy(&header, buffers[next].get(), sizeof header);
       lost = !header.IsValid() || header.process != peer
@@ -224,7 +266,11 @@ absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& he
   MutexLock lock(mu_);
   heard_[p] = Clock::now();
   if (header.kind == FrameKind::kGoodbye) leaving_[p] = true;
-  if (header.kind == FrameKind::kPing) QueuePlainFrame(peer, FrameKind::kPong);
+  // A pong that is still queued answers this ping, too.
+  if (header.kind == FrameKind::kPing && std::none_of(reports_.begin(), reports_.end(), [&](const Report& r) {
+        return r.peer == peer && r.header.kind == FrameKind::kPong;
+      }))
+    QueuePlainFrame(peer, FrameKind::kPong);
   if (header.kind == FrameKind::kGoodbye || header.kind == FrameKind::kPing || header.kind == FrameKind::kPong)
     return absl::OkStatus();
   auto at = records_.find(launch);

@@ -38,8 +38,10 @@ constexpr size_t kMaxUnknownLaunches = 65536;
 constexpr milliseconds kTransferGrace{2000};
 constexpr milliseconds kWatchInterval{100};
 constexpr size_t kPostedFrames = 3;
-// Smaller parts are sent in messages, although the memory is shared.
-constexpr int64_t kMinSharedBytes = 64 * 1024;
+// Smaller parts are sent in messages, although the memory is shared. With rings a message costs little, and so does the
+// one that announces a block.
+constexpr int64_t kMinSharedBytes = 64 * 1024, kMinSharedBytesWithRings = 16 * 1024;
+static_assert(sizeof(FrameHeader) + kMinSharedBytesWithRings <= MessageRing::kMaxRecordBytes);
 // The blocks of one array that is being sent. While the receivers copy one, the next is filled.
 constexpr size_t kBlocksOfSend = 4;
 // How often a sender looks whether a block is free.
@@ -151,6 +153,7 @@ struct SharedSend {
   std::vector<Reader> readers;
   std::vector<uint32_t> blocks;  // used in turn
   size_t next = 0;
+  bool uses_rings = true;  // for the messages that announce the blocks
   bool IsDone() const { return position == bytes; }
 };
 
@@ -170,7 +173,8 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
         leaving_(static_cast<size_t>(count_)),
         heard_(static_cast<size_t>(count_)),
         queued_bytes_(static_cast<size_t>(count_)),
-        queued_chunks_(static_cast<size_t>(count_)) {}
+        queued_chunks_(static_cast<size_t>(count_)),
+        rings_(new Ring[static_cast<size_t>(count_)]) {}
   ~State() {
     if (mesh_ != nullptr) transport_->destroy(mesh_);
   }
@@ -179,8 +183,10 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   int32_t count() const { return count_; }
   bool SharesMemoryWith(int32_t peer) const { return shared_ != nullptr && shared_->Reaches(peer); }
   absl::Status Connect(const Options& options);
-  void Receive(int32_t peer);  // the body of a receiving thread
-  void Control();              // the body of the thread for reports and time limits
+  bool HasRings(int32_t peer) const { return shared_ != nullptr && shared_->HasRings(peer); }
+  void Receive(int32_t peer);          // the body of a receiving thread
+  void ReceiveFromRing(int32_t peer);  // the same for messages in shared memory
+  void Control();                      // the body of the thread for reports and time limits
   void Close();
   void LosePeer(int32_t peer, const std::string& why);
 
@@ -213,6 +219,13 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   FrameBuffer TakeBuffer();
   void ReturnBuffer(FrameBuffer buffer);
   absl::Status StartFrame(int32_t peer, const FrameHeader& header, const void* payload, std::vector<Pending>* pending);
+  // The same with a buffer that has room for the frame.
+  absl::Status StartFrameIn(FrameBuffer buffer, int32_t peer, const FrameHeader& header, const void* payload,
+                            std::vector<Pending>* pending);
+  // Sends a frame through the ring to `peer`. Returns false if there is none, or no room.
+  bool PostInRing(int32_t peer, const FrameHeader& header, const void* payload);
+  // Handles all frames that are in the ring from `peer`.
+  absl::Status DrainRing(int32_t peer);
   absl::Status StartReceive(int32_t peer, const PartState& part, const FrameHeader& ready,
                             std::vector<Pending>* pending);
   absl::Status WaitFor(std::vector<Pending>& pending, Watch& watch);
@@ -271,6 +284,15 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   std::vector<FrameBuffer> buffers_ ABSL_GUARDED_BY(buffers_mu_);
   std::vector<Pending> sent_reports_;  // of the control thread; their memory is kept until the connections are closed
   std::vector<std::pair<int32_t, FrameBuffer>> answers_;  // while connecting
+
+  // What a process sends through its ring and what it sends through the connection is handled in two threads. The order
+  // of the two does not matter, except that everything in the ring is handled before a later frame of the connection,
+  // such as a goodbye, and before the loss of the connection.
+  struct Ring {
+    Mutex mu;  // taken before mu_; guards the reader's side
+    FrameBuffer record ABSL_GUARDED_BY(mu);
+  };
+  const std::unique_ptr<Ring[]> rings_;  // by process
 };
 
 }  // namespace backplane

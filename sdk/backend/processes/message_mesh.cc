@@ -176,7 +176,9 @@ absl::StatusOr<std::unique_ptr<MessageMesh>> MessageMesh::Connect(const Options&
   const absl::Status started = CatchExceptions([&] {
     State* const s = state.get();
     for (int32_t peer = 0; peer < s->count(); ++peer) {
-      if (peer != s->self()) mesh->threads_.emplace_back([s, peer] { s->Receive(peer); });
+      if (peer == s->self()) continue;
+      mesh->threads_.emplace_back([s, peer] { s->Receive(peer); });
+      if (s->HasRings(peer)) mesh->threads_.emplace_back([s, peer] { s->ReceiveFromRing(peer); });
     }
     mesh->threads_.emplace_back([s] { s->Control(); });
   });

@@ -165,7 +165,7 @@ absl::StatusOr<std::shared_ptr<ProcessGroup>> ProcessGroup::Join(const ProcessOp
   if (!prefix.ok()) return NameProcess(self, count, prefix.status());
   std::vector<Topology> topologies;
   std::string token;
-  bool one_machine = true;
+  int32_t here = 0;
   for (int32_t p = 0; p < count; ++p) {
     const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
     absl::StatusOr<std::string> bytes =
@@ -181,17 +181,18 @@ absl::StatusOr<std::shared_ptr<ProcessGroup>> ProcessGroup::Join(const ProcessOp
     if (!record.ok()) return NameProcess(p, count, record.status());
     if (absl::Status fits = CheckFits(mine, *record); !fits.ok()) return NameProcess(p, count, fits);
     if (p == 0) token = record->token;
-    one_machine &= record->network == mine.network;
+    if (record->network == mine.network) ++here;
     absl::StatusOr<Topology> topology = ParseTopology(record->topology);
     if (!topology.ok()) return NameProcess(p, count, topology.status());
     topologies.push_back(*std::move(topology));
   }
-  if (address.empty() && one_machine) address = kLoopbackAddress;
+  if (address.empty() && here == count) address = kLoopbackAddress;
   if (address.empty()) {
     ASSIGN_OR_RETURN(address, FindListenAddress(""));
   }
   std::shared_ptr<ProcessGroup> group(new ProcessGroup);
   group->options_ = options;
+  group->processes_here_ = here;
   ASSIGN_OR_RETURN(group->topology_, MergeTopologies(topologies));
   for (int32_t p = 0; p < self; ++p)
     group->first_device_ += static_cast<int32_t>(topologies[static_cast<size_t>(p)].devices.size());

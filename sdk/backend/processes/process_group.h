@@ -66,7 +66,8 @@ class ProcessGroup : public LaunchExchangeService {
   // The devices and memories of all processes, in the order of the processes. Equal on all of them.
   const Topology& topology() const { return topology_; }
   bool addressable(int32_t device) const { return ProcessOf(device) == process(); }
-  int32_t first_device() const { return first_device_; }  // the id of the first device of this process
+  int32_t processes_here() const { return processes_here_; }  // how many of them run on this machine, at least 1
+  int32_t first_device() const { return first_device_; }      // the id of the first device of this process
 
   int32_t process() const override { return options_.process; }
   int32_t ProcessOf(int32_t device) const override {
@@ -80,7 +81,7 @@ class ProcessGroup : public LaunchExchangeService {
   ProcessGroup() = default;
   ProcessOptions options_;
   Topology topology_;
-  int32_t first_device_ = 0;
+  int32_t first_device_ = 0, processes_here_ = 0;
   std::unique_ptr<MessageMesh> mesh_;
 };
 

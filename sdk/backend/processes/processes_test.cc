@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
@@ -69,6 +70,25 @@ int Connect(const BackplaneConnectArgs* args, BackplaneMesh** mesh, BackplaneTra
   return BACKPLANE_TRANSPORT_OK;
 }
 
+// The memory of a hostile process 1, if a test has one. Process 0 opens it instead of that of the real process.
+std::unique_ptr<SharedMemory> hostile;
+
+void ReplaceMemory(const BackplaneTransfer& sender, const BackplaneTransfer& receiver) {
+  FrameHeader header;
+  if (hostile == nullptr || sender.size <= sizeof header + 1) return;
+  std::memcpy(&header, sender.from, sizeof header);
+  if (header.kind != FrameKind::kMemory) return;
+  char* const payload = static_cast<char*>(receiver.to) + sizeof header;
+  if (header.process == 0) {
+    EXPECT_TRUE(hostile->Open(0, absl::string_view(payload, header.payload_bytes)).ok());
+    return;
+  }
+  const std::string description = hostile->Describe();
+  header.payload_bytes = description.size();
+  std::memcpy(receiver.to, &header, sizeof header);
+  std::memcpy(payload, description.data(), description.size());
+}
+
 int Start(BackplaneMesh* mesh, bool sends, int peer, uint64_t slot, const void* from, void* to, size_t size,
           BackplaneTransfer** transfer) {
   std::lock_guard<std::mutex> lock(wires->mu);
@@ -87,6 +107,7 @@ int Start(BackplaneMesh* mesh, bool sends, int peer, uint64_t slot, const void* 
   const BackplaneTransfer &sender = sends ? *t : *other, &receiver = sends ? *other : *t;
   EXPECT_LE(sender.size, receiver.size);
   std::memcpy(receiver.to, sender.from, sender.size);
+  ReplaceMemory(sender, receiver);
   t->done = other->done = true;
   wires->changed.notify_all();
   return BACKPLANE_TRANSPORT_OK;
@@ -140,7 +161,10 @@ void ShutDownProcess(int process) {
 class MessageMeshTest : public ::testing::Test {
  protected:
   MessageMeshTest() { wires = &wires_; }
-  ~MessageMeshTest() override { meshes_.clear(); }
+  ~MessageMeshTest() override {
+    meshes_.clear();
+    hostile.reset();
+  }
 
   void ConnectAll(int count, const std::string& odd_token = "token") {
     meshes_.resize(static_cast<size_t>(count));
@@ -268,6 +292,41 @@ TEST_F(MessageMeshTest, NothingIsLostWhileALaunchStarts) {
     }
   });
   for (const absl::Status& s : got) EXPECT_TRUE(s.ok()) << s;
+}
+
+// What a process puts into its ring that does not keep to the rules ends the connection with it.
+TEST_F(MessageMeshTest, InvalidMessagesInARingAreRefused) {
+  const auto make = [](FrameKind kind, uint16_t process, size_t size, uint64_t payload) {
+    FrameHeader header;
+    header.kind = kind;
+    header.process = process;
+    header.payload_bytes = payload;
+    std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
+    bytes.resize(size, 'x');
+    return bytes;
+  };
+  constexpr size_t kHeader = sizeof(FrameHeader);
+  std::string wrong_magic = make(FrameKind::kData, 1, kHeader + 4, 4);
+  wrong_magic[0] = 'x';
+  for (const std::string& message :
+       {make(FrameKind::kData, 1, kHeader - 1, 0), make(FrameKind::kData, 0, kHeader + 4, 4), wrong_magic,
+        make(FrameKind::kData, 1, kHeader + 4, 5), make(FrameKind::kAbort, 1, kHeader + 4, 4),
+        make(FrameKind::kGoodbye, 1, kHeader, 0)}) {
+    meshes_.clear();
+    wires_.closed.clear();
+    shared_blocks_ = {8, 8};
+    hostile = *SharedMemory::Create(1, 2, 8);
+    ConnectAll(2);
+    ASSERT_TRUE(meshes_[0]->SharesMemoryWith(1));
+    char to[4];
+    const IncomingPart in{1, 0, to, 4};
+    const auto exchange = Join(0);
+    ASSERT_TRUE(hostile->WriteMessage(
+        0, absl::MakeConstSpan(reinterpret_cast<const std::byte*>(message.data()), message.size()), {}));
+    const absl::Status got = exchange->Exchange({1, 0, 0, 0}, "all-reduce", {}, {&in, 1});
+    EXPECT_EQ(got.code(), absl::StatusCode::kUnavailable) << got;
+    EXPECT_THAT(std::string(got.message()), HasSubstr("process 1 is lost: it sent an invalid message"));
+  }
 }
 
 // A process without shared memory is reached in messages; the others still share.
@@ -636,7 +695,7 @@ TEST(SharedMemoryTest, OnlyTheDescribedSegmentIsOpened) {
       {edit(good, 4, "", 0), absl::StatusCode::kInvalidArgument, "invalid"},
       {edit(good, 4, "", -1), absl::StatusCode::kInvalidArgument, "invalid"},
       {edit(good, 4, "", 257), absl::StatusCode::kInvalidArgument, "invalid"},
-      {c->Describe(), absl::StatusCode::kOk, ""},  // a size that agrees by chance: 2 and 3 rows fill equal pages
+      {c->Describe(), absl::StatusCode::kPermissionDenied, "not the segment"},  // of a job of three processes
       {good.substr(0, good.size() - 1), absl::StatusCode::kInvalidArgument, "invalid"},
       {"", absl::StatusCode::kInvalidArgument, "invalid"},
   };
@@ -702,6 +761,135 @@ TEST(SharedMemoryTest, OthersCannotWrite) {
   EXPECT_EQ(status.st_mode & 0777, 0600u);
   EXPECT_EQ(status.st_nlink, 0u);
   close(file);
+}
+
+// The two sides of a ring as one process sees them, in memory of the test.
+struct RingPair {
+  std::unique_ptr<MessageRing> ring = std::make_unique<MessageRing>();
+  std::unique_ptr<MessageRingReader> reader = std::make_unique<MessageRingReader>();
+  std::vector<std::byte> to = std::vector<std::byte>(MessageRing::kMaxRecordBytes);
+
+  bool Write(absl::string_view first, absl::string_view second = "") {
+    const auto bytes = [](absl::string_view s) {
+      return absl::MakeConstSpan(reinterpret_cast<const std::byte*>(s.data()), s.size());
+    };
+    return WriteRecord(*ring, *reader, bytes(first), bytes(second));
+  }
+  absl::StatusOr<std::string> Read() {
+    const absl::StatusOr<size_t> n = ReadRecord(*ring, *reader, to.data());
+    if (!n.ok()) return n.status();
+    return std::string(reinterpret_cast<const char*>(to.data()), *n);
+  }
+  void PutSize(size_t slot, uint32_t bytes) {
+    std::memcpy(ring->slots + slot * MessageRing::kSlotBytes, &bytes, sizeof bytes);
+  }
+};
+
+TEST(MessageRingTest, KeepsRecordsOfAllSizesInOrder) {
+  RingPair p;
+  // Counters wrap around, too.
+  p.ring->head = UINT32_MAX - 2000;
+  p.reader->tail = UINT32_MAX - 2000;
+  std::deque<std::string> written;
+  uint32_t random = 1;
+  int64_t refused = 0, total = 0;
+  const auto read = [&] {
+    const absl::StatusOr<std::string> got = p.Read();
+    ASSERT_TRUE(got.ok()) << got.status();
+    ASSERT_EQ(*got, written.empty() ? "" : written.front());
+    if (!written.empty()) written.pop_front();
+  };
+  for (int i = 0; i < 20000; ++i) {
+    random = random * 1664525 + 1013904223;
+    const size_t sizes[] = {1 + (random >> 8) % 59,      60, 61, 124, 1 + (random >> 8) % MessageRing::kMaxRecordBytes,
+                            MessageRing::kMaxRecordBytes};
+    const std::string record(sizes[(random >> 4) % 6], static_cast<char>(i));
+    const size_t cut = record.size() / 3;
+    if (p.Write(absl::string_view(record).substr(0, cut), absl::string_view(record).substr(cut))) {
+      written.push_back(record);
+      ++total;
+    } else {
+      ASSERT_GE(written.size(), 2u);
+      ++refused;
+      read();
+    }
+    if (i % 3 == 0) read();
+  }
+  while (!written.empty()) read();
+  read();
+  EXPECT_GT(refused, 100);
+  EXPECT_GT(total, 10000);
+}
+
+TEST(MessageRingTest, InvalidContentsAreErrors) {
+  for (const uint32_t size : {0u, static_cast<uint32_t>(MessageRing::kMaxRecordBytes) + 1, 61u, MessageRing::kSkip}) {
+    RingPair p;
+    p.PutSize(0, size);
+    p.ring->head = 1;
+    EXPECT_EQ(p.Read().status().code(), absl::StatusCode::kInvalidArgument) << size;
+  }
+  RingPair p;
+  p.ring->head = MessageRing::kSlots + 1;
+  EXPECT_FALSE(p.Read().ok());
+  p.ring->head = UINT32_MAX;
+  EXPECT_FALSE(p.Read().ok());
+  // A record beyond the end of the slots, and two skips.
+  p.ring->head = MessageRing::kSlots + 10;
+  p.reader->tail = MessageRing::kSlots - 1;
+  p.PutSize(MessageRing::kSlots - 1, 100);
+  EXPECT_FALSE(p.Read().ok());
+  p.PutSize(MessageRing::kSlots - 1, MessageRing::kSkip);
+  p.PutSize(0, MessageRing::kSkip);
+  EXPECT_FALSE(p.Read().ok());
+  p.PutSize(0, 3);
+  EXPECT_EQ(p.Read()->size(), 3u);
+  // A reader that claims what was never written.
+  p.reader->tail = MessageRing::kSlots + 11;
+  EXPECT_FALSE(p.Write("x"));
+}
+
+// Each side sleeps until the other one has answered, so a lost wakeup shows as a pause of a second.
+TEST(SharedMemoryTest, MessagesWakeTheReader) {
+  auto a = *SharedMemory::Create(0, 2, 1), b = *SharedMemory::Create(1, 2, 1);
+  ASSERT_TRUE(a->Open(1, b->Describe()).ok());
+  ASSERT_TRUE(b->Open(0, a->Describe()).ok());
+  ASSERT_TRUE(a->HasRings(1));
+  constexpr int kRounds = 20000;
+  std::atomic<int> late{0};
+  const auto run = [&](SharedMemory& own, int32_t peer) {
+    std::vector<std::byte> to(MessageRing::kMaxRecordBytes);
+    for (int i = 0; i < kRounds; ++i) {
+      const auto sent = absl::MakeConstSpan(reinterpret_cast<const std::byte*>(&i), sizeof i);
+      const auto send = [&] { EXPECT_TRUE(own.WriteMessage(peer, sent, {})); };
+      if (peer == 0) send();
+      const auto start = std::chrono::steady_clock::now();
+      size_t got = 0;
+      while ((got = own.ReadMessage(peer, to.data()).value_or(0)) == 0) own.AwaitMessage(peer, milliseconds(1000));
+      if (std::chrono::steady_clock::now() - start > milliseconds(900)) ++late;
+      int value = -1;
+      std::memcpy(&value, to.data(), sizeof value);
+      EXPECT_EQ(got, sizeof i);
+      EXPECT_EQ(value, i);
+      if (peer == 1) send();
+    }
+  };
+  std::thread other([&] { run(*b, 0); });
+  run(*a, 1);
+  other.join();
+  EXPECT_LT(late, 5);
+  EXPECT_FALSE(a->WriteMessage(1, std::vector<std::byte>(MessageRing::kMaxRecordBytes + 1), {}));
+  // EndAwaiting ends a sleep.
+  std::thread sleeper([&] { a->AwaitMessage(1, milliseconds(60000)); });
+  std::atomic<bool> ended{false};
+  std::thread waker([&] {
+    while (!ended) {
+      a->EndAwaiting(1);
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+  });
+  sleeper.join();
+  ended = true;
+  waker.join();
 }
 
 TEST(SharedMemoryTest, BlocksAreTakenWhenAllReadersHaveReleasedThem) {

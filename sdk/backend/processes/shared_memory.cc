@@ -33,7 +33,8 @@ constexpr int kWriteSeal = 0x10;
 #endif
 
 // The first page of a segment has the nonce. Then follow the numbers of the uses that this process has released, a row
-// of kMaxSharedBlocks for each owner, and then the blocks.
+// of kMaxSharedBlocks for each owner. Then follow a MessageRing and then a MessageRingReader for each other process,
+// and then the blocks.
 using ReleasedUse = std::atomic<uint32_t>;
 static_assert(ReleasedUse::is_always_lock_free && sizeof(ReleasedUse) == 4);
 
@@ -61,6 +62,8 @@ std::string MakeNonce() {
   return bytes;
 }
 
+int64_t RoundToPage(int64_t bytes) { return (bytes + kSegmentPage - 1) / kSegmentPage * kSegmentPage; }
+
 // Returns 0 or the number of an error.
 int AllocatePages(int file, int64_t first, int64_t bytes) {
   int error = 0;
@@ -76,9 +79,25 @@ struct FileCloser {
 
 }  // namespace
 
+int64_t SharedMemory::FirstRing() const {
+  return RoundToPage(kSegmentPage + int64_t{num_processes_} * kMaxSharedBlocks * int64_t{sizeof(ReleasedUse)});
+}
+
+int64_t SharedMemory::FirstRingReader() const {
+  const int64_t rings = num_processes_ <= kMaxRingProcesses ? num_processes_ : 0;
+  return FirstRing() + rings * int64_t{sizeof(MessageRing)};
+}
+
 int64_t SharedMemory::FirstBlock() const {
-  const int64_t rows = kSegmentPage + int64_t{num_processes_} * kMaxSharedBlocks * int64_t{sizeof(ReleasedUse)};
-  return (rows + kSegmentPage - 1) / kSegmentPage * kSegmentPage;
+  return RoundToPage(FirstRingReader() + num_processes_ * int64_t{sizeof(MessageRingReader)});
+}
+
+MessageRing& SharedMemory::RingFor(const Segment& segment, int32_t reader) const {
+  return reinterpret_cast<MessageRing*>(segment.memory + FirstRing())[reader];
+}
+
+MessageRingReader& SharedMemory::RingReaderOf(const Segment& segment, int32_t writer) const {
+  return reinterpret_cast<MessageRingReader*>(segment.memory + FirstRingReader())[writer];
 }
 
 absl::StatusOr<std::unique_ptr<SharedMemory>> SharedMemory::Create(int32_t process, int32_t num_processes,
@@ -171,6 +190,10 @@ absl::Status SharedMemory::Open(int32_t peer, absl::string_view description) {
   }
   Close(peer);
   peers_[static_cast<size_t>(peer)] = segment;
+  if (HasRings(peer) && !CanAwaitRecords(RingFor(segment, process_))) {
+    Close(peer);
+    return absl::UnavailableError("shared memory: this system cannot wait for it");
+  }
   return absl::OkStatus();
 }
 
@@ -235,5 +258,21 @@ const std::byte* SharedMemory::Find(int32_t peer, const SharedChunk& chunk) cons
 void SharedMemory::Release(int32_t peer, const SharedChunk& chunk) {
   ReleasedUseAt(own_.memory, peer, chunk.block)->store(chunk.use, std::memory_order_release);
 }
+
+bool SharedMemory::WriteMessage(int32_t peer, absl::Span<const std::byte> first, absl::Span<const std::byte> second) {
+  if (first.size() + second.size() > MessageRing::kMaxRecordBytes) return false;
+  MutexLock lock(write_mus_[static_cast<size_t>(peer)]);
+  return WriteRecord(RingFor(own_, peer), RingReaderOf(peers_[static_cast<size_t>(peer)], process_), first, second);
+}
+
+absl::StatusOr<size_t> SharedMemory::ReadMessage(int32_t peer, std::byte* to) {
+  return ReadRecord(RingFor(peers_[static_cast<size_t>(peer)], process_), RingReaderOf(own_, peer), to);
+}
+
+void SharedMemory::AwaitMessage(int32_t peer, std::chrono::milliseconds limit) {
+  AwaitRecord(RingFor(peers_[static_cast<size_t>(peer)], process_), RingReaderOf(own_, peer), limit);
+}
+
+void SharedMemory::EndAwaiting(int32_t peer) { WakeReader(RingFor(peers_[static_cast<size_t>(peer)], process_)); }
 
 }  // namespace backplane

@@ -11,9 +11,12 @@
 //
 // Nothing is taken on trust: the description of a segment has a random number, which must also stand in the memory that
 // is found there. So processes that do not see the same memory (other machines, containers) notice it when they meet.
+//
+// A segment also has a ring of small messages (message_ring.h) for each other process, unless there are many processes.
 #ifndef BACKPLANE_SDK_BACKEND_PROCESSES_SHARED_MEMORY_H_
 #define BACKPLANE_SDK_BACKEND_PROCESSES_SHARED_MEMORY_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,11 +27,14 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/mutex.h"
+#include "sdk/backend/processes/message_ring.h"
 
 namespace backplane {
 
 inline constexpr int64_t kSharedBlockBytes = int64_t{1} << 20;
 inline constexpr int64_t kMaxSharedBlocks = 256;
+// With more processes than this there are no rings: they would need too much memory.
+inline constexpr int32_t kMaxRingProcesses = 64;
 
 // A part of an array in a block of another process, as a message describes it.
 struct SharedChunk {
@@ -36,7 +42,8 @@ struct SharedChunk {
   int64_t position = 0, bytes = 0;  // in the array
 };
 
-// Thread-safe, except that Open and Close must not be called while others use the object.
+// Thread-safe, except that Open and Close must not be called while others use the object, and that one thread at a time
+// reads the messages of a process.
 class SharedMemory {
  public:
   // Creates the segment of this process with `blocks` blocks, 1 to kMaxSharedBlocks.
@@ -52,6 +59,18 @@ class SharedMemory {
   // Forgets the segment of `peer`, for example because `peer` cannot reach the one of this process.
   void Close(int32_t peer);
   bool Reaches(int32_t peer) const { return peers_[static_cast<size_t>(peer)].memory != nullptr; }
+
+  // ---- Messages; only with processes for which HasRings is true ----
+  bool HasRings(int32_t peer) const { return num_processes_ <= kMaxRingProcesses && Reaches(peer); }
+  // Sends a message that consists of `first` and `second`. Returns false if it is too large, or if `peer` has not yet
+  // read as much as there is room for. `peer` reads its messages in the order in which they were written.
+  bool WriteMessage(int32_t peer, absl::Span<const std::byte> first, absl::Span<const std::byte> second);
+  // Copies the next message of `peer` to `to`, which has room for MessageRing::kMaxRecordBytes. Returns its size, or 0
+  // if there is none, or an error if `peer` has written something invalid.
+  absl::StatusOr<size_t> ReadMessage(int32_t peer, std::byte* to);
+  // Sleeps until there may be a message of `peer`, or EndAwaiting is called, at most for `limit`.
+  void AwaitMessage(int32_t peer, std::chrono::milliseconds limit);
+  void EndAwaiting(int32_t peer);
 
   // ---- The owner of blocks ----
   // Takes up to `most` blocks that nobody reads; there may be none. They are the caller's until it returns them.
@@ -78,8 +97,17 @@ class SharedMemory {
     std::vector<int32_t> readers;
   };
   SharedMemory(int32_t process, int32_t num_processes)
-      : process_(process), num_processes_(num_processes), peers_(static_cast<size_t>(num_processes)) {}
+      : process_(process),
+        num_processes_(num_processes),
+        peers_(static_cast<size_t>(num_processes)),
+        write_mus_(new Mutex[static_cast<size_t>(num_processes)]) {}
+  // Where the parts of a segment begin.
+  int64_t FirstRing() const;
+  int64_t FirstRingReader() const;
   int64_t FirstBlock() const;
+  // The ring in `segment` for what its owner sends to `reader`, and what its owner has read of `writer`'s.
+  MessageRing& RingFor(const Segment& segment, int32_t reader) const;
+  MessageRingReader& RingReaderOf(const Segment& segment, int32_t writer) const;
   bool IsReleased(uint32_t block, int32_t reader) const;
   bool IsFree(uint32_t block) const;
 
@@ -87,8 +115,9 @@ class SharedMemory {
   int file_ = -1;
   std::string nonce_;
   Segment own_;
-  std::vector<Segment> peers_;  // by process
-  std::vector<BlockUse> uses_;  // by block; changed by whoever has taken the block
+  std::vector<Segment> peers_;                // by process
+  const std::unique_ptr<Mutex[]> write_mus_;  // by process: guards the writer's side of the ring
+  std::vector<BlockUse> uses_;                // by block; changed by whoever has taken the block
   Mutex mu_;
   std::vector<uint32_t> returned_ ABSL_GUARDED_BY(mu_);  // the blocks that nobody has taken
   enum class Backing { kNone, kComplete, kRefused } backing_ ABSL_GUARDED_BY(mu_) = Backing::kNone;

@@ -48,6 +48,10 @@ constexpr int64_t kKeptMemoryDivisor = 4;
 // Packed weights are kept up to this part of the client's memory limit, or up to so many bytes if it has none.
 constexpr int64_t kPackedWeightsDivisor = 8, kMostPackedWeights = int64_t{1} << 30;
 
+// Processes of one job on one machine work at the same time. With fewer CPUs for each of them no thread spins, because
+// another process would have to wait for it.
+constexpr int kCpusForSpinning = 4;
+
 Runtime* MakeRuntime() {
   ThreadPool::Options threads;
   Workers::Options tasks;
@@ -122,6 +126,11 @@ EngineClient::EngineClient(Topology topology, std::chrono::milliseconds collecti
           budget_, limit_bytes > 0 ? limit_bytes / kPackedWeightsDivisor : kMostPackedWeights)),
       subnormals_(subnormals),
       group_(std::move(group)) {
+  if (group_ != nullptr && group_->processes_here() > 1 &&
+      CountAvailableCpus() < kCpusForSpinning * group_->processes_here()) {
+    runtime_.pool.StopSpinning();
+    runtime_.workers.StopSpinning();
+  }
   budget_->SetReclaimer([weights = std::weak_ptr<PackedWeights>(packed_weights_)](int64_t bytes) -> int64_t {
     const std::shared_ptr<PackedWeights> held = weights.lock();
     return held == nullptr ? 0 : held->Reclaim(bytes);

@@ -162,14 +162,15 @@ struct ThreadPool::Impl {
     const int64_t start = now;
     int64_t last_yield = now;
     for (;;) {
+      const int64_t idle_nanos = spin_nanos.load(std::memory_order_relaxed);
       for (int i = 0; i < kPausesBetweenClockReads; ++i) {
         if (epoch.load(std::memory_order_acquire) != seen) return true;
         Pause();
       }
       now = NowNanos();
-      const bool active = spin_nanos > 0 && active_scopes.load(std::memory_order_relaxed) > 0;
-      if (now - start > (active ? kMaxActiveSpinNanos : spin_nanos)) return false;
-      if (now - last_yield > std::max<int64_t>(spin_nanos, 10'000)) {
+      const bool active = idle_nanos > 0 && active_scopes.load(std::memory_order_relaxed) > 0;
+      if (now - start > (active ? kMaxActiveSpinNanos : idle_nanos)) return false;
+      if (now - last_yield > std::max<int64_t>(idle_nanos, 10'000)) {
         sched_yield();
         last_yield = NowNanos();
         if (last_yield - now > kYieldMeansOversubscribedNanos) {
@@ -191,7 +192,7 @@ struct ThreadPool::Impl {
         if ((word & kCountMask) == 0) return;
         Pause();
       }
-      if (NowNanos() - start > spin_nanos) break;
+      if (NowNanos() - start > spin_nanos.load(std::memory_order_relaxed)) break;
     }
     sched_yield();
     for (;;) {
@@ -250,8 +251,8 @@ struct ThreadPool::Impl {
     if (sleepers.load(std::memory_order_seq_cst) > 0) FutexWake(&epoch, wanted);
   }
 
-  int num_threads;  // fixed once the constructor is done
-  const int64_t spin_nanos;
+  int num_threads;                  // fixed once the constructor is done
+  std::atomic<int64_t> spin_nanos;  // set to 0 by StopSpinning
   void (*const on_thread_start)();
 
   alignas(64) std::atomic<uint32_t> epoch{0};
@@ -271,7 +272,10 @@ ThreadPool::~ThreadPool() = default;
 
 int ThreadPool::num_threads() const { return impl_->num_threads; }
 
+void ThreadPool::StopSpinning() { impl_->spin_nanos.store(0, std::memory_order_relaxed); }
+
 void ThreadPool::WakeUp() {
+  if (impl_->spin_nanos.load(std::memory_order_relaxed) == 0) return;  // they would go to sleep again at once
   if (impl_->sleepers.load(std::memory_order_seq_cst) > 0) impl_->Notify(impl_->num_threads - 1);
 }
 

@@ -43,6 +43,10 @@ class ThreadPool {
   // begins. Never blocks.
   void WakeUp();
 
+  // From now on no thread spins, as with spin_microseconds = 0. For processes that share their cores with others, whose
+  // work a spinning thread would delay.
+  void StopSpinning();
+
   // While an ActiveScope exists, workers do not sleep after spinning as long as another core is free for them. They
   // stay awake between the kernels of one program.
   class ActiveScope {
