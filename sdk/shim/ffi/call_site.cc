@@ -1,8 +1,11 @@
 // A call site of a registered handler: its attributes, its state, and the frames of its calls.
+#include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/subnormals.h"
 #include "sdk/shim/ffi/frame.h"
@@ -121,12 +124,46 @@ struct Call {
   }
 };
 
+// JAX's LAPACK handlers call one library (SciPy's OpenBLAS), which computes larger matrices by its own threads. Calls
+// from several threads at once share these and spin for them: six singular value decompositions took ten times as long
+// as one after the other. So they take turns.
+constexpr absl::string_view kLapackPrefix = "lapack_";
+constexpr int64_t kMinBytesOfTurn = 16 * 1024;  // smaller matrices are computed in the calling thread
+
+class LibraryTurn {
+ public:
+  explicit LibraryTurn(bool is_needed) : is_needed_(is_needed) {
+    if (is_needed_) turns.lock();
+  }
+  ~LibraryTurn() {
+    if (is_needed_) turns.unlock();
+  }
+  LibraryTurn(const LibraryTurn&) = delete;
+  LibraryTurn& operator=(const LibraryTurn&) = delete;
+
+ private:
+  static std::mutex turns;
+  const bool is_needed_;
+};
+std::mutex LibraryTurn::turns;
+
+// Returns the bytes of the largest matrix of an operand. Leading dimensions are of a batch.
+int64_t FindLargestMatrixBytes(const CustomCallFrame& frame) {
+  int64_t largest = 0;
+  for (const CustomCallBuffer& b : frame.operands) {
+    const size_t rank = b.dims.size();
+    if (rank >= 2) largest = std::max(largest, b.dims[rank - 2] * b.dims[rank - 1] * ByteWidth(b.type));
+  }
+  return largest;
+}
+
 class TypedSite : public CustomCallSite {
  public:
   TypedSite(Registry& registry, const Handler& handler, const CustomCallSpec& spec)
       : registry_(registry),
         bundle_(handler.bundle),
         target_(spec.target),
+        is_lapack_(absl::StartsWith(spec.target, kLapackPrefix)),
         dictionary_(spec.attributes),
         table_(dictionary_) {}
 
@@ -154,6 +191,7 @@ class TypedSite : public CustomCallSite {
       // XLA's CPU client runs handlers in this mode, and some results of JAX depend on it: a matrix with a row of
       // subnormal numbers counts as singular.
       const ScopedSubnormals like_xla(Subnormals::kFlushAll);
+      const LibraryTurn turn(is_lapack_ && FindLargestMatrixBytes(frame) >= kMinBytesOfTurn);
       RETURN_IF_ERROR(Named(call->Run(bundle_.execute, XLA_FFI_ExecutionStage_EXECUTE)));
     }
     Event future = call->TakeFuture();
@@ -178,7 +216,6 @@ class TypedSite : public CustomCallSite {
 
   // Queries the version of the interface with which the handler was compiled. Older and newer minor versions are
   // supported, because structs and the table grow at their ends only.
-  // and the table only grow at their ends.
   absl::Status CheckMetadata() {
     XLA_FFI_Metadata metadata{};
     metadata.struct_size = sizeof(XLA_FFI_Metadata);
@@ -201,6 +238,7 @@ class TypedSite : public CustomCallSite {
   Registry& registry_;
   const XLA_FFI_Handler_Bundle bundle_;
   const std::string target_;
+  const bool is_lapack_;
   const FfiDictionary dictionary_;
   const AttributeTable table_;  // points into dictionary_
   StateSlot state_;

@@ -1,4 +1,6 @@
 // Tests handlers of custom calls: registration, attributes, states, futures, user data, Python callables.
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -186,6 +188,18 @@ XLA_FFI_Error* Curious(XLA_FFI_CallFrame* frame) {
   return nullptr;
 }
 
+std::atomic<int> calls_now{0}, most_calls{0};
+
+XLA_FFI_Error* CountCalls(XLA_FFI_CallFrame* frame) {
+  if (AnswerMetadata(frame)) return nullptr;
+  const int now = ++calls_now;
+  for (int most = most_calls; now > most && !most_calls.compare_exchange_weak(most, now);) {
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  --calls_now;
+  return nullptr;
+}
+
 // ---- Tests
 
 template <typename T>
@@ -305,6 +319,27 @@ TEST_F(FfiTest, FuturesKeepTheCallUntilTheyAreSet) {
   done = Call(**site);
   ASSERT_TRUE(done.ok());
   EXPECT_EQ(done->Await().code(), absl::StatusCode::kOutOfRange);
+}
+
+// The library behind LAPACK's handlers has threads of its own for large matrices.
+TEST_F(FfiTest, LapackHandlersOfLargeMatricesTakeTurns) {
+  for (const std::string target : {"lapack_test_ffi", "test_lapack_ffi"}) {
+    ASSERT_TRUE(RegisterHandler(target, &CountCalls).ok());
+    auto site = registry_.Instantiate(Spec(target));
+    ASSERT_TRUE(site.ok());
+    most_calls = 0;
+    std::vector<float> matrix(3 * 64 * 64);
+    const int64_t dims[] = {3, 64, 64};
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&] {
+        const CustomCallBuffer in{PrimitiveType::kF32, matrix.data(), dims};
+        for (int call = 0; call < 20; ++call)
+          EXPECT_TRUE((*site)->Call({absl::MakeConstSpan(&in, 1), absl::MakeConstSpan(&in, 1), nullptr, 0, 0}).ok());
+      });
+    }
+    TearDown();
+    EXPECT_EQ(most_calls == 1, target == "lapack_test_ffi") << most_calls;
+  }
 }
 
 TEST_F(FfiTest, TheWholeTableAnswers) {
