@@ -126,7 +126,7 @@ absl::Status Partitioner::RewriteLoop(Instruction* loop) {
         std::vector<Instruction*> results = CollectElements(c, c->root());
         for (size_t k = 0; k < n; ++k) {
           if (partial_tilings[k]) {
-            yields_partial[k] = inner.IsPartial(results[k], *partial_tilings[k]);
+            yields_partial[k] = inner.IsImplicitlyPartial(results[k], *partial_tilings[k]);
             ASSIGN_OR_RETURN(results[k], inner.ReshardToPartial(results[k], *partial_tilings[k]));
             continue;
           }
@@ -155,7 +155,9 @@ absl::Status Partitioner::RewriteLoop(Instruction* loop) {
         if (yields_partial[k] && !needs_full[k]) continue;
         partial_tilings[k].reset();
         retry = true;
-      } else if (adds_partial[k] && attempt + 1 < attempts) {  // the next attempt tells whether the body yields it
+      } else if (adds_partial[k] && adds_partial[k]->rank() == shape.rank() + 1 &&
+                 DropPartialDim(*adds_partial[k]).Divides(shape) &&
+                 attempt + 1 < attempts) {  // the next attempt tells whether the body yields it
         partial_tilings[k] = adds_partial[k];
         may_become_partial[k] = false;
         retry = true;

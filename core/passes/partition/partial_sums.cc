@@ -1,6 +1,7 @@
 // Partial (unreduced) values: the value is the sum of the partial sums that the partitions hold. Linear operations are
 // computed on the partial sums. The all-reduce can then run later and only once, for example after a loop.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <set>
 
@@ -100,6 +101,12 @@ bool Partitioner::IsZero(const Instruction* x) {
   return value != nullptr && value->num_elements() > 0 && value->IsAll(0);
 }
 
+// Whether x is known to have finite elements only.
+bool Partitioner::IsFinite(const Instruction* x) {
+  const Literal* value = FindUniformConstant(x);
+  return value != nullptr && value->num_elements() > 0 && std::isfinite(value->GetAsDouble(0));
+}
+
 Tiling DropPartialDim(const Tiling& partial_tiling) {
   Ints dims(static_cast<size_t>(partial_tiling.rank() - 1));
   std::iota(dims.begin(), dims.end(), 0);
@@ -138,6 +145,11 @@ bool Partitioner::IsPartial(Instruction* full, const Tiling& partial_tiling) con
   return SearchPartial(full, partial_tiling, 0, answers);
 }
 
+bool Partitioner::IsImplicitlyPartial(Instruction* full, const Tiling& partial_tiling) const {
+  PartialAnswers answers;
+  return SearchPartial(full, partial_tiling, 1, answers);
+}
+
 bool Partitioner::SearchPartial(Instruction* full, const Tiling& partial_tiling, int depth,
                                 PartialAnswers& answers) const {
   for (const auto& [tiling, answer] : answers[full]) {
@@ -163,7 +175,10 @@ bool Partitioner::ComputeIsPartial(Instruction* full, const Tiling& partial_tili
       const std::optional<Tiling> tiling = FindOperandTiling(*op, *full, k, partial_tiling);
       return tiling && SearchPartial(full->operand(k), *tiling, depth + 1, answers);
     };
-    if (op->is_product) return IsFloat(full->shape().element_type()) && is_partial(0) != is_partial(1);
+    if (op->is_product) {
+      if (!IsFloat(full->shape().element_type()) || is_partial(0) == is_partial(1)) return false;
+      return depth == 0 || IsFinite(full->operand(is_partial(0) ? 1 : 0));
+    }
     if (op->sums == 1) return is_partial(0);
     // Each partition may use zero as its summand.
     bool all_zero = true;

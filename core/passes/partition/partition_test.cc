@@ -246,6 +246,67 @@ TEST(PartitionModule, SearchesSharedPartialValuesOnce) {
   EXPECT_EQ(CountOps(module->entry(), Opcode::kAllReduce), 1) << module->ToString();
 }
 
+// A factor that may be infinite: a partition whose partial sum is 0 would compute 0 * inf, unless the program asks for
+// that by an annotation of the product.
+TEST(PartitionModule, MultipliesPartialSumsByFiniteFactorsOnly) {
+  const std::string kUnreduced =
+      ", custom_call_target=\"Sharding\", sharding={devices=[1,1,2]<=[2] last_tile_dims={unreduced}}\n";
+  for (const auto& [factor, annotated, in_entry] : {std::tuple{"constant(0.25)", false, 1},
+                                                    {"constant(inf)", false, 0},
+                                                    {"convert(i)", false, 0},
+                                                    {"convert(i)", true, 1}}) {
+    const std::string product =
+        absl::StrCat("  factor = f32[] ", factor, "\n  factors = f32[4,4] broadcast(factor), dimensions={}\n",
+                     "  product = f32[4,4] multiply(p, factors)\n  asked = f32[4,4] ",
+                     annotated ? absl::StrCat("custom-call(product)", kUnreduced) : "negate(product)\n",
+                     "  both = f32[4,4] add(asked, p)\n");
+    auto module = ParseAndPartition(
+        absl::StrReplaceAll(kPartialSumsInNestedLoops, {{"WRITTEN)", "both)"}, {"  row =", product + "  row ="}}));
+    ASSERT_NE(module, nullptr);
+    EXPECT_EQ(CountOps(module->entry(), Opcode::kAllReduce), in_entry) << factor << "\n" << module->ToString();
+  }
+}
+
+// Rows whose partial sums are split as well are written into an array that cannot be split so.
+TEST(PartitionModule, DoesNotSplitUnevenSumsOfSplitSummands) {
+  for (const char* width : {"9", "10"}) {
+    auto module = ParseAndPartition(absl::StrReplaceAll(R"(
+HloModule m, num_partitions=4
+cond {
+  s = (s32[], f32[4,WIDTH], f32[8,8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(4)
+  ROOT l = pred[] compare(i, n), direction=LT
+}
+body {
+  s = (s32[], f32[4,WIDTH], f32[8,8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  g = f32[4,WIDTH] get-tuple-element(s), index=1
+  x = f32[8,8] get-tuple-element(s), index=2
+  zero = s32[] constant(0)
+  row = f32[1,8] slice(x), slice={[0:1],[0:8]}
+  d = f32[1,8] dot(row, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  p = f32[1,8] custom-call(d), custom_call_target="Sharding", sharding={devices=[1,2,2]<=[2,2]T(1,0) last_tile_dims={unreduced}}
+  all = f32[4,WIDTH] dynamic-update-slice(g, p, i, zero)
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  ROOT t = (s32[], f32[4,WIDTH], f32[8,8]) tuple(next, all, x)
+}
+ENTRY e {
+  x = f32[8,8] parameter(0), sharding={devices=[2,2]<=[4]}
+  zero = s32[] constant(0)
+  nothing = f32[] constant(0)
+  none = f32[4,WIDTH] broadcast(nothing), dimensions={}
+  init = (s32[], f32[4,WIDTH], f32[8,8]) tuple(zero, none, x)
+  w = (s32[], f32[4,WIDTH], f32[8,8]) while(init), condition=cond, body=body
+  r = f32[4,WIDTH] get-tuple-element(w), index=1
+  ROOT c = f32[4,WIDTH] cosine(r)
+})",
+                                                        {{"WIDTH", width}}));
+    EXPECT_NE(module, nullptr) << width;
+  }
+}
+
 // The body yields a value that is not linear in the sum, so it must reduce in each iteration.
 TEST(PartitionModule, ReducesInLoopThatNeedsTheSum) {
   auto module = ParseAndPartition(absl::StrReplaceAll(

@@ -131,8 +131,12 @@ class Partitioner {
 
   // partial_sums.cc
   static bool IsZero(const Instruction* x);  // a constant, or a broadcast of one
-  // Whether partial sums of `full` are available without communication.
+  static bool IsFinite(const Instruction* x);
+  // Whether partial sums of `full`, which is annotated as unreduced, are available without communication.
   bool IsPartial(Instruction* full, const Tiling& partial_tiling) const;
+  // The same for a value that is not annotated. It is no product of partial sums with a factor that may be infinite: a
+  // partition with a partial sum of 0 would compute 0 * inf. An annotation of the product asks for that.
+  bool IsImplicitlyPartial(Instruction* full, const Tiling& partial_tiling) const;
   // What one search has found of values and tilings, so that shared ones are searched once. There are few tilings of a
   // value.
   using PartialAnswers = absl::flat_hash_map<const Instruction*, std::vector<std::pair<Tiling, bool>>>;
