@@ -673,7 +673,7 @@ TEST(SharedMemoryTest, OnlyTheDescribedSegmentIsOpened) {
     WireWriter out;
     WireReader in(description);
     while (in.Next()) {
-      if (in.field == 1 || in.field == 5)
+      if (in.field == 1 || in.field == 5 || in.field == 6)
         out.Bytes(in.field, static_cast<int>(in.field) == field ? bytes : in.bytes);
       else
         out.Varint(in.field, static_cast<int>(in.field) == field ? static_cast<uint64_t>(number) : in.value);
@@ -695,6 +695,7 @@ TEST(SharedMemoryTest, OnlyTheDescribedSegmentIsOpened) {
       {edit(good, 4, "", 0), absl::StatusCode::kInvalidArgument, "invalid"},
       {edit(good, 4, "", -1), absl::StatusCode::kInvalidArgument, "invalid"},
       {edit(good, 4, "", 257), absl::StatusCode::kInvalidArgument, "invalid"},
+      {edit(good, 6, "another", 0), absl::StatusCode::kOk, ""},
       {c->Describe(), absl::StatusCode::kPermissionDenied, "not the segment"},  // of a job of three processes
       {good.substr(0, good.size() - 1), absl::StatusCode::kInvalidArgument, "invalid"},
       {"", absl::StatusCode::kInvalidArgument, "invalid"},
@@ -705,6 +706,7 @@ TEST(SharedMemoryTest, OnlyTheDescribedSegmentIsOpened) {
     EXPECT_EQ(got.code(), test.code) << got;
     EXPECT_THAT(std::string(got.message()), HasSubstr(test.words));
     EXPECT_EQ(reader->Reaches(1), got.ok());
+    EXPECT_FALSE(reader->HasRings(1));  // at most one of another network is opened
   }
   EXPECT_FALSE(SharedMemory::Create(0, 2, 0).ok());
   EXPECT_FALSE(SharedMemory::Create(0, 2, kMaxSharedBlocks + 1).ok());
@@ -725,7 +727,7 @@ TEST(SharedMemoryTest, OnlySealedFilesOfTheOwnerAreOpened) {
         if (in.field == 3) {
           ASSERT_EQ(fstat(static_cast<int>(in.value), &status), 0);
           out.Varint(3, static_cast<uint64_t>(file));
-        } else if (in.field == 1 || in.field == 5) {
+        } else if (in.field == 1 || in.field == 5 || in.field == 6) {
           out.Bytes(in.field, in.bytes);
           if (in.field == 5) nonce = std::string(in.bytes);
         } else {

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/wire.h"
 #include "core/types/status_macros.h"
+#include "sdk/backend/processes/network_address.h"
 
 namespace backplane {
 namespace {
@@ -145,11 +146,12 @@ std::string SharedMemory::Describe() const {
   out.Varint(3, static_cast<uint64_t>(file_));
   out.Varint(4, static_cast<uint64_t>(own_.blocks));
   out.Bytes(5, nonce_);
+  out.Bytes(6, NetworkId());
   return out.Take();
 }
 
 absl::Status SharedMemory::Open(int32_t peer, absl::string_view description) {
-  std::string boot, nonce;
+  std::string boot, nonce, network;
   uint64_t process = 0, number = 0, blocks = 0;
   WireReader in(description);
   while (in.Next()) {
@@ -158,6 +160,7 @@ absl::Status SharedMemory::Open(int32_t peer, absl::string_view description) {
     if (in.field == 3) number = in.value;
     if (in.field == 4) blocks = in.value;
     if (in.field == 5) nonce = std::string(in.bytes);
+    if (in.field == 6) network = std::string(in.bytes);
   }
   if (!in.ok() || nonce.size() != kNonceBytes || blocks < 1 || blocks > uint64_t{kMaxSharedBlocks})
     return absl::InvalidArgumentError("shared memory: its description is invalid");
@@ -173,6 +176,7 @@ absl::Status SharedMemory::Open(int32_t peer, absl::string_view description) {
   const FileCloser closer{file};
   Segment segment;
   segment.blocks = static_cast<int64_t>(blocks);
+  segment.has_own_network = network == NetworkId();
   segment.first_block = FirstBlock();
   segment.bytes = segment.first_block + segment.blocks * kSharedBlockBytes;
   struct stat status {};

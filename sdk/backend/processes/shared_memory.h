@@ -13,6 +13,7 @@
 // is found there. So processes that do not see the same memory (other machines, containers) notice it when they meet.
 //
 // A segment also has a ring of small messages (message_ring.h) for each other process, unless there are many processes.
+// Processes of one network use them.
 #ifndef BACKPLANE_SDK_BACKEND_PROCESSES_SHARED_MEMORY_H_
 #define BACKPLANE_SDK_BACKEND_PROCESSES_SHARED_MEMORY_H_
 
@@ -61,7 +62,11 @@ class SharedMemory {
   bool Reaches(int32_t peer) const { return peers_[static_cast<size_t>(peer)].memory != nullptr; }
 
   // ---- Messages; only with processes for which HasRings is true ----
-  bool HasRings(int32_t peer) const { return num_processes_ <= kMaxRingProcesses && Reaches(peer); }
+  // It is not true for a process of another network (namespace): when that is cut, the two must notice, although they
+  // still reach each other's memory.
+  bool HasRings(int32_t peer) const {
+    return num_processes_ <= kMaxRingProcesses && Reaches(peer) && peers_[static_cast<size_t>(peer)].has_own_network;
+  }
   // Sends a message that consists of `first` and `second`. Returns false if it is too large, or if `peer` has not yet
   // read as much as there is room for. `peer` reads its messages in the order in which they were written.
   bool WriteMessage(int32_t peer, absl::Span<const std::byte> first, absl::Span<const std::byte> second);
@@ -91,6 +96,7 @@ class SharedMemory {
   struct Segment {
     std::byte* memory = nullptr;
     int64_t bytes = 0, blocks = 0, first_block = 0;
+    bool has_own_network = true;  // that of this process
   };
   struct BlockUse {
     uint32_t number = 0;
