@@ -11,6 +11,7 @@
 #include "core/text/hlo_parser.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/backend/custom_call.h"
 #include "sdk/backend/host_topology.h"
 #include "sdk/engine/backend/pipeline.h"
 
@@ -38,11 +39,12 @@ ENTRY e {
   ROOT y = f32[4] add(x, x)
 })";
 
-std::shared_ptr<Executable> CompileText(const std::string& text) {
+std::shared_ptr<Executable> CompileText(const std::string& text, CustomCallRegistry* custom_calls = nullptr) {
   absl::StatusOr<std::unique_ptr<Module>> module = ParseHloModule(text);
   EXPECT_TRUE(module.ok()) << module.status();
   if (!module.ok()) return nullptr;
-  absl::StatusOr<std::shared_ptr<Executable>> made = CompileOnEngine(*std::move(module), CompileOptions(), nullptr);
+  absl::StatusOr<std::shared_ptr<Executable>> made =
+      CompileOnEngine(*std::move(module), CompileOptions(), custom_calls);
   EXPECT_TRUE(made.ok()) << made.status();
   return made.ok() ? *std::move(made) : nullptr;
 }
@@ -175,6 +177,75 @@ TEST(EngineClientTest, DispatchesBeyondTheLimitWaitForThoseThatRun) {
   }
   for (const Event& event : done) EXPECT_TRUE(event.Await().ok()) << event.status();
   EXPECT_LE(limited.client().GetMemoryStats(0)->peak_bytes_in_use, 8 * kMatrixBytes);
+}
+
+// A registry of calls that remember the thread that called them last and do nothing else.
+class ThreadRecorder : public CustomCallRegistry {
+ public:
+  bool Has(const std::string&) const override { return true; }
+  absl::StatusOr<std::unique_ptr<CustomCallSite>> Instantiate(const CustomCallSpec&) override {
+    return std::make_unique<Site>(this);
+  }
+  bool CalledByThisThread() const { return thread_ == std::this_thread::get_id(); }
+
+ private:
+  struct Site : CustomCallSite {
+    explicit Site(ThreadRecorder* to) : recorder(to) {}
+    absl::StatusOr<Event> Call(const CustomCallFrame& frame) override {
+      recorder->thread_ = std::this_thread::get_id();
+      *static_cast<float*>(frame.results[0].data) = 7;
+      return Event();
+    }
+    ThreadRecorder* recorder;
+  };
+  std::thread::id thread_;
+};
+
+// A call of the host in a branch that is rarely taken runs in a thread of its own if it ran a short time ago, and else
+// does not cost the hand-over to that thread. LAPACK waits for nothing.
+TEST(EngineClientTest, ProgramsThatCallTheHostInTheThreadOfTheCaller) {
+  const std::string text = R"(HloModule calls
+never {
+  ROOT x = f32[4] parameter(0)
+}
+call {
+  x = f32[4] parameter(0)
+  ROOT y = f32[4] custom-call(x), custom_call_target="TARGET"
+}
+ENTRY e {
+  x = f32[4] parameter(0)
+  first = f32[1] slice(x), slice={[0:1]}
+  scalar = f32[] reshape(first)
+  zero = f32[] constant(0)
+  positive = pred[] compare(scalar, zero), direction=GT
+  ROOT y = f32[4] conditional(positive, x, x), true_computation=call, false_computation=never
+})";
+  Limited limited(0);
+  ThreadRecorder calls;
+  auto program = limited.client().Load(CompileText(absl::StrReplaceAll(text, {{"TARGET", "host"}}), &calls), {});
+  ASSERT_TRUE(program.ok()) << program.status();
+  auto taken = limited.Put({4}, 1), not_taken = limited.Put({4}, -1);
+  ASSERT_TRUE(taken.ok() && not_taken.ok());
+  auto run = [&](const DeviceArray& argument) {
+    absl::StatusOr<float> result = limited.Run(**program, argument);
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result.value_or(0);
+  };
+  bool in_caller = false;
+  for (int i = 0; i < 50 && !in_caller; ++i) {  // a run that another process interrupts counts as a long one
+    for (int k = 0; k < 20; ++k) EXPECT_EQ(run(*not_taken), -1);
+    EXPECT_EQ(run(*taken), 7);
+    in_caller = calls.CalledByThisThread();
+    EXPECT_EQ(run(*taken), 7);
+    EXPECT_FALSE(calls.CalledByThisThread());
+  }
+  EXPECT_TRUE(in_caller);
+  program = limited.client().Load(CompileText(absl::StrReplaceAll(text, {{"TARGET", "lapack_s"}}), &calls), {});
+  ASSERT_TRUE(program.ok()) << program.status();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(run(*taken), 7);
+    EXPECT_TRUE(calls.CalledByThisThread());
+  }
 }
 
 // Devices that meet hold their temporary memory together: where there is no room for all of a launch, none may wait for

@@ -16,6 +16,14 @@ constexpr double kInlineMicroseconds = 60;
 // Up to this time it still does, with the pool woken: what the caller could do meanwhile is worth less than the
 // hand-over.
 constexpr double kInlineWithPoolMicroseconds = 150;
+// So does a program whose calls of the host are in branches that were not taken in this many runs before.
+constexpr int kRunsWithoutHostCalls = 16;
+
+// Whether the caller's thread may have to wait for the host or for other devices.
+bool ProbablyBlocks(const Program& program) {
+  return program.may_block() &&
+         (program.traits().communicates || program.runs_without_host_calls() < kRunsWithoutHostCalls);
+}
 
 // The temporary memory that a launch holds at a time: devices that communicate hold theirs at the same time.
 int64_t TemporaryBytesOfLaunch(const Program& program, const ExecutableSignature& signature) {
@@ -52,8 +60,8 @@ absl::Status ProgramLaunch::RunProgram(absl::Span<void* const> arguments, absl::
   context.member = member_.get();
   context.budget = budget_.get();
   context.subnormals = subnormals_;
-  if (program_.traits().has_unbounded_loop) return RunAndMeasure(arguments, outputs, context);
-  if (program_.estimated_us() < kInlineMicroseconds)
+  if (program_.time_depends_on_data()) return RunAndMeasure(arguments, outputs, context);
+  if (!program_.may_use_pool() || program_.estimated_us() < kInlineMicroseconds)
     return program_.Run(arguments, outputs, &runtime_.pool, &runtime_.memory, context);
   ThreadPool::ActiveScope awake(&runtime_.pool);
   return program_.Run(arguments, outputs, &runtime_.pool, &runtime_.memory, context);
@@ -62,7 +70,7 @@ absl::Status ProgramLaunch::RunProgram(absl::Span<void* const> arguments, absl::
 absl::Status ProgramLaunch::RunAndMeasure(absl::Span<void* const> arguments, absl::Span<void* const> outputs,
                                           const ExecutionContext& context) const {
   std::optional<ThreadPool::ActiveScope> awake;
-  if (program_.estimated_us() >= kInlineMicroseconds) awake.emplace(&runtime_.pool);
+  if (program_.may_use_pool() && program_.estimated_us() >= kInlineMicroseconds) awake.emplace(&runtime_.pool);
   const auto start = std::chrono::steady_clock::now();
   const absl::Status status = program_.Run(arguments, outputs, &runtime_.pool, &runtime_.memory, context);
   const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
@@ -118,11 +126,9 @@ absl::StatusOr<ExecuteResult> ProgramLaunch::Start(std::shared_ptr<ProgramLaunch
     result.failure = launch->RunOnce();
     return result;
   }
-  // The time of a loop whose condition depends on data is known only from earlier runs.
-  const bool may_take_long =
-      launch->program_.traits().has_unbounded_loop && launch->program_.recent_us() >= kInlineMicroseconds;
-  if (ready && !launch->program_.may_block() && !may_take_long &&
-      launch->program_.estimated_us() + more_microseconds < kInlineWithPoolMicroseconds) {
+  const double expected_us =
+      launch->program_.time_depends_on_data() ? launch->program_.recent_us() : launch->program_.estimated_us();
+  if (ready && !ProbablyBlocks(launch->program_) && expected_us + more_microseconds < kInlineWithPoolMicroseconds) {
     const absl::Status s = launch->RunOnce();
     result.done = s.ok() ? Event() : Event::Ready(s);
     for (DeviceArray& out : result.outputs) out.ready = result.done;
@@ -133,7 +139,7 @@ absl::StatusOr<ExecuteResult> ProgramLaunch::Start(std::shared_ptr<ProgramLaunch
   for (DeviceArray& out : result.outputs) out.ready = result.done;
   launch->results_ = result.outputs;
   if (ready) {
-    launch->runtime_.pool.WakeUp();
+    if (launch->program_.may_use_pool()) launch->runtime_.pool.WakeUp();
     RETURN_IF_ERROR(Dispatch(launch));
     return result;
   }

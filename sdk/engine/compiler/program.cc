@@ -33,7 +33,8 @@ absl::Status RunWithFaults(const ThunkSequence& sequence, const RunState& state)
 Program::~Program() = default;
 
 void Program::AddRecentRun(double microseconds) const {
-  recent_us_.store(std::max(microseconds, 0.75 * recent_us()), std::memory_order_relaxed);
+  const double recent = recent_us();
+  recent_us_.store(std::clamp(microseconds, 0.75 * recent, 2 * recent), std::memory_order_relaxed);
 }
 
 absl::Status Program::CopyConstants() {
@@ -78,6 +79,7 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Build(std::unique_ptr<Module> 
   program->workspace_bytes_ = SequenceWorkspace(program->thunks_, std::max(1, options.num_threads));
   program->estimated_us_ = SequenceMicroseconds(program->thunks_);
   program->may_block_ = SequenceMayBlock(program->thunks_);
+  program->may_use_pool_ = SequenceMayUsePool(program->thunks_);
   return program;
 }
 
@@ -164,6 +166,8 @@ absl::Status Program::RunThunks(absl::Span<void* const> arguments, absl::Span<vo
   state.workspace = block + (assignment_.temporary_bytes + 63) / 64 * 64;
   state.pool = pool;
   state.context = &context;
+  bool called_host = false;
+  state.called_host = &called_host;
   absl::Status status;
   if (times == nullptr && OperationTrace::Get().Active()) [[unlikely]] {
     status = RunTraced(state);
@@ -176,6 +180,11 @@ absl::Status Program::RunThunks(absl::Span<void* const> arguments, absl::Span<vo
       const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
       times->push_back({thunk_names_[k], took.count()});
     }
+  }
+  if (may_block_) {
+    constexpr int kMost = 1 << 20;
+    runs_without_host_calls_.store(called_host ? 0 : std::min(kMost, runs_without_host_calls() + 1),
+                                   std::memory_order_relaxed);
   }
   return status;
 }

@@ -35,7 +35,7 @@ struct ProgramOptions {
 struct ProgramTraits {
   bool communicates = false;        // communicates with other devices: a run needs ExecutionContext::member
   bool has_host_effects = false;    // custom calls with side effects, callbacks among them
-  bool has_unbounded_loop = false;  // a kernel has a loop of unknown trip count
+  bool has_unbounded_loop = false;  // there is a loop of unknown trip count
 };
 
 // Weights that a kernel of the program can read in a packed form. Executions may provide it
@@ -62,10 +62,17 @@ class Program {
   int64_t constant_bytes() const { return constant_bytes_; }
   double estimated_us() const { return estimated_us_; }
   bool may_block() const { return may_block_; }
+  bool may_use_pool() const { return may_use_pool_; }  // worth waking the pool before a run
   const ProgramTraits& traits() const { return traits_; }
 
-  // For a program whose time depends on its data: the longest of its recent runs, in microseconds. A run counts less
-  // with each run after it; before the first ones a long run is assumed. Callers measure the runs.
+  // Whether there are loops of unknown length or calls of the host: the time is known only from earlier runs.
+  bool time_depends_on_data() const { return traits_.has_unbounded_loop || may_block_; }
+  // For a program that may block: the runs since one in which a step that may block was executed.
+  int runs_without_host_calls() const { return runs_without_host_calls_.load(std::memory_order_relaxed); }
+
+  // For a program whose time depends on its data: about the longest of its recent runs, in microseconds. A run counts
+  // less with each run after it, and one that is much longer than those before it, as when another process had the
+  // core, at most doubles the value. Before the first runs a long run is assumed. Callers measure the runs.
   double recent_us() const { return recent_us_.load(std::memory_order_relaxed); }
   void AddRecentRun(double microseconds) const;
   const std::vector<PackableWeight>& packable_weights() const { return packable_weights_; }
@@ -104,7 +111,8 @@ class Program {
   int64_t workspace_bytes_ = 0, constant_bytes_ = 0;
   double estimated_us_ = 0;
   mutable std::atomic<double> recent_us_{1000};
-  bool may_block_ = false;
+  mutable std::atomic<int> runs_without_host_calls_{0};
+  bool may_block_ = false, may_use_pool_ = false;
   ProgramTraits traits_;
   std::vector<PackableWeight> packable_weights_;
   uint64_t id_ = 0;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/analysis/aliased_leaves.h"
 #include "core/analysis/trip_count.h"
@@ -46,6 +48,23 @@ std::vector<CustomCallThunk::Leaf> CallLeaves(const Shape& shape, const std::vec
     leaves.push_back(std::move(leaf));
   });
   return leaves;
+}
+
+// The time of a custom call that only computes, or nothing if it may wait for something. JAX's calls of LAPACK are the
+// only ones that are known to do so.
+std::optional<double> EstimateComputingCall(const Instruction& call) {
+  if (!absl::StartsWith(call.custom_call_target(), "lapack_")) return std::nullopt;
+  double most = 0;
+  for (const Instruction* operand : call.operands()) {
+    const Shape& s = operand->shape();
+    if (!s.IsArray() || s.rank() < 2) continue;
+    const double rows = static_cast<double>(s.dimensions(s.rank() - 2));
+    const double columns = static_cast<double>(s.dimensions(s.rank() - 1));
+    const double matrices = static_cast<double>(s.num_elements()) / std::max(1.0, rows * columns);
+    // A rough figure for all of them: eigenvalues take longer, factorizations and triangular systems less.
+    most = std::max(most, matrices * (1 + 5e-3 * rows * columns * std::min(rows, columns)));
+  }
+  return 1 + most;
 }
 
 // Whether what depends on `value` in its computation has as many elements and reads it position by position.
@@ -349,7 +368,8 @@ absl::StatusOr<std::unique_ptr<Thunk>> ThunkFactory::MakeCustomCall(const Instru
     for (CustomCallThunk::Leaf& leaf : CallLeaves(o->shape(), assignment_.instruction_slots.at(o)))
       operands.push_back(std::move(leaf));
   }
-  return std::make_unique<CustomCallThunk>(i.name(), std::move(site), std::move(operands),
+  const std::optional<double> estimated_us = EstimateComputingCall(i);
+  return std::make_unique<CustomCallThunk>(i.name(), std::move(site), estimated_us, std::move(operands),
                                            CallLeaves(i.shape(), assignment_.instruction_slots.at(&i)),
                                            GetAliasedLeaves(i));
 }
@@ -372,6 +392,7 @@ std::unique_ptr<Thunk> ThunkFactory::MakeCopy(const SlotCopy& copy) { return std
 
 std::unique_ptr<Thunk> ThunkFactory::MakeWhile(const compiler::ScheduledStep& step, ThunkSequence condition,
                                                ThunkSequence body) {
+  traits_.has_unbounded_loop |= !step.trip_count.has_value();
   const ProgramKernels::LoopKernel* kernel = kernels_.FindLoop(*step.instruction);
   if (kernel == nullptr)
     return std::make_unique<WhileThunk>(std::move(condition), std::move(body), step.selector, step.trip_count);

@@ -27,6 +27,12 @@ bool SequenceMayBlock(const ThunkSequence& sequence) {
   return std::any_of(sequence.begin(), sequence.end(), [](const auto& t) { return t->may_block(); });
 }
 
+bool SequenceMayUsePool(const ThunkSequence& sequence) {
+  return std::any_of(sequence.begin(), sequence.end(), [](const auto& t) { return t->may_use_pool(); });
+}
+
+bool CopyThunk::may_use_pool() const { return copy_.bytes >= kParallelCopyBytes; }
+
 absl::Status CopyThunk::Run(const RunState& state) const {
   const char* from = static_cast<const char*>(state.slots[copy_.from]);
   char* to = static_cast<char*>(state.slots[copy_.to]);
@@ -81,6 +87,8 @@ double WhileThunk::estimated_us() const {
   return kExpectedIterations * (SequenceMicroseconds(condition_) + SequenceMicroseconds(body_));
 }
 
+bool WhileThunk::may_use_pool() const { return SequenceMayUsePool(condition_) || SequenceMayUsePool(body_); }
+
 ConditionalThunk::ConditionalThunk(std::vector<ThunkSequence> branches, SlotId selector, bool selector_is_pred)
     : branches_(std::move(branches)), selector_(selector), selector_is_pred_(selector_is_pred) {
   for (const ThunkSequence& b : branches_) may_block_ |= SequenceMayBlock(b);
@@ -107,6 +115,10 @@ double ConditionalThunk::estimated_us() const {
   double most = 0;
   for (const ThunkSequence& b : branches_) most = std::max(most, SequenceMicroseconds(b));
   return most;
+}
+
+bool ConditionalThunk::may_use_pool() const {
+  return std::any_of(branches_.begin(), branches_.end(), SequenceMayUsePool);
 }
 
 }  // namespace backplane::engine

@@ -16,6 +16,7 @@ class CopyThunk : public Thunk {
   absl::Status Run(const RunState& state) const override;
   void Bind(const RunState& state, BoundSequence* bound) const override;
   double estimated_us() const override { return 0.02 + static_cast<double>(copy_.bytes) * 5e-5; }
+  bool may_use_pool() const override;
 
  private:
   SlotCopy copy_;
@@ -31,6 +32,7 @@ class WhileThunk : public Thunk {
   int64_t workspace_bytes(int num_threads) const override;
   double estimated_us() const override;
   bool may_block() const override { return may_block_; }
+  bool may_use_pool() const override;
 
  private:
   ThunkSequence condition_, body_;
@@ -49,6 +51,7 @@ class ConditionalThunk : public Thunk {
   int64_t workspace_bytes(int num_threads) const override;
   double estimated_us() const override;
   bool may_block() const override { return may_block_; }
+  bool may_use_pool() const override;
 
  private:
   std::vector<ThunkSequence> branches_;
@@ -59,6 +62,7 @@ class ConditionalThunk : public Thunk {
 int64_t SequenceWorkspace(const ThunkSequence& sequence, int num_threads);
 double SequenceMicroseconds(const ThunkSequence& sequence);
 bool SequenceMayBlock(const ThunkSequence& sequence);
+bool SequenceMayUsePool(const ThunkSequence& sequence);
 
 }  // namespace backplane::engine
 

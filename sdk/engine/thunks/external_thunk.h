@@ -2,6 +2,8 @@
 #ifndef BACKPLANE_SDK_ENGINE_THUNKS_EXTERNAL_THUNK_H_
 #define BACKPLANE_SDK_ENGINE_THUNKS_EXTERNAL_THUNK_H_
 
+#include <optional>
+
 #include "core/analysis/aliased_leaves.h"
 #include "core/eval/evaluator.h"
 #include "sdk/backend/custom_call.h"
@@ -18,20 +20,24 @@ class CustomCallThunk : public Thunk {
     PrimitiveType type = PrimitiveType::kToken;
     std::vector<int64_t> dims;
   };
-  CustomCallThunk(std::string name, std::unique_ptr<CustomCallSite> site, std::vector<Leaf> operands,
-                  std::vector<Leaf> results, std::vector<AliasedLeaf> shared)
+  // `estimated_us` is set for a call that only computes: it waits for nothing.
+  CustomCallThunk(std::string name, std::unique_ptr<CustomCallSite> site, std::optional<double> estimated_us,
+                  std::vector<Leaf> operands, std::vector<Leaf> results, std::vector<AliasedLeaf> shared)
       : name_(std::move(name)),
         site_(std::move(site)),
+        estimated_us_(estimated_us),
         operands_(std::move(operands)),
         results_(std::move(results)),
         shared_(std::move(shared)) {}
   absl::Status Run(const RunState& state) const override;
-  double estimated_us() const override { return 100; }
-  bool may_block() const override { return true; }
+  double estimated_us() const override { return estimated_us_.value_or(100); }
+  bool may_block() const override { return !estimated_us_.has_value(); }
+  bool may_use_pool() const override { return false; }
 
  private:
   std::string name_;
   std::unique_ptr<CustomCallSite> site_;
+  std::optional<double> estimated_us_;
   std::vector<Leaf> operands_, results_;
   std::vector<AliasedLeaf> shared_;
 };
@@ -45,6 +51,7 @@ class EvaluatorThunk : public Thunk {
       : instruction_(instruction), operand_slots_(std::move(operand_slots)), result_slots_(std::move(result_slots)) {}
   absl::Status Run(const RunState& state) const override;
   double estimated_us() const override { return 100; }
+  bool may_use_pool() const override { return false; }
 
  private:
   const Instruction* instruction_;

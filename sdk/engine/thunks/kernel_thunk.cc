@@ -8,6 +8,8 @@
 namespace backplane::engine {
 namespace {
 
+bool MaySplit(const codegen::KernelPhase& phase) { return phase.work_items >= 2 * phase.min_items_per_chunk; }
+
 int64_t Align(int64_t bytes) { return (bytes + 127) / 64 * 64; }  // with at least 64 bytes of tail
 
 }  // namespace
@@ -32,7 +34,7 @@ absl::Status KernelThunk::Run(const RunState& state) const {
     const codegen::KernelPhase& phase = plan_.phases[p];
     if (phase.work_items <= 0) continue;
     const codegen::KernelFn fn = functions_[p];
-    if (phase.work_items < 2 * phase.min_items_per_chunk || state.pool == nullptr) {
+    if (!MaySplit(phase) || state.pool == nullptr) {
       fn(all, 0, phase.work_items, scratch);
       continue;
     }
@@ -45,7 +47,7 @@ absl::Status KernelThunk::Run(const RunState& state) const {
 
 void KernelThunk::Bind(const RunState& state, BoundSequence* bound) const {
   for (const codegen::KernelPhase& phase : plan_.phases) {
-    if (phase.work_items >= 2 * phase.min_items_per_chunk && state.pool != nullptr) return bound->AddThunk(this);
+    if (MaySplit(phase) && state.pool != nullptr) return bound->AddThunk(this);
   }
   absl::InlinedVector<void*, 24> buffers;
   for (SlotId s : slots_) buffers.push_back(state.slots[s]);
@@ -72,6 +74,8 @@ void KernelThunk::RunPart(const RunState& state, int64_t begin, int64_t end) con
   const int64_t n = elements_per_item();
   if (begin < end) functions_[0](buffers.data(), begin / n, end / n, nullptr);
 }
+
+bool KernelThunk::may_use_pool() const { return std::any_of(plan_.phases.begin(), plan_.phases.end(), MaySplit); }
 
 double KernelThunk::estimated_us() const {
   double us = 0.03;

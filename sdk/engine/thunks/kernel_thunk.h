@@ -15,6 +15,7 @@ class KernelThunk : public Thunk {
   void Bind(const RunState& state, BoundSequence* bound) const override;
   int64_t workspace_bytes(int num_threads) const override;
   double estimated_us() const override;
+  bool may_use_pool() const override;
 
   // If not 0, the kernel can be run in parts of so many elements of its outputs (codegen::KernelPhase).
   int64_t elements_per_item() const;

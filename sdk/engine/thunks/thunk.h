@@ -51,6 +51,7 @@ struct RunState {
   std::byte* workspace = nullptr;  // of SequenceWorkspace bytes, 64-byte aligned; used by one step at a time
   ThreadPool* pool = nullptr;
   const ExecutionContext* context = nullptr;
+  bool* called_host = nullptr;  // set by a step that calls the host and may wait for it; may be null
 };
 
 class BoundSequence;  // sdk/engine/thunks/bound_sequence.h
@@ -66,6 +67,8 @@ class Thunk {
   // Estimates the time on one thread. Short programs run in the thread of the caller.
   virtual double estimated_us() const { return 1; }
   virtual bool may_block() const { return false; }  // custom calls and collectives
+  // Whether it is worth waking the pool before Run. Work that takes a few microseconds is not split.
+  virtual bool may_use_pool() const { return estimated_us() >= 2.5; }
 };
 
 using ThunkSequence = std::vector<std::unique_ptr<Thunk>>;
