@@ -49,7 +49,7 @@ absl::Status Partitioner::HandleAnnotation(Instruction* i) {
     absl::StatusOr<Tiling> partial_tiling = Tiling::FromUnreducedSharding(*i->sharding(), x->shape(), partitions_);
     if (!partial_tiling.ok()) return PrependName(i, partial_tiling.status());
     if (!DropPartialDim(*partial_tiling).Divides(x->shape())) return absl::OkStatus();
-    if (!IsPartial(x, *partial_tiling, 0)) already_reduced_.insert(i);
+    if (!IsPartial(x, *partial_tiling)) already_reduced_.insert(i);
     ASSIGN_OR_RETURN(Instruction * partial, ReshardToPartial(x, *partial_tiling));
     partial_[i] = {partial, *std::move(partial_tiling)};
     return absl::OkStatus();

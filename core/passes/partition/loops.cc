@@ -126,7 +126,7 @@ absl::Status Partitioner::RewriteLoop(Instruction* loop) {
         std::vector<Instruction*> results = CollectElements(c, c->root());
         for (size_t k = 0; k < n; ++k) {
           if (partial_tilings[k]) {
-            yields_partial[k] = inner.IsPartial(results[k], *partial_tilings[k], 0);
+            yields_partial[k] = inner.IsPartial(results[k], *partial_tilings[k]);
             ASSIGN_OR_RETURN(results[k], inner.ReshardToPartial(results[k], *partial_tilings[k]));
             continue;
           }

@@ -25,6 +25,74 @@ std::optional<Tiling> WithRank(const Tiling& partial_tiling, int64_t rank) {
   return partial_tiling.SelectDims(from);
 }
 
+// How the partial tiling of a linear operation's result follows from that of its operands.
+enum class TilingChange : uint8_t {
+  kNone,
+  kTransposed,
+  kRank,  // the dimensions change, so none may be split (WithRank)
+};
+
+// An operation that is linear in its first `sums` operands, so that it can be computed on their partial sums.
+struct LinearOperation {
+  Opcode opcode;
+  int64_t sums;
+  TilingChange change;
+  // Linear in each of the first operands, but not in both together: one is partial, and the other one is not.
+  bool is_product = false;
+};
+
+constexpr LinearOperation kLinearOperations[] = {
+    {Opcode::kAdd, 2, TilingChange::kNone},
+    {Opcode::kSubtract, 2, TilingChange::kNone},
+    {Opcode::kNegate, 1, TilingChange::kNone},
+    {Opcode::kMultiply, 2, TilingChange::kNone, true},
+    {Opcode::kTranspose, 1, TilingChange::kTransposed},
+    {Opcode::kBroadcast, 1, TilingChange::kRank},
+    {Opcode::kReshape, 1, TilingChange::kRank},
+    {Opcode::kDynamicSlice, 1, TilingChange::kRank},
+    {Opcode::kDynamicUpdateSlice, 2, TilingChange::kRank},
+};
+
+// Returns null for an operation that is not linear.
+const LinearOperation* FindLinearOperation(Opcode opcode) {
+  for (const LinearOperation& op : kLinearOperations) {
+    if (op.opcode == opcode) return &op;
+  }
+  return nullptr;
+}
+
+// Returns the partial tiling of operand k that gives a result of tiling `result`; none if there is no such tiling.
+std::optional<Tiling> FindOperandTiling(const LinearOperation& op, const Instruction& full, int64_t k,
+                                        const Tiling& result) {
+  switch (op.change) {
+    case TilingChange::kNone:
+      return result;
+    case TilingChange::kRank:
+      return WithRank(result, full.operand(k)->shape().rank());
+    case TilingChange::kTransposed:
+      break;
+  }
+  Ints from(full.dimensions().size());
+  for (size_t d = 0; d < from.size(); ++d) from[static_cast<size_t>(full.dimensions()[d])] = static_cast<int64_t>(d);
+  from.push_back(result.rank() - 1);
+  return result.SelectDims(from);
+}
+
+// The inverse of FindOperandTiling.
+std::optional<Tiling> FindResultTiling(const LinearOperation& op, const Instruction& full, const Tiling& operand) {
+  switch (op.change) {
+    case TilingChange::kNone:
+      return operand;
+    case TilingChange::kRank:
+      return WithRank(operand, full.shape().rank());
+    case TilingChange::kTransposed:
+      break;
+  }
+  Ints from(full.dimensions().begin(), full.dimensions().end());
+  from.push_back(operand.rank() - 1);
+  return operand.SelectDims(from);
+}
+
 }  // namespace
 
 bool Partitioner::IsZero(const Instruction* x) {
@@ -65,39 +133,46 @@ Instruction* Partitioner::FindUnreducedOperand(Instruction* shard, const Tiling&
   return has == wants ? shard->operand(0) : nullptr;
 }
 
-bool Partitioner::IsPartial(Instruction* full, const Tiling& partial_tiling, int depth) const {
+bool Partitioner::IsPartial(Instruction* full, const Tiling& partial_tiling) const {
+  PartialAnswers answers;
+  return SearchPartial(full, partial_tiling, 0, answers);
+}
+
+bool Partitioner::SearchPartial(Instruction* full, const Tiling& partial_tiling, int depth,
+                                PartialAnswers& answers) const {
+  for (const auto& [tiling, answer] : answers[full]) {
+    if (tiling == partial_tiling) return answer;
+  }
+  const bool answer = ComputeIsPartial(full, partial_tiling, depth, answers);
+  answers[full].emplace_back(partial_tiling, answer);
+  return answer;
+}
+
+bool Partitioner::ComputeIsPartial(Instruction* full, const Tiling& partial_tiling, int depth,
+                                   PartialAnswers& answers) const {
   // An annotated value may be reduced already. Reducing its summands later would repeat the all-reduce.
   if (const Shards* known = FindPartial(full))
     return known->tiling == partial_tiling && !already_reduced_.contains(full);
   if (depth > kMaxDepth || context_.IsManual(full) || !full->shape().IsArray()) return false;
-  auto operand = [&](int64_t k) { return IsPartial(full->operand(k), partial_tiling, depth + 1); };
-  switch (full->opcode()) {
-    case Opcode::kCustomCall:
-      return IsShardingAnnotation(full) && FindShards(full) == nullptr && operand(0);
-    case Opcode::kAdd:
-    case Opcode::kSubtract:
-      // Each partition may use zero as its summand.
-      return (operand(0) || IsZero(full->operand(0))) && (operand(1) || IsZero(full->operand(1))) &&
-             !(IsZero(full->operand(0)) && IsZero(full->operand(1)));
-    case Opcode::kNegate:
-      return operand(0);
-    case Opcode::kMultiply:
-      return IsFloat(full->shape().element_type()) && operand(0) != operand(1);
-    case Opcode::kTranspose: {
-      const Tiling operand_tiling = TransposePartialTiling(full, partial_tiling);
-      return IsPartial(full->operand(0), operand_tiling, depth + 1);
+  if (full->Is(Opcode::kCustomCall)) {
+    return IsShardingAnnotation(full) && FindShards(full) == nullptr &&
+           SearchPartial(full->operand(0), partial_tiling, depth + 1, answers);
+  }
+  if (const LinearOperation* op = FindLinearOperation(full->opcode())) {
+    auto is_partial = [&](int64_t k) {
+      const std::optional<Tiling> tiling = FindOperandTiling(*op, *full, k, partial_tiling);
+      return tiling && SearchPartial(full->operand(k), *tiling, depth + 1, answers);
+    };
+    if (op->is_product) return IsFloat(full->shape().element_type()) && is_partial(0) != is_partial(1);
+    if (op->sums == 1) return is_partial(0);
+    // Each partition may use zero as its summand.
+    bool all_zero = true;
+    for (int64_t k = 0; k < op->sums; ++k) {
+      const bool is_zero = IsZero(full->operand(k));
+      if (!is_zero && !is_partial(k)) return false;
+      all_zero = all_zero && is_zero;
     }
-    case Opcode::kBroadcast:
-    case Opcode::kReshape:
-    case Opcode::kDynamicSlice: {
-      const std::optional<Tiling> operand_tiling = WithRank(partial_tiling, full->operand(0)->shape().rank());
-      return operand_tiling && IsPartial(full->operand(0), *operand_tiling, depth + 1);
-    }
-    case Opcode::kDynamicUpdateSlice:
-      return DropPartialDim(partial_tiling).IsReplicated() && (operand(0) || IsZero(full->operand(0))) &&
-             (operand(1) || IsZero(full->operand(1))) && !(IsZero(full->operand(0)) && IsZero(full->operand(1)));
-    default:
-      break;
+    return !all_zero;
   }
   const Shards* known = FindShards(full);
   const Tiling sum_tiling = DropPartialDim(partial_tiling);
@@ -112,43 +187,18 @@ std::optional<Tiling> Partitioner::FindPartialSummand(Instruction* full,
     return already_reduced_.contains(full) ? std::nullopt : std::optional<Tiling>(known->tiling);
   if (seen.size() > kMaxSearched || context_.IsManual(full) || !full->shape().IsArray()) return std::nullopt;
   if (!seen.insert(full).second) return std::nullopt;
-  auto operand = [&](int64_t k) { return FindPartialSummand(full->operand(k), seen); };
-  switch (full->opcode()) {
-    case Opcode::kCustomCall:
-      return IsShardingAnnotation(full) && FindShards(full) == nullptr ? operand(0) : std::nullopt;
-    case Opcode::kAdd:
-    case Opcode::kSubtract:
-    case Opcode::kDynamicUpdateSlice: {
-      std::optional<Tiling> second = operand(1);
-      return second ? second : operand(0);
-    }
-    case Opcode::kNegate:
-      return operand(0);
-    case Opcode::kBroadcast:
-    case Opcode::kReshape:
-    case Opcode::kDynamicSlice: {
-      const std::optional<Tiling> tiling = operand(0);
-      return tiling ? WithRank(*tiling, full->shape().rank()) : std::nullopt;
-    }
-    case Opcode::kTranspose: {
-      const std::optional<Tiling> tiling = operand(0);
-      if (!tiling) return std::nullopt;
-      Ints from(full->dimensions().begin(), full->dimensions().end());
-      from.push_back(tiling->rank() - 1);
-      return tiling->SelectDims(from);
-    }
-    default:
-      return std::nullopt;
+  if (full->Is(Opcode::kCustomCall)) {
+    if (!IsShardingAnnotation(full) || FindShards(full) != nullptr) return std::nullopt;
+    return FindPartialSummand(full->operand(0), seen);
   }
-}
-
-Tiling Partitioner::TransposePartialTiling(const Instruction* transpose, const Tiling& partial_tiling) {
-  Ints from(transpose->dimensions().size());
-  for (size_t d = 0; d < from.size(); ++d) {
-    from[static_cast<size_t>(transpose->dimensions()[d])] = static_cast<int64_t>(d);
+  const LinearOperation* op = FindLinearOperation(full->opcode());
+  if (op == nullptr || op->is_product) return std::nullopt;
+  // The last one first: that is what an iteration adds to a sum, or writes into an array.
+  for (int64_t k = op->sums; k-- > 0;) {
+    const std::optional<Tiling> tiling = FindPartialSummand(full->operand(k), seen);
+    if (tiling) return FindResultTiling(*op, *full, *tiling);
   }
-  from.push_back(partial_tiling.rank() - 1);
-  return partial_tiling.SelectDims(from);
+  return std::nullopt;
 }
 
 // If each group of partitions holds the value in disjoint shards, each partition pads its own shard with zeros. This
@@ -201,7 +251,7 @@ absl::StatusOr<Instruction*> Partitioner::ReshardToPartial(Instruction* full, co
     if (padded != nullptr) return padded;
   }
   if (known == nullptr && IsShardingAnnotation(full)) return ReshardToPartial(full->operand(0), partial_tiling);
-  if (known == nullptr && IsPartial(full, partial_tiling, 0)) {
+  if (known == nullptr && IsPartial(full, partial_tiling)) {
     ASSIGN_OR_RETURN(Instruction * partial, ComputeOnPartials(full, partial_tiling));
     if (partial != nullptr) {
       partial_[full] = {partial, partial_tiling};
@@ -227,54 +277,21 @@ absl::StatusOr<Instruction*> Partitioner::ReshardToPartial(Instruction* full, co
   return AddOp(full, Opcode::kSelect, shape, {is_first, shard, zeros});
 }
 
-// Computes an operation on the partial sums of its operands. Returns null for operations that IsPartial does not
-// support.
+// Computes an operation on the partial sums of its operands. Returns null for an operation that is not linear.
 absl::StatusOr<Instruction*> Partitioner::ComputeOnPartials(Instruction* full, const Tiling& partial_tiling) {
   Instruction* none = nullptr;
-  const Tiling sum_tiling = DropPartialDim(partial_tiling);
-  const Shape shard = sum_tiling.ShardShape(full->shape());
+  const LinearOperation* op = FindLinearOperation(full->opcode());
+  if (op == nullptr) return none;
   std::vector<Instruction*> operands;
-  switch (full->opcode()) {
-    case Opcode::kAdd:
-    case Opcode::kSubtract:
-    case Opcode::kNegate:
-      for (Instruction* o : full->operands()) {
-        ASSIGN_OR_RETURN(Instruction * x, ReshardToPartial(o, partial_tiling));
-        operands.push_back(x);
-      }
-      break;
-    case Opcode::kMultiply:
-      for (Instruction* o : full->operands()) {
-        ASSIGN_OR_RETURN(Instruction * x, IsPartial(o, partial_tiling, 0) ? ReshardToPartial(o, partial_tiling)
-                                                                          : ReshardTo(o, sum_tiling));
-        operands.push_back(x);
-      }
-      break;
-    case Opcode::kTranspose: {
-      ASSIGN_OR_RETURN(Instruction * x,
-                       ReshardToPartial(full->operand(0), TransposePartialTiling(full, partial_tiling)));
-      operands.push_back(x);
-      break;
-    }
-    case Opcode::kBroadcast:
-    case Opcode::kReshape:
-    case Opcode::kDynamicSlice:
-    case Opcode::kDynamicUpdateSlice: {
-      const int64_t arrays = full->Is(Opcode::kDynamicUpdateSlice) ? 2 : 1;
-      for (int64_t k = 0; k < full->operand_count(); ++k) {
-        Instruction* o = full->operand(k);
-        const std::optional<Tiling> tiling = WithRank(partial_tiling, o->shape().rank());
-        if (!tiling) return none;
-        ASSIGN_OR_RETURN(Instruction * x,
-                         k < arrays ? ReshardToPartial(o, *tiling) : ReshardTo(o, DropPartialDim(*tiling)));
-        operands.push_back(x);
-      }
-      break;
-    }
-    default:
-      return none;
+  for (int64_t k = 0; k < full->operand_count(); ++k) {
+    Instruction* o = full->operand(k);
+    const std::optional<Tiling> tiling = FindOperandTiling(*op, *full, k, partial_tiling);
+    if (!tiling) return none;
+    const bool is_sum = k < op->sums && (!op->is_product || IsPartial(o, *tiling));
+    ASSIGN_OR_RETURN(Instruction * x, is_sum ? ReshardToPartial(o, *tiling) : ReshardTo(o, DropPartialDim(*tiling)));
+    operands.push_back(x);
   }
-  return c_->AddClone(full, shard, operands);
+  return c_->AddClone(full, DropPartialDim(partial_tiling).ShardShape(full->shape()), operands);
 }
 
 }  // namespace backplane

@@ -235,6 +235,17 @@ TEST(PartitionModule, SearchesSharedSummandsOnce) {
   ASSERT_NE(ParseAndPartition(text), nullptr);
 }
 
+// A partial value that is doubled again and again: its partial sums are doubled, and they are searched once for each of
+// the values.
+TEST(PartitionModule, SearchesSharedPartialValuesOnce) {
+  std::string chain = "  s0 = f32[4,4] transpose(p), dimensions={1,0}\n";
+  for (int i = 1; i <= 60; ++i) absl::StrAppend(&chain, "  s", i, " = f32[4,4] add(s", i - 1, ", s", i - 1, ")\n");
+  auto module = ParseAndPartition(
+      absl::StrReplaceAll(kPartialSumsInNestedLoops, {{"WRITTEN)", "s60)"}, {"  row =", chain + "  row ="}}));
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(CountOps(module->entry(), Opcode::kAllReduce), 1) << module->ToString();
+}
+
 // The body yields a value that is not linear in the sum, so it must reduce in each iteration.
 TEST(PartitionModule, ReducesInLoopThatNeedsTheSum) {
   auto module = ParseAndPartition(absl::StrReplaceAll(

@@ -24,6 +24,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -130,7 +132,12 @@ class Partitioner {
   // partial_sums.cc
   static bool IsZero(const Instruction* x);  // a constant, or a broadcast of one
   // Whether partial sums of `full` are available without communication.
-  bool IsPartial(Instruction* full, const Tiling& partial_tiling, int depth) const;
+  bool IsPartial(Instruction* full, const Tiling& partial_tiling) const;
+  // What one search has found of values and tilings, so that shared ones are searched once. There are few tilings of a
+  // value.
+  using PartialAnswers = absl::flat_hash_map<const Instruction*, std::vector<std::pair<Tiling, bool>>>;
+  bool SearchPartial(Instruction* full, const Tiling& partial_tiling, int depth, PartialAnswers& answers) const;
+  bool ComputeIsPartial(Instruction* full, const Tiling& partial_tiling, int depth, PartialAnswers& answers) const;
   // Returns the partial tiling of a value that `full` adds up or contains, through linear operations; none if there is
   // no such value. IsPartial tells whether `full` itself is partial.
   // `seen` holds the values in which none was found, so that shared ones are searched once.
@@ -138,7 +145,6 @@ class Partitioner {
   absl::StatusOr<Instruction*> ComputeOnPartials(Instruction* full, const Tiling& partial_tiling);
   absl::StatusOr<Instruction*> PlaceShardsInZeros(Instruction* full, const Tiling& partial_tiling);
   Instruction* FindUnreducedOperand(Instruction* shard, const Tiling& partial_tiling) const;
-  static Tiling TransposePartialTiling(const Instruction* transpose, const Tiling& partial_tiling);
   absl::StatusOr<Instruction*> ReducePartial(const Shards& partial, const Instruction* like);
 
   // padded_shards.cc
