@@ -52,6 +52,8 @@ bool Unpin(const void* data);  // false: it was not pinned
 // The end of a command, as devices see it.
 class Signal : public backplane::Signal {
  public:
+  static constexpr char kKind = 0;
+  Signal() : backplane::Signal(&kKind) {}
   void Raise(bool failed);
   // Runs `next` on the device once the signal is raised; immediately if it is already raised.
   void Then(std::function<void(bool failed)> next);

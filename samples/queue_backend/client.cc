@@ -130,7 +130,7 @@ Event QueueClient::Submit(chip::Queue& queue, Work work) {
   std::vector<std::shared_ptr<chip::Signal>> signals;
   std::vector<Event> on_host;
   for (const Event& input : work.inputs) {
-    if (auto signal = std::dynamic_pointer_cast<chip::Signal>(input.signal())) {
+    if (auto signal = FindSignal<chip::Signal>(input)) {
       signals.push_back(std::move(signal));
     } else if (!input.IsReady()) {
       on_host.push_back(input);

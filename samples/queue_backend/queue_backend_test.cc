@@ -114,7 +114,7 @@ TEST_F(QueueBackendTest, TheDeviceOrdersItsWorkWithoutTheHost) {
   const Event done = client_->StartCopyToHost(more, more.shape, out);
   for (const Event& e : {x.ready, sum.ready, more.ready, done}) EXPECT_NE(e.signal(), nullptr);
   std::promise<void> raised;
-  std::dynamic_pointer_cast<chip::Signal>(done.signal())->Then([&raised](bool) { raised.set_value(); });
+  FindSignal<chip::Signal>(done)->Then([&raised](bool) { raised.set_value(); });
   raised.get_future().wait();
   EXPECT_THAT(out, ElementsAre(3, 6, 9, 12));
   for (const Event& e : {x.ready, sum.ready, more.ready, done}) EXPECT_FALSE(e.IsReady());

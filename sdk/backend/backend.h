@@ -97,11 +97,11 @@ struct MemoryStats {
 
 // ---- Memory ------------------------------------------------------------------------------------------------------
 
+struct KeptForms;
+
 // A block of memory in one memory space. The destructor frees it. A backend receives storages that are slices of those
 // it allocated, and views of memory that it does not own. It must therefore use only the address and the size of a
 // storage and never cast it to a class of its own.
-struct KeptForms;
-
 class Storage {
  public:
   virtual ~Storage() = default;
@@ -114,8 +114,8 @@ class Storage {
   // A backend that keeps data derived from the contents of a storage, such as weights in another layout, defines
   // KeptForms for itself. Null: nothing is kept.
   virtual KeptForms* kept_forms() { return nullptr; }
-  // A host gets the address of the memory, by which it may change the contents, and gives it back. Nothing derived from
-  // the contents may be used in between.
+  // Between the two calls a host has the address of the memory and may change the contents. Data that was derived from
+  // the contents must not be used in between.
   virtual void BeginHostAccess() {}
   virtual void EndHostAccess() {}
 };
@@ -172,9 +172,9 @@ class Executable {
   virtual NamedValues cost() const = 0;            // "flops", "bytes accessed", "transcendentals", ...
   virtual CompiledMemoryStats memory_stats() const = 0;
   virtual std::string compile_log() const { return ""; }  // one line per kernel that was chosen or refused
-  // A form of the generated code as text, for people and tools; the backend names its forms, such as "isa".
-  // Unimplemented, naming the forms there are, for any other.
-  virtual absl::StatusOr<std::string> CodeText(absl::string_view form) const;
+  // Returns the generated code as text, for people and tools. The backend names the forms of it that it has, such as
+  // "isa". Returns Unimplemented for any other, with the names of those there are.
+  virtual absl::StatusOr<std::string> PrintCode(absl::string_view form) const;
   virtual absl::StatusOr<std::string> Serialize() const = 0;  // serialized_executable.h writes it
 };
 
@@ -240,8 +240,8 @@ class Client {
   virtual ~Client() = default;
   virtual const Topology& topology() const = 0;                    // constant while the client lives
   virtual bool addressable(int32_t device) const { return true; }  // whether this process can use the device
-  // The host has found that another process of the program has failed. Programs that wait for it should end with an
-  // error that names it. The default does nothing. Must not wait.
+  // Reports that another process of the program has failed, as the host has found out. Programs that wait for that
+  // process should end with an error that names it. The default does nothing. Must not wait.
   virtual void ReportProcessFailure(int32_t process, const std::string& why) {}
 
   // Copies arrays to and from other processes. Null (the default): the client cannot do that. The result lives as long

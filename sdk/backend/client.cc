@@ -156,7 +156,7 @@ absl::Status Client::ClearMemoryStats(int32_t device) {
 
 void Client::Schedule(std::function<void()> task) { std::thread(std::move(task)).detach(); }
 
-absl::StatusOr<std::string> Executable::CodeText(absl::string_view form) const {
+absl::StatusOr<std::string> Executable::PrintCode(absl::string_view form) const {
   return absl::UnimplementedError(absl::StrCat("code text: no form \"", form, "\"; this plugin has none"));
 }
 

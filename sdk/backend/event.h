@@ -16,6 +16,7 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -24,8 +25,8 @@ namespace backplane {
 
 // The object by which a device knows that work has ended, such as an event of a stream or a semaphore in device memory.
 // A backend derives its own class and attaches it to the events of work that it has submitted to the device. When it is
-// asked to wait for an event, it looks for a signal of its class (dynamic_cast). If there is one, it orders the new
-// work after the signal on the device, and no thread of the host has to wake up in between.
+// asked to wait for an event, it looks for a signal of its class (FindSignal). If there is one, it orders the new work
+// after the signal on the device, and no thread of the host has to wake up in between.
 //
 // The device must be able to raise a signal without the host: the work that raises it has been submitted before the
 // event becomes visible to others. The event of work that still waits for the host has no signal.
@@ -34,7 +35,14 @@ namespace backplane {
 // event. The signal is destroyed when its event is set or destroyed, on the thread that does so.
 class Signal {
  public:
+  // `kind` tells the derived classes of all backends in the process apart: the address of an object that belongs to the
+  // class, such as a static member.
+  explicit Signal(const void* kind) : kind_(kind) {}
   virtual ~Signal() = default;
+  const void* kind() const { return kind_; }
+
+ private:
+  const void* const kind_;
 };
 
 class Event {
@@ -66,6 +74,15 @@ class Event {
   struct State;
   std::shared_ptr<State> state_;  // null: ready, OK
 };
+
+// Returns the signal of the event if it is a T, whose constructor passes &T::kKind to that of Signal. Otherwise returns
+// null.
+template <typename T>
+std::shared_ptr<T> FindSignal(const Event& event) {
+  std::shared_ptr<Signal> signal = event.signal();
+  if (signal == nullptr || signal->kind() != &T::kKind) return nullptr;
+  return std::static_pointer_cast<T>(std::move(signal));
+}
 
 // The producer's side of an event. Copies share it. If the last copy is destroyed before Set was called, the event
 // becomes Aborted, with `what` in the message.

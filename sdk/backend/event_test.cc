@@ -23,7 +23,8 @@ TEST(EventTest, DefaultIsReadyAndOk) {
 }
 
 struct CountedSignal : Signal {
-  explicit CountedSignal(int* count) : alive(count) { ++*alive; }
+  static constexpr char kKind = 0;
+  explicit CountedSignal(int* count) : Signal(&kKind), alive(count) { ++*alive; }
   ~CountedSignal() override { --*alive; }
   int* const alive;
 };
@@ -46,6 +47,22 @@ TEST(EventTest, ASignalIsThereUntilTheEventIsSet) {
   EXPECT_EQ(alive, 1);
   lost = Promise();
   EXPECT_EQ(alive, 0);
+}
+
+struct OtherSignal : Signal {
+  static constexpr char kKind = 0;
+  OtherSignal() : Signal(&kKind) {}
+};
+
+TEST(EventTest, FindsSignalsOfOneClass) {
+  int alive = 0;
+  auto signal = std::make_shared<CountedSignal>(&alive);
+  const Event counted = Event::Create(signal), other = Event::Create(std::make_shared<OtherSignal>());
+  EXPECT_EQ(FindSignal<CountedSignal>(counted), signal);
+  EXPECT_EQ(FindSignal<OtherSignal>(counted), nullptr);
+  EXPECT_EQ(FindSignal<CountedSignal>(other), nullptr);
+  EXPECT_NE(FindSignal<OtherSignal>(other), nullptr);
+  EXPECT_EQ(FindSignal<CountedSignal>(Event()), nullptr);
 }
 
 TEST(EventTest, AllHearsOfEventsThatAreDropped) {

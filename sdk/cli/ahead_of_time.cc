@@ -27,8 +27,8 @@ absl::StatusOr<CompiledAhead> CompileAhead(const std::string& what, const Plugin
   return CompiledAhead{std::move(found), plugin, *std::move(executable)};
 }
 
-absl::StatusOr<std::string> CodeText(const host::Plugin& plugin, const std::string& name,
-                                     const host::Executable& executable, absl::string_view form) {
+absl::StatusOr<std::string> GetCodeText(const host::Plugin& plugin, const std::string& name,
+                                        const host::Executable& executable, absl::string_view form) {
   constexpr size_t kNeeded = offsetof(Backplane_Extension, executable_code_text) + sizeof(void*);
   const auto* extension = plugin.Extension<Backplane_Extension>(BACKPLANE_EXTENSION_TYPE, kNeeded);
   if (extension == nullptr || extension->executable_code_text == nullptr)

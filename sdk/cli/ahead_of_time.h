@@ -22,8 +22,8 @@ absl::StatusOr<CompiledAhead> CompileAhead(const std::string& what, const Plugin
 
 // Returns a form of the executable's code, through the extension of our own plugins; `name` is the plugin's, for
 // messages.
-absl::StatusOr<std::string> CodeText(const host::Plugin& plugin, const std::string& name,
-                                     const host::Executable& executable, absl::string_view form);
+absl::StatusOr<std::string> GetCodeText(const host::Plugin& plugin, const std::string& name,
+                                        const host::Executable& executable, absl::string_view form);
 
 }  // namespace backplane::cli
 

@@ -57,7 +57,7 @@ absl::StatusOr<std::vector<std::pair<std::string, std::string>>> CodeToPrint(con
   std::vector<std::string> forms = {o.print};
   if (o.print == "all") forms = {"ir", "isa", "resources"};
   for (const std::string& form : forms) {
-    BP_ASSIGN_OR_RETURN(std::string text, CodeText(*compiled.plugin, compiled.name, compiled.executable, form));
+    BP_ASSIGN_OR_RETURN(std::string text, GetCodeText(*compiled.plugin, compiled.name, compiled.executable, form));
     texts.emplace_back(form, std::move(text));
   }
   return texts;

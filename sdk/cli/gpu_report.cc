@@ -22,7 +22,7 @@ absl::Status GpuReport(const GpuReportOptions& o, Terminal& terminal) {
   BP_ASSIGN_OR_RETURN(const host::Program program, ForPlugin(file));
   BP_ASSIGN_OR_RETURN(const CompiledAhead compiled, CompileAhead(o.plugin, o.plugin_options, o.target, program, {}));
   BP_ASSIGN_OR_RETURN(const std::string text,
-                      CodeText(*compiled.plugin, compiled.found.name, compiled.executable, "report"));
+                      GetCodeText(*compiled.plugin, compiled.found.name, compiled.executable, "report"));
   absl::StatusOr<host::Json> document = host::Json::Parse(text);
   BP_RETURN_IF_ERROR(FromPlugin(host::AddContext(document.status(), "gpu-report: what the plugin wrote")));
   const host::Json* format = document->Find("format");

@@ -74,7 +74,7 @@ absl::StatusOr<const std::string*> PJRT_Executable::code_text(absl::string_view 
   backplane::MutexLock lock(code_mu_);
   auto at = code_texts_.find(form);
   if (at == code_texts_.end()) {
-    ASSIGN_OR_RETURN(std::string text, executable->CodeText(form));
+    ASSIGN_OR_RETURN(std::string text, executable->PrintCode(form));
     at = code_texts_.emplace(form, std::move(text)).first;
   }
   return &at->second;

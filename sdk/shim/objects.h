@@ -209,7 +209,7 @@ struct PJRT_Executable {
   const std::shared_ptr<const backplane::Executable> executable;
   const backplane::shim::ExecutableViews& views();
   absl::StatusOr<const std::string*> optimized_program();  // serialized HloModuleProtoWithConfig
-  // Executable::CodeText; the text lives as long as this object.
+  // Executable::PrintCode; the text lives as long as this object.
   absl::StatusOr<const std::string*> code_text(absl::string_view form);
 
  private:

@@ -123,7 +123,11 @@ namespace {
 constexpr int64_t kRemoteBytes = 4096;
 constexpr size_t kStagingBytes = 1000;
 
-class FakeSignal : public Signal {};
+class FakeSignal : public Signal {
+ public:
+  static constexpr char kKind = 0;
+  FakeSignal() : Signal(&kKind) {}
+};
 
 class CountedStorage : public Storage {
  public:
@@ -222,7 +226,7 @@ class FakeLoaded : public LoadedExecutable {
     std::vector<const void*> addresses;
     std::vector<bool> signals;
     for (const DeviceArray& a : request.arguments) {
-      signals.push_back(dynamic_cast<FakeSignal*>(a.ready.signal().get()) != nullptr);
+      signals.push_back(FindSignal<FakeSignal>(a.ready) != nullptr);
       addresses.push_back(a.storage == nullptr ? nullptr : a.storage->data());
     }
     {

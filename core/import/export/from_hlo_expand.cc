@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/import/erfc_coefficients.h"
 #include "core/import/export/from_hlo.h"
 #include "core/types/status_macros.h"
 
@@ -162,18 +163,6 @@ absl::StatusOr<const SourceValue*> Exporter::ExpandErf(Frame& frame, const Sourc
                                   4.59432382970980127987e3,
                                   2.26290000613890934246e4,
                                   4.92673942608635921086e4};
-  static constexpr double kP[] = {2.46196981473530512524e-10, 5.64189564831068821977e-1, 7.46321056442269912687e0,
-                                  4.86371970985681366614e1,   1.96520832956077098242e2,  5.26445194995477358631e2,
-                                  9.34528527171957607540e2,   1.02755188689515710272e3,  5.57535335369399327526e2};
-  static constexpr double kQ[] = {1.0,
-                                  1.32281951154744992508e1,
-                                  8.67072140885989742329e1,
-                                  3.54937778887819891062e2,
-                                  9.75708501743205489753e2,
-                                  1.82390916687909736289e3,
-                                  2.24633760818710981792e3,
-                                  1.65666309194161350182e3,
-                                  5.57535340817727675546e2};
   ASSIGN_OR_RETURN(const SourceValue* size, unary("stablehlo.abs", x));
   ASSIGN_OR_RETURN(const SourceValue* square, binary("stablehlo.multiply", x, x));
   ASSIGN_OR_RETURN(const SourceValue* top, polynomial(square, kT));
@@ -186,8 +175,8 @@ absl::StatusOr<const SourceValue*> Exporter::ExpandErf(Frame& frame, const Sourc
   ASSIGN_OR_RETURN(const SourceValue* power, binary("stablehlo.multiply", far, far));
   ASSIGN_OR_RETURN(power, unary("stablehlo.negate", power));
   ASSIGN_OR_RETURN(power, unary("stablehlo.exponential", power));
-  ASSIGN_OR_RETURN(top, polynomial(far, kP));
-  ASSIGN_OR_RETURN(bottom, polynomial(far, kQ));
+  ASSIGN_OR_RETURN(top, polynomial(far, kErfcNumerator));
+  ASSIGN_OR_RETURN(bottom, polynomial(far, kErfcDenominator));
   ASSIGN_OR_RETURN(const SourceValue* rest, binary("stablehlo.divide", top, bottom));
   ASSIGN_OR_RETURN(rest, binary("stablehlo.multiply", power, rest));
   ASSIGN_OR_RETURN(rest, binary("stablehlo.subtract", one, rest));

@@ -25,15 +25,8 @@ bool IsBareWord(absl::string_view s, absl::string_view more) {
 }
 
 // MLIR takes a decimal point for what makes a float.
-std::string FloatText(double v) {
-  char buffer[40];
-  auto end = std::to_chars(buffer, buffer + sizeof buffer, v, std::chars_format::scientific).ptr;
-  std::string text(buffer, end);
-  const size_t e = text.find('e');
-  if (text.find('.') == std::string::npos) text.insert(e, ".0");
-  return text;
-}
-std::string FloatText(float v) {
+template <typename Float>
+std::string PrintFloat(Float v) {
   char buffer[40];
   auto end = std::to_chars(buffer, buffer + sizeof buffer, v, std::chars_format::scientific).ptr;
   std::string text(buffer, end);
@@ -264,17 +257,17 @@ void AppendMlirNumber(uint64_t bits, const SourceType* type, std::string* out) {
   if (kind == ElementKind::kF64) {
     double v;
     std::memcpy(&v, &bits, 8);
-    if (std::isfinite(v)) return (void)(*out += FloatText(v));
+    if (std::isfinite(v)) return (void)(*out += PrintFloat(v));
   } else if (kind == ElementKind::kF32) {
     const uint32_t low = static_cast<uint32_t>(bits);
     float v;
     std::memcpy(&v, &low, 4);
-    if (std::isfinite(v)) return (void)(*out += FloatText(v));
+    if (std::isfinite(v)) return (void)(*out += PrintFloat(v));
   } else if (kind == ElementKind::kBF16) {
     const uint32_t low = static_cast<uint32_t>(bits) << 16;
     float v;
     std::memcpy(&v, &low, 4);
-    if (std::isfinite(v)) return (void)(*out += FloatText(v));
+    if (std::isfinite(v)) return (void)(*out += PrintFloat(v));
   }
   absl::StrAppendFormat(out, "0x%0*X", (width + 3) / 4, bits);
 }

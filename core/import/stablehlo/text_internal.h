@@ -149,6 +149,7 @@ class TextParser {
   bool ParseByFormat(const char* format, OpState* op);
   bool ParseOpTypes(absl::string_view how, const std::vector<OperandUse>& uses, OpState* op);
   bool ParseConstantOp(OpState* op);
+  bool ParseConstantValue(OpState* op);
   bool ParseReduceOp(OpState* op);
   bool ParseWhileOp(OpState* op);
   bool ParseConvolutionOp(OpState* op);

@@ -214,6 +214,20 @@ bool TextParser::ParseExponentMantissa(OpState* op) {
   return true;
 }
 
+// {attributes} dense<...> : type, behind the name of a constant.
+bool TextParser::ParseConstantValue(OpState* op) {
+  if (!ParseOptionalDictionary(&op->attributes)) return false;
+  const SourceAttr* value = ParseAttribute();
+  if (!ok()) return false;
+  if (value->kind != AttrKind::kDense) {
+    Fail("constant without a tensor value");
+    return false;
+  }
+  Add(op, "value", value);
+  op->result_types.push_back(value->type);
+  return true;
+}
+
 bool TextParser::ParseConstantOp(OpState* op) {
   if (Take('(')) {
     // For results whose type is not the value's: () <{value = ..}> {..} : () -> type
@@ -233,16 +247,7 @@ bool TextParser::ParseConstantOp(OpState* op) {
     op->result_types.assign(type->results.begin(), type->results.end());
     return true;
   }
-  if (!ParseOptionalDictionary(&op->attributes)) return false;
-  const SourceAttr* value = ParseAttribute();
-  if (!ok()) return false;
-  if (value->kind != AttrKind::kDense) {
-    Fail("constant without a tensor value");
-    return false;
-  }
-  Add(op, "value", value);
-  op->result_types.push_back(value->type);
-  return true;
+  return ParseConstantValue(op);
 }
 
 bool TextParser::ParseReturnOp(OpState* op) {
@@ -539,18 +544,7 @@ bool TextParser::ParseWhileOp(OpState* op) {
 // chlo.erf %a : T -> U; chlo.zeta %a, %b : T, U -> V; chlo.broadcast_add %a, %b : (T, U) -> V
 bool TextParser::ParseChloOp(OpState* op) {
   std::vector<OperandUse> uses;
-  if (op->name == "chlo.constant") {
-    if (!ParseOptionalDictionary(&op->attributes)) return false;
-    const SourceAttr* value = ParseAttribute();
-    if (!ok()) return false;
-    if (value->kind != AttrKind::kDense) {
-      Fail("constant without a tensor value");
-      return false;
-    }
-    Add(op, "value", value);
-    op->result_types.push_back(value->type);
-    return true;
-  }
+  if (op->name == "chlo.constant") return ParseConstantValue(op);
   if (op->name == "chlo.scan") {
     std::vector<OperandUse> inits;
     Expect('(');

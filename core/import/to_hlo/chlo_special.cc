@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/import/erfc_coefficients.h"
 #include "core/import/to_hlo/chlo_functions.h"
 
 namespace backplane::to_hlo {
@@ -183,19 +184,6 @@ Term Erfc(Term x) {
   Term gauss = Exp(-(brief * brief)) * Exp((brief - bounded) * (brief + bounded));
   Term tail;
   if (IsDouble(x)) {
-    static constexpr double kNearOver[] = {
-        2.46196981473530512524e-10, 5.64189564831068821977e-1, 7.46321056442269912687e0,
-        4.86371970985681366614e1,   1.96520832956077098242e2,  5.26445194995477358631e2,
-        9.34528527171957607540e2,   1.02755188689515710272e3,  5.57535335369399327526e2};
-    static constexpr double kNearUnder[] = {1.0,
-                                            1.32281951154744992508e1,
-                                            8.67072140885989742329e1,
-                                            3.54937778887819891062e2,
-                                            9.75708501743205489753e2,
-                                            1.82390916687909736289e3,
-                                            2.24633760818710981792e3,
-                                            1.65666309194161350182e3,
-                                            5.57535340817727675546e2};
     static constexpr double kFarOver[] = {5.64189583547755073984e-1, 1.27536670759978104416e0,
                                           5.01905042251180477414e0,  6.16021097993053585195e0,
                                           7.40974269950448939160e0,  2.97886665372100240670e0};
@@ -206,7 +194,7 @@ Term Erfc(Term x) {
                                            1.70814450747565897222e1,
                                            9.60896809063285878198e0,
                                            3.36907645100081516050e0};
-    Term near = Polynomial(bounded, kNearOver) / Polynomial(bounded, kNearUnder);
+    Term near = Polynomial(bounded, kErfcNumerator) / Polynomial(bounded, kErfcDenominator);
     Term far = Polynomial(bounded, kFarOver) / Polynomial(bounded, kFarUnder);
     tail = gauss * Select(Less(size, 8.0), near, far);
   } else {

@@ -159,7 +159,7 @@ absl::StatusOr<std::shared_ptr<Devices>> Devices::Open(HipApi api, const Limits&
     char name[256] = "";
     RETURN_IF_ERROR(ToStatus(table.hipDeviceGetName(name, sizeof name, d), "asking for a device's name"));
     device->name = name;
-    ASSIGN_OR_RETURN(device->architecture, DeviceArchitecture(table, d));
+    ASSIGN_OR_RETURN(device->architecture, GetArchitecture(table, d));
     size_t total = 0;
     RETURN_IF_ERROR(ToStatus(table.hipDeviceTotalMem(&total, d), "asking for a device's memory"));
     MemoryPool::Options options;

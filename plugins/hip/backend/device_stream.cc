@@ -29,8 +29,9 @@ absl::Status DrainStream(const HipApi& api, hipStream_t stream) {
 // An event of the runtime that was recorded after some work. Others may wait for it as long as they hold the signal.
 class DeviceStream::StreamSignal : public Signal {
  public:
+  static constexpr char kKind = 0;
   StreamSignal(const DeviceStream* stream, EventPool* pool, hipEvent_t event)
-      : stream_(stream), pool_(pool), event_(event) {}
+      : Signal(&kKind), stream_(stream), pool_(pool), event_(event) {}
   ~StreamSignal() override { pool_->Return(event_); }
   const DeviceStream* stream() const { return stream_; }
   hipEvent_t event() const { return event_; }
@@ -63,7 +64,7 @@ DeviceStream::~DeviceStream() {
 }
 
 bool DeviceStream::CanWaitFor(const Event& event) {
-  const auto signal = std::dynamic_pointer_cast<StreamSignal>(event.signal());
+  const std::shared_ptr<StreamSignal> signal = FindSignal<StreamSignal>(event);
   return (signal != nullptr && signal->recorded) || event.IsReady();
 }
 
@@ -71,7 +72,7 @@ DeviceStream::Inputs DeviceStream::Sort(const StreamWork& work) {
   Inputs inputs;
   for (const Event& input : work.inputs) {
     // The signal is taken before the event is asked whether it is ready, because a ready event has none any more.
-    std::shared_ptr<StreamSignal> signal = std::dynamic_pointer_cast<StreamSignal>(input.signal());
+    std::shared_ptr<StreamSignal> signal = FindSignal<StreamSignal>(input);
     if (signal != nullptr && signal->recorded) {
       inputs.signals.push_back(std::move(signal));
     } else if (!input.IsReady()) {

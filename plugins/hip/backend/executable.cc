@@ -54,7 +54,7 @@ CompiledMemoryStats HipExecutable::memory_stats() const {
 
 std::string HipExecutable::compile_log() const { return absl::StrCat(absl::StrJoin(log_, "\n"), "\n"); }
 
-absl::StatusOr<std::string> HipExecutable::CodeText(absl::string_view form) const {
+absl::StatusOr<std::string> HipExecutable::PrintCode(absl::string_view form) const {
   ASSIGN_OR_RETURN(const GpuTarget gpu, FindGpuTarget(target_));
   return MakeCodeText(program_->module(), gpu, program_->image(), form);
 }

@@ -31,7 +31,7 @@ class HipExecutable : public Executable {
   NamedValues cost() const override { return cost_; }
   CompiledMemoryStats memory_stats() const override;
   std::string compile_log() const override;
-  absl::StatusOr<std::string> CodeText(absl::string_view form) const override;
+  absl::StatusOr<std::string> PrintCode(absl::string_view form) const override;
   absl::StatusOr<std::string> Serialize() const override;
 
   const GpuProgram& program() const { return *program_; }

@@ -65,15 +65,16 @@ ScaledOperations TakeFactor(const Attention& a) {
 
 class AttentionEmitter {
  public:
-  AttentionEmitter(KernelFrame& frame, const Instruction& fusion, const Attention& attention)
+  AttentionEmitter(KernelFrame& frame, const Instruction& fusion, const Attention& attention, const AttentionPlan& plan)
       : f_(frame),
         b_(frame.b),
         machine_(frame),
         a_(attention),
+        tile_(plan.tile),
         scaled_(TakeFactor(attention)),
-        products_(AttentionProducts::Make(frame, attention)),
-        query_tiles_(CeilDiv(a_.queries, frame.plan.tile.rows)),
-        key_tiles_(CeilDiv(a_.keys, frame.plan.tile.columns)),
+        products_(AttentionProducts::Make(frame, attention, plan)),
+        query_tiles_(CeilDiv(a_.queries, tile_.rows)),
+        key_tiles_(CeilDiv(a_.keys, tile_.columns)),
         out_(frame.array(static_cast<size_t>(fusion.operand_count()))) {
     // An operand that the computation does not read, the last one, tells whether all values are finite.
     const Instruction* last = fusion.called(0)->parameter(fusion.operand_count() - 1);
@@ -94,7 +95,7 @@ class AttentionEmitter {
         item = b_.CreateURem(number, Number(a_.items));
         tile = b_.CreateSub(Number(query_tiles_ - 1), b_.CreateUDiv(number, Number(a_.items)));
       }
-      EmitTile(item, b_.CreateMul(tile, Number(f_.plan.tile.rows)));
+      EmitTile(item, b_.CreateMul(tile, Number(tile_.rows)));
       if (tiles > f_.plan.blocks) f_.EmitBarrier();  // the next tile's rows overwrite this one's in shared memory
     });
   }
@@ -186,12 +187,11 @@ class AttentionEmitter {
     for (const ScoreOperation& band : FindLastBands(scaled_.operations)) {
       const int64_t low = Bounded(band.low), high = Bounded(band.high);
       begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, begin, b_.CreateAdd(first_query_, Number(low)));
-      end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end,
-                                     b_.CreateAdd(first_query_, Number(f_.plan.tile.rows + high)));
+      end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, b_.CreateAdd(first_query_, Number(tile_.rows + high)));
       const float value = static_cast<float>(band.value);
       largest_hidden = std::isnan(value) ? std::numeric_limits<float>::infinity() : std::max(largest_hidden, value);
     }
-    const int64_t columns = f_.plan.tile.columns;
+    const int64_t columns = tile_.columns;
     Value* first = b_.CreateUDiv(bounded(begin, a_.keys), Number(columns));
     Value* last = b_.CreateUDiv(b_.CreateAdd(bounded(end, a_.keys), Number(columns - 1)), Number(columns));
     Value* is_finite = b_.CreateICmpNE(b_.CreateAlignedLoad(b_.getInt8Ty(), finite_, llvm::Align(1)), b_.getInt8(0));
@@ -242,7 +242,7 @@ class AttentionEmitter {
 
   // Adds tiles `from` to `to`, counted from first_tile_ on and around the end.
   void SumTiles(Value* from, Value* to, State& state) {
-    const bool copies = f_.plan.tile.stages > 0;
+    const bool copies = tile_.stages > 0;
     if (copies) {
       products_->CopyTile(keys_, values_, FirstKey(from), Number(0));
       CallCopy(kCopyCommit, {});
@@ -288,7 +288,7 @@ class AttentionEmitter {
     Value* number = b_.CreateAdd(first_tile_, tile);
     Value* around = b_.CreateSub(number, Number(key_tiles_));
     if (finite_ != nullptr) number = b_.CreateSelect(b_.CreateICmpULT(number, Number(key_tiles_)), number, around);
-    return b_.CreateMul(number, Number(f_.plan.tile.columns));
+    return b_.CreateMul(number, Number(tile_.columns));
   }
 
   void CallCopy(const char* function, const std::vector<Value*>& arguments) {
@@ -368,7 +368,7 @@ class AttentionEmitter {
   }
 
   void HideMissingKeys(Value* first_key, Values& scores) {
-    const int64_t columns_of_tile = f_.plan.tile.columns;
+    const int64_t columns_of_tile = tile_.columns;
     if (a_.keys % columns_of_tile == 0) return;
     Value* is_last = b_.CreateICmpUGT(b_.CreateAdd(first_key, Number(columns_of_tile)), Number(a_.keys));
     ChangeIf(is_last, scores, [&](Values& now) {
@@ -422,7 +422,7 @@ class AttentionEmitter {
 
   void ApplyBand(const ScoreOperation& o, Value* first_key, Values& scores) {
     const int64_t low = Bounded(o.low), high = Bounded(o.high);
-    const int64_t rows_of_tile = f_.plan.tile.rows, columns_of_tile = f_.plan.tile.columns;
+    const int64_t rows_of_tile = tile_.rows, columns_of_tile = tile_.columns;
     Value* difference = b_.CreateSub(first_key, first_query_);  // of the first key and the first query
     Value* hides = b_.CreateOr(b_.CreateICmpSLT(difference, Number(low + rows_of_tile - 1)),
                                b_.CreateICmpSGT(difference, Number(high - columns_of_tile + 1)));
@@ -485,6 +485,7 @@ class AttentionEmitter {
   llvm::IRBuilder<>& b_;
   MatrixMachine machine_;
   const Attention& a_;
+  const MatrixTile& tile_;
   const ScaledOperations scaled_;
   std::unique_ptr<AttentionProducts> products_;
   const int64_t query_tiles_, key_tiles_;
@@ -498,10 +499,10 @@ class AttentionEmitter {
 
 }  // namespace
 
-void EmitAttention(KernelFrame& frame, const Instruction& fusion) {
+void EmitBody(KernelFrame& frame, const Instruction& fusion, const AttentionPlan& plan) {
   const std::optional<Attention> attention = compiler::AsAttention(fusion);
   if (!attention) return frame.elements.Fail(absl::InternalError("no attention"));
-  AttentionEmitter(frame, fusion, *attention).Emit();
+  AttentionEmitter(frame, fusion, *attention, plan).Emit();
 }
 
 }  // namespace backplane::hip

@@ -20,20 +20,21 @@ namespace {
 // chunk nor two rows of four chunks meet in a bank.
 class MatrixProducts : public AttentionProducts {
  public:
-  MatrixProducts(KernelFrame& frame, const Attention& a)
+  MatrixProducts(KernelFrame& frame, const Attention& a, const AttentionPlan& plan)
       : AttentionProducts(frame),
-        step_(*frame.plan.matrix),
-        keys_(frame.plan.tile.columns),
-        strips_(frame.plan.tile.rows / (frame.plan.tile.waves_down * step_.rows())),
+        step_(*plan.matrix),
+        tile_(plan.tile),
+        keys_(tile_.columns),
+        strips_(tile_.rows / (tile_.waves_down * step_.rows())),
         groups_(CeilDiv(a.depth, kGroup)),
         width_(a.width),
         key_pitch_(2 * PadAttentionRow(a.depth, &step_)),
         value_pitch_(2 * PadAttentionRow(a.width, &step_)) {
     machine_.SetAttributes(*b_.GetInsertBlock()->getParent());
-    const int64_t stages = std::max(1, f_.plan.tile.stages);
+    const int64_t stages = std::max(1, tile_.stages);
     key_memory_ = f_.AddShared(PrimitiveType::kS32, stages * keys_ * key_pitch_ / 4);
     value_memory_ = f_.AddShared(PrimitiveType::kS32, stages * keys_ * value_pitch_ / 4);
-    if (!keeps_queries()) query_memory_ = f_.AddShared(PrimitiveType::kS32, frame.plan.tile.rows * key_pitch_ / 4);
+    if (!keeps_queries()) query_memory_ = f_.AddShared(PrimitiveType::kS32, tile_.rows * key_pitch_ / 4);
     lane_ = b_.CreateAnd(f_.thread(), Number(step_.wave_size() - 1));
     Value* wave = machine_.MakeUniform(b_.CreateUDiv(f_.thread(), Number(step_.wave_size())));
     wave_row_ = b_.CreateMul(wave, Number(strips_ * step_.rows()));
@@ -70,7 +71,7 @@ class MatrixProducts : public AttentionProducts {
       return LoadChunk(queries, row, b_.CreateMul(chunk, Number(8)));
     };
     if (!keeps_queries()) {
-      ForEachChunk(f_.plan.tile.rows, groups_ * kGroup / 8, [&](Value* row, Value* chunk) {
+      ForEachChunk(tile_.rows, groups_ * kGroup / 8, [&](Value* row, Value* chunk) {
         Value* to = b_.CreateGEP(b_.getInt8Ty(), query_memory_, PositionOf(row, chunk, key_pitch_));
         b_.CreateAlignedStore(load(row, chunk), to, llvm::Align(16));
         machine_.KeepOrder();  // all chunks at once would not fit into the registers
@@ -104,6 +105,7 @@ class MatrixProducts : public AttentionProducts {
   Value* Narrow(Value* value) { return f_.elements.ToStorage(step_.operand, f_.elements.Round(step_.operand, value)); }
 
   const MatrixStep& step_;
+  const MatrixTile& tile_;
   const int64_t keys_, strips_, groups_, width_, key_pitch_, value_pitch_;
   Value *key_memory_, *value_memory_, *lane_, *wave_row_;
 
@@ -127,7 +129,7 @@ class MatrixProducts : public AttentionProducts {
 
   void CopyChunk(const AttentionRows& rows, Value* row, Value* chunk, Value* to) {
     Value* element = b_.CreateMul(chunk, Number(8));
-    if (f_.plan.tile.stages == 0) {
+    if (tile_.stages == 0) {
       b_.CreateAlignedStore(LoadChunk(rows, row, element), to, llvm::Align(16));
       return;
     }
@@ -147,7 +149,7 @@ class MatrixProducts : public AttentionProducts {
 // gpu.multiply. The scores of two steps are the words of a left operand, so the weights stay in registers.
 class MmaProducts : public MatrixProducts {
  public:
-  MmaProducts(KernelFrame& frame, const Attention& a) : MatrixProducts(frame, a) {
+  MmaProducts(KernelFrame& frame, const Attention& a, const AttentionPlan& plan) : MatrixProducts(frame, a, plan) {
     quad_ = b_.CreateLShr(lane_, Number(2)), in_quad_ = b_.CreateAnd(lane_, Number(3));
   }
 
@@ -299,7 +301,7 @@ class MmaProducts : public MatrixProducts {
 // second one.
 class AmdProducts : public MatrixProducts {
  public:
-  AmdProducts(KernelFrame& frame, const Attention& a) : MatrixProducts(frame, a) {
+  AmdProducts(KernelFrame& frame, const Attention& a, const AttentionPlan& plan) : MatrixProducts(frame, a, plan) {
     in_step_ = b_.CreateAnd(lane_, Number(15)), part_ = b_.CreateLShr(lane_, Number(4));
   }
 
@@ -469,10 +471,10 @@ class AmdProducts : public MatrixProducts {
 
 }  // namespace
 
-std::unique_ptr<AttentionProducts> AttentionProducts::MakeMatrixProducts(KernelFrame& frame,
-                                                                         const Attention& attention) {
-  if (frame.plan.matrix->family == MatrixFamily::kMma) return std::make_unique<MmaProducts>(frame, attention);
-  return std::make_unique<AmdProducts>(frame, attention);
+std::unique_ptr<AttentionProducts> AttentionProducts::MakeMatrixProducts(KernelFrame& frame, const Attention& attention,
+                                                                         const AttentionPlan& plan) {
+  if (plan.matrix->family == MatrixFamily::kMma) return std::make_unique<MmaProducts>(frame, attention, plan);
+  return std::make_unique<AmdProducts>(frame, attention, plan);
 }
 
 }  // namespace backplane::hip

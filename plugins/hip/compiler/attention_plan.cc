@@ -89,13 +89,13 @@ absl::StatusOr<KernelPlan> PlanAttention(const Attention& a, const GpuTarget& ta
     if (!FindItemOffsets(v->offsets)) return refuse("the heads lie irregularly in memory");
   }
   KernelPlan plan;
-  plan.kind = KernelPlan::Kind::kAttention;
-  plan.matrix = FindStep(a, target);
-  MatrixTile& tile = plan.tile;
+  AttentionPlan& kind = plan.kind.emplace<AttentionPlan>();
+  kind.matrix = FindStep(a, target);
+  MatrixTile& tile = kind.tile;
   const int64_t largest = std::max(a.depth, a.width);
   tile.waves_across = 1;
-  if (plan.matrix != nullptr) {
-    const bool is_mma = plan.matrix->family == MatrixFamily::kMma;
+  if (kind.matrix != nullptr) {
+    const bool is_mma = kind.matrix->family == MatrixFamily::kMma;
     // What is left of the registers, and on AMD's GPUs of 64 KiB of shared memory.
     tile.columns = largest <= 128 ? 64 : is_mma && largest <= 192 ? 32 : 16;
     tile.waves_down = 4;
@@ -106,7 +106,7 @@ absl::StatusOr<KernelPlan> PlanAttention(const Attention& a, const GpuTarget& ta
     tile.rows = is_mma && largest <= 64 && !reads_arrays && a.items * CeilDiv(a.queries, int64_t{128}) >= kManyBlocks
                     ? 128
                     : 64;
-    plan.threads = static_cast<uint32_t>(tile.waves_down * plan.matrix->wave_size());
+    plan.threads = static_cast<uint32_t>(tile.waves_down * kind.matrix->wave_size());
     if (is_mma && HasAlignedRows(a.key, a.key.key_stride, a.depth) &&
         HasAlignedRows(a.value, a.value.key_stride, a.width))
       tile.stages = 2;
@@ -119,7 +119,7 @@ absl::StatusOr<KernelPlan> PlanAttention(const Attention& a, const GpuTarget& ta
   plan.blocks = CountBlocks(blocks, 1);
   plan.note = absl::StrCat("attention: ", a.items, " x ", a.queries, " queries, ", a.keys, " keys, ", a.depth,
                            a.width == a.depth ? "" : absl::StrCat(" and ", a.width), ", ", blocks, " tiles of ",
-                           tile.rows, " x ", tile.columns, plan.matrix != nullptr ? ", matrix steps" : "",
+                           tile.rows, " x ", tile.columns, kind.matrix != nullptr ? ", matrix steps" : "",
                            tile.stages > 0 ? ", copied asynchronously" : "");
   return plan;
 }

@@ -71,10 +71,10 @@ namespace {
 // and every 16th key. Shared memory has all operands as f32.
 class FmaProducts : public AttentionProducts {
  public:
-  FmaProducts(KernelFrame& frame, const Attention& a)
+  FmaProducts(KernelFrame& frame, const Attention& a, const MatrixTile& tile)
       : AttentionProducts(frame),
-        queries_(frame.plan.tile.rows),
-        keys_(frame.plan.tile.columns),
+        queries_(tile.rows),
+        keys_(tile.columns),
         depth_(PadAttentionRow(a.depth, nullptr)),
         width_(PadAttentionRow(a.width, nullptr)) {
     query_memory_ = f_.AddShared(PrimitiveType::kF32, queries_ * pitch(depth_));
@@ -188,9 +188,10 @@ class FmaProducts : public AttentionProducts {
 
 }  // namespace
 
-std::unique_ptr<AttentionProducts> AttentionProducts::Make(KernelFrame& frame, const Attention& attention) {
-  if (frame.plan.matrix != nullptr) return MakeMatrixProducts(frame, attention);
-  return std::make_unique<FmaProducts>(frame, attention);
+std::unique_ptr<AttentionProducts> AttentionProducts::Make(KernelFrame& frame, const Attention& attention,
+                                                           const AttentionPlan& plan) {
+  if (plan.matrix != nullptr) return MakeMatrixProducts(frame, attention, plan);
+  return std::make_unique<FmaProducts>(frame, attention, plan.tile);
 }
 
 }  // namespace backplane::hip

@@ -26,7 +26,8 @@ class AttentionProducts {
  public:
   using Values = std::vector<llvm::Value*>;
 
-  static std::unique_ptr<AttentionProducts> Make(KernelFrame& frame, const compiler::Attention& attention);
+  static std::unique_ptr<AttentionProducts> Make(KernelFrame& frame, const compiler::Attention& attention,
+                                                 const AttentionPlan& plan);
   virtual ~AttentionProducts() = default;
 
   // A thread has scores of rows() queries, of columns() keys for each, and results of widths() elements for each. All
@@ -58,8 +59,8 @@ class AttentionProducts {
   virtual void AddProducts(const Values& weights, llvm::Value* stage, Values& results) = 0;
 
  protected:
-  static std::unique_ptr<AttentionProducts> MakeMatrixProducts(KernelFrame& frame,
-                                                               const compiler::Attention& attention);
+  static std::unique_ptr<AttentionProducts> MakeMatrixProducts(KernelFrame& frame, const compiler::Attention& attention,
+                                                               const AttentionPlan& plan);
   explicit AttentionProducts(KernelFrame& frame) : f_(frame), b_(frame.b), machine_(frame) {}
 
   llvm::Value* KeepExchange(llvm::Value* word);

@@ -23,13 +23,14 @@ constexpr int kVectorBytes = 16;
 
 class ConvolutionEmitter {
  public:
-  ConvolutionEmitter(KernelFrame& frame, const Instruction& op)
+  ConvolutionEmitter(KernelFrame& frame, const Instruction& op, int lanes)
       : f_(frame),
         op_(op),
         dims_(op.conv_dims()),
         out_type_(op.shape().element_type()),
         sum_(codegen::IsNarrowFloat(out_type_) ? PrimitiveType::kF32 : out_type_),
-        positions_(CountConvolutionPositions(op, frame.plan.lanes)) {
+        lanes_(lanes),
+        positions_(CountConvolutionPositions(op, lanes)) {
     const Shape& out = op.shape();
     for (int64_t d = 0; d < out.rank(); ++d) {
       const bool is_shared = !dims_.output_spatial.empty() && d == dims_.output_spatial.back();
@@ -41,7 +42,7 @@ class ConvolutionEmitter {
   }
 
   void Emit() {
-    const int64_t count = op_.shape().num_elements(), lanes = f_.plan.lanes;
+    const int64_t count = op_.shape().num_elements(), lanes = lanes_;
     if (count == 0) return;
     f_.scopes.UnrollShortLoops(kUnrolledElements);
     f_.ForEachInGrid(count / std::max<int64_t>(1, lanes * positions_), 0, [&](Value* at) {
@@ -73,8 +74,8 @@ class ConvolutionEmitter {
   // Zero of the type of the sums, in each lane.
   Val Zero() {
     Val zero = f_.elements.Constant(Literal::Scalar(sum_, 0), 0);
-    if (f_.plan.lanes > 0) {
-      const auto lanes = static_cast<unsigned>(f_.plan.lanes);
+    if (lanes_ > 0) {
+      const auto lanes = static_cast<unsigned>(lanes_);
       zero.v = llvm::Constant::getNullValue(llvm::FixedVectorType::get(zero.v->getType(), lanes));
       zero.stored = nullptr;
     }
@@ -141,14 +142,13 @@ class ConvolutionEmitter {
     const PrimitiveType input_type = input().element_type(), kernel_type = kernel().element_type();
     Value* inside = f_.indices.Mask(guards);
     const Affine address = Linearize(input_index, input().dimensions());
-    Val x =
-        f_.plan.lanes > 0 ? LoadVector(address, inside) : f_.memory.Load({f_.array(0), input_type}, address, guards);
+    Val x = lanes_ > 0 ? LoadVector(address, inside) : f_.memory.Load({f_.array(0), input_type}, address, guards);
     x = f_.elements.Convert(x, input_type, sum_);
     Val y = f_.elements.Convert(
         f_.memory.Load({f_.array(1), kernel_type}, Linearize(kernel_index, kernel().dimensions()), {}), kernel_type,
         sum_);
     x.stored = y.stored = nullptr;
-    if (f_.plan.lanes > 0 && IsFloat(sum_)) {
+    if (lanes_ > 0 && IsFloat(sum_)) {
       // Neighbouring positions share the zeros, too.
       if (inside != nullptr) x = f_.elements.Select(inside, x, Zero());
       sum = {f_.b.CreateIntrinsic(llvm::Intrinsic::fma, {x.v->getType()}, {x.v, y.v, sum.v})};
@@ -169,9 +169,9 @@ class ConvolutionEmitter {
     Value* at = f_.indices.Uniform(f_.indices.SplitLanes(address).uniform);
     if (inside != nullptr) at = f_.b.CreateSelect(inside, at, llvm::ConstantInt::get(at->getType(), 0));
     llvm::Type* element = f_.elements.StorageType(type);
-    auto* vector = llvm::FixedVectorType::get(element, static_cast<unsigned>(f_.plan.lanes));
+    auto* vector = llvm::FixedVectorType::get(element, static_cast<unsigned>(lanes_));
     Value* raw = f_.b.CreateAlignedLoad(vector, f_.b.CreateGEP(element, f_.array(0), at),
-                                        llvm::Align(static_cast<uint64_t>(f_.plan.lanes * ByteWidth(type))));
+                                        llvm::Align(static_cast<uint64_t>(lanes_ * ByteWidth(type))));
     return f_.elements.FromStorage(type, raw);
   }
 
@@ -179,6 +179,7 @@ class ConvolutionEmitter {
   const Instruction& op_;
   const ConvolutionDimensions dims_;
   const PrimitiveType out_type_, sum_;
+  const int lanes_;
   const int64_t positions_;  // along the last dimension of space
   std::vector<VarId> loops_, window_;
   VarId feature_ = 0;
@@ -216,8 +217,8 @@ int ChooseConvolutionLanes(const Instruction& convolution) {
   return lanes >= 2 && out.dimensions(d.output_feature) % lanes == 0 ? lanes : 0;
 }
 
-void EmitConvolution(KernelFrame& frame, const Instruction& convolution) {
-  ConvolutionEmitter(frame, convolution).Emit();
+void EmitBody(KernelFrame& frame, const Instruction& convolution, const ConvolutionPlan& plan) {
+  ConvolutionEmitter(frame, convolution, plan.lanes).Emit();
 }
 
 }  // namespace backplane::hip

@@ -35,16 +35,16 @@ constexpr int64_t kUnrolledTerms = 4;  // values of k, so that the reads of one 
 
 class DotEmitter {
  public:
-  DotEmitter(KernelFrame& frame, DotProblem problem, const DotSite& site)
+  DotEmitter(KernelFrame& frame, DotProblem problem, const DotPlan& plan)
       : f_(frame),
         e_(frame.elements),
         b_(frame.b),
         p_(std::move(problem)),
         sum_(p_.sum_type()),
-        rows_(frame.plan.tile.rows),
-        columns_(frame.plan.tile.columns),
+        rows_(plan.tile.rows),
+        columns_(plan.tile.columns),
         tiles_(frame, p_, rows_, columns_),
-        output_(frame, tiles_, p_, site) {}
+        output_(frame, tiles_, p_, plan.site) {}
 
   void Emit() {
     using BatchDim = DotProblem::BatchDim;
@@ -329,10 +329,10 @@ class DotEmitter {
 
 }  // namespace
 
-void EmitDot(KernelFrame& frame, const DotSite& dot) {
-  absl::StatusOr<DotProblem> problem = MakeDotProblem(dot);
+void EmitProductDot(KernelFrame& frame, const DotPlan& plan) {
+  absl::StatusOr<DotProblem> problem = MakeDotProblem(plan.site);
   if (!problem.ok()) return frame.elements.Fail(problem.status());
-  DotEmitter(frame, *std::move(problem), dot).Emit();
+  DotEmitter(frame, *std::move(problem), plan).Emit();
 }
 
 }  // namespace backplane::hip

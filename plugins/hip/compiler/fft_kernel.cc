@@ -697,10 +697,8 @@ class FftEmitter {
 
 }  // namespace
 
-void EmitFft(KernelFrame& frame, const Instruction& fft) {
-  const absl::StatusOr<FftStages> divided = DivideIntoStages(fft);
-  if (!divided.ok()) return frame.elements.Fail(divided.status());
-  FftEmitter(frame, fft, divided->stages[static_cast<size_t>(frame.plan.kernel)]).Emit();
+void EmitBody(KernelFrame& frame, const Instruction& fft, const FftPlan& plan) {
+  FftEmitter(frame, fft, plan.stages[static_cast<size_t>(frame.plan.kernel)]).Emit();
 }
 
 }  // namespace backplane::hip

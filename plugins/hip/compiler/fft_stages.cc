@@ -8,6 +8,7 @@
 #include "core/ops/families/fft_passes.h"
 #include "core/types/integer_division.h"
 #include "core/types/status_macros.h"
+#include "plugins/hip/compiler/kernel_plan.h"
 #include "sdk/codegen/body/can_evaluate.h"
 
 namespace backplane::hip {
@@ -145,9 +146,8 @@ absl::StatusOr<FftStages> DivideIntoStages(const Instruction& fft) {
 
 absl::StatusOr<KernelPlan> PlanFft(const Instruction& fft) {
   RETURN_IF_ERROR(codegen::CheckArrays(fft));
-  ASSIGN_OR_RETURN(const FftStages divided, DivideIntoStages(fft));
+  ASSIGN_OR_RETURN(FftStages divided, DivideIntoStages(fft));
   KernelPlan plan;
-  plan.kind = KernelPlan::Kind::kFft;
   plan.threads = kFftThreads;
   std::vector<std::string> lengths;
   for (size_t k = 0; k < divided.stages.size(); ++k) {
@@ -163,6 +163,7 @@ absl::StatusOr<KernelPlan> PlanFft(const Instruction& fft) {
   }
   plan.scratch_bytes = divided.scratch_arrays * std::max(fft.shape().byte_size(), fft.operand(0)->shape().byte_size());
   plan.note = absl::StrCat("fft: ", absl::StrJoin(lengths, ", "));
+  plan.kind = FftPlan{std::move(divided.stages)};
   return plan;
 }
 

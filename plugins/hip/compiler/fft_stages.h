@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "plugins/hip/compiler/kernel_plan.h"
+#include "core/ir/instruction.h"
 
 namespace backplane::hip {
 
@@ -59,6 +59,7 @@ absl::StatusOr<FftStages> DivideIntoStages(const Instruction& fft);
 bool HasSmallFactors(int64_t length);
 bool FitsAsRealLine(int64_t length, PrimitiveType type);
 
+struct KernelPlan;  // of kernel_plan.h, which includes this header
 absl::StatusOr<KernelPlan> PlanFft(const Instruction& fft);
 
 }  // namespace backplane::hip

@@ -68,7 +68,7 @@ FusionRole GpuFusionPolicy::GetRole(const Instruction& i) const {
       i.Is(Opcode::kConditional) || i.Is(Opcode::kFusion))
     return FusionRole::kNotFusible;
   if (i.Is(Opcode::kConstant) && !i.shape().IsScalar()) return FusionRole::kNotFusible;
-  if (Scan scan; IsScan(i, &scan)) return FusionRole::kNotFusible;
+  if (FindScan(i)) return FusionRole::kNotFusible;
   if (!codegen::CanEvaluate(i).ok()) return FusionRole::kNotFusible;
   if (i.Is(Opcode::kReduce)) return FusionRole::kReduction;
   if (i.Is(Opcode::kReduceWindow)) return FusionRole::kWindow;
@@ -160,7 +160,7 @@ bool GpuFusionPolicy::CanPlan(const Computation& kernel) const {
   // A reduction that a block should share must not become one that each thread computes by itself.
   const bool shares = std::any_of(kernel.instructions().begin(), kernel.instructions().end(),
                                   [](const auto& i) { return IsSharedByBlock(*i); });
-  return !shares || plan->kind == KernelPlan::Kind::kRows;
+  return !shares || plan->Is<RowsPlan>();
 }
 
 bool GpuFusionPolicy::NeedsFusion(const FusionGraph& graph, int group) const {

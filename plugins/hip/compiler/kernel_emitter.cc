@@ -57,9 +57,9 @@ void StoreResult(KernelFrame& frame, const ResultRef& result, const Index& index
 // operand of a reduction. All reductions of a kernel use it, one after another.
 using SharedAccumulators = std::vector<Value*>;
 
-SharedAccumulators AddSharedAccumulators(KernelFrame& frame) {
+SharedAccumulators AddSharedAccumulators(KernelFrame& frame, const RowsPlan& plan) {
   std::vector<PrimitiveType> widest;
-  for (const Instruction* reduce : frame.plan.reduces) {
+  for (const Instruction* reduce : plan.reduces) {
     for (size_t k = 0; k < static_cast<size_t>(reduce->operand_count() / 2); ++k) {
       const PrimitiveType type = reduce->operand(static_cast<int64_t>(k))->shape().element_type();
       if (k == widest.size()) {
@@ -75,17 +75,18 @@ SharedAccumulators AddSharedAccumulators(KernelFrame& frame) {
 }
 
 // The threads of a block that share a row. Thread t works on row t % group of the block, as member t / group.
-int64_t ThreadsOfRow(const KernelFrame& frame) { return frame.plan.threads / frame.plan.group; }
-Value* ThreadInRow(KernelFrame& frame) {
-  return frame.plan.group == 1 ? frame.thread()
-                               : frame.b.CreateUDiv(frame.thread(), frame.b.getInt32(frame.plan.group));
+int64_t CountThreadsOfRow(const KernelFrame& frame, const RowsPlan& plan) { return frame.plan.threads / plan.group; }
+Value* EmitThreadInRow(KernelFrame& frame, const RowsPlan& plan) {
+  return plan.group == 1 ? frame.thread() : frame.b.CreateUDiv(frame.thread(), frame.b.getInt32(plan.group));
 }
-Value* RowInGroup(KernelFrame& frame) { return frame.b.CreateURem(frame.thread(), frame.b.getInt32(frame.plan.group)); }
+Value* EmitRowInGroup(KernelFrame& frame, const RowsPlan& plan) {
+  return frame.b.CreateURem(frame.thread(), frame.b.getInt32(plan.group));
+}
 
 // Combines the accumulators of the first `count` threads of each row. Neighbours are combined first, so that the
 // smaller index stands on the left.
-Vals CombineThreads(KernelFrame& frame, const Instruction& reduce, const SharedAccumulators& shared, int64_t count,
-                    const Vals& mine) {
+Vals CombineThreads(KernelFrame& frame, const RowsPlan& plan, const Instruction& reduce,
+                    const SharedAccumulators& shared, int64_t count, const Vals& mine) {
   llvm::IRBuilder<>& b = frame.b;
   std::vector<PrimitiveType> types;
   for (size_t k = 0; k < mine.size(); ++k)
@@ -109,12 +110,12 @@ Vals CombineThreads(KernelFrame& frame, const Instruction& reduce, const SharedA
     store(mine);
   });
   frame.EmitBarrier();
-  Value* thread = ThreadInRow(frame);
+  Value* thread = EmitThreadInRow(frame, plan);
   LoopScopes::Values distance = {b.getInt32(1)};
   frame.scopes.Repeat(
       distance,
       [&](LoopScopes::Values& now) {
-        return b.CreateICmpSLT(now[0], b.getInt32(static_cast<uint32_t>(ThreadsOfRow(frame))));
+        return b.CreateICmpSLT(now[0], b.getInt32(static_cast<uint32_t>(CountThreadsOfRow(frame, plan))));
       },
       [&](LoopScopes::Values& now) -> Value* {
         Value* mask = b.CreateSub(b.CreateShl(now[0], b.getInt32(1)), b.getInt32(1));
@@ -123,16 +124,15 @@ Vals CombineThreads(KernelFrame& frame, const Instruction& reduce, const SharedA
                                       b.CreateICmpSLT(partner, b.getInt32(static_cast<uint32_t>(count))));
         frame.scopes.If(combines, [&] {
           frame.scopes.Bind({&own, 1}, frame.thread());
-          frame.scopes.Bind({&other, 1},
-                            b.CreateAdd(frame.thread(), b.CreateMul(now[0], b.getInt32(frame.plan.group))));
+          frame.scopes.Bind({&other, 1}, b.CreateAdd(frame.thread(), b.CreateMul(now[0], b.getInt32(plan.group))));
           store(frame.body.combiners().Combine(reduce, load(Affine::Var(own)), load(Affine::Var(other))));
         });
         frame.EmitBarrier();
         now[0] = b.CreateShl(now[0], b.getInt32(1));
         return nullptr;
       });
-  const VarId first = frame.vars.Loop(frame.plan.group);
-  frame.scopes.Bind({&first, 1}, RowInGroup(frame));
+  const VarId first = frame.vars.Loop(plan.group);
+  frame.scopes.Bind({&first, 1}, EmitRowInGroup(frame, plan));
   const Vals result = load(Affine::Var(first));
   frame.EmitBarrier();  // the memory is written again
   return result;
@@ -164,7 +164,8 @@ bool NeedsOrder(KernelFrame& frame, const Instruction& reduce) {
   return !c.op && !c.reorderable;
 }
 
-Vals ReduceRow(KernelFrame& frame, const Instruction& reduce, RowIndex index, const SharedAccumulators& shared) {
+Vals ReduceRow(KernelFrame& frame, const RowsPlan& plan, const Instruction& reduce, RowIndex index,
+               const SharedAccumulators& shared) {
   AddColumns(frame, reduce, index);
   codegen::CombinerEmitter& combiners = frame.body.combiners();
   auto inputs_at = [&](Value* at) {
@@ -181,24 +182,28 @@ Vals ReduceRow(KernelFrame& frame, const Instruction& reduce, RowIndex index, co
     const bool identities = combiners.HasIdentities(reduce);
     const Vals initial = frame.body.InitialValues(reduce, identities);
     LoopScopes::Values parts = codegen::PartsOf(initial);
-    frame.ForEachInBlock(frame.plan.columns, parts, [&](Value* at, LoopScopes::Values& now) {
-      const Vals inputs = inputs_at(at);
-      now = codegen::PartsOf(combiners.Combine(reduce, codegen::FromParts(initial, now), inputs));
-    });
-    Vals all = CombineThreads(frame, reduce, shared, ThreadsOfRow(frame), codegen::FromParts(initial, parts));
+    frame.ForEachInBlock(
+        plan.columns, parts,
+        [&](Value* at, LoopScopes::Values& now) {
+          const Vals inputs = inputs_at(at);
+          now = codegen::PartsOf(combiners.Combine(reduce, codegen::FromParts(initial, now), inputs));
+        },
+        plan.group);
+    Vals all =
+        CombineThreads(frame, plan, reduce, shared, CountThreadsOfRow(frame, plan), codegen::FromParts(initial, parts));
     if (identities) all = combiners.Combine(reduce, frame.body.InitialValues(reduce, false), all);
     return combiners.Rounded(reduce, std::move(all));
   }
   // Each thread combines neighbours, in their order, from its first element on: the initial value stands before all
   // elements and nowhere else. Threads without elements take no part.
   llvm::IRBuilder<>& b = frame.b;
-  const int64_t each = CeilDiv(frame.plan.columns, ThreadsOfRow(frame));
+  const int64_t each = CeilDiv(plan.columns, CountThreadsOfRow(frame, plan));
   llvm::IntegerType* type = frame.indices.CounterType(each * frame.plan.threads);
   auto number = [&](int64_t n) { return llvm::ConstantInt::get(type, static_cast<uint64_t>(n)); };
   auto smaller = [&](Value* x, Value* y) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, y); };
   Value* begin =
-      smaller(b.CreateMul(b.CreateZExt(ThreadInRow(frame), type), number(each)), number(frame.plan.columns - 1));
-  Value* end = smaller(b.CreateAdd(begin, number(each)), number(frame.plan.columns));
+      smaller(b.CreateMul(b.CreateZExt(EmitThreadInRow(frame, plan), type), number(each)), number(plan.columns - 1));
+  Value* end = smaller(b.CreateAdd(begin, number(each)), number(plan.columns));
   LoopScopes::Values parts;
   Vals like;
   frame.scopes.Block([&] {
@@ -217,27 +222,26 @@ Vals ReduceRow(KernelFrame& frame, const Instruction& reduce, RowIndex index, co
         return nullptr;
       });
   parts.pop_back();
-  const int64_t threads = CeilDiv(frame.plan.columns, each);  // with elements
-  Vals all = CombineThreads(frame, reduce, shared, threads, codegen::FromParts(like, parts));
+  const int64_t threads = CeilDiv(plan.columns, each);  // with elements
+  Vals all = CombineThreads(frame, plan, reduce, shared, threads, codegen::FromParts(like, parts));
   all = combiners.Combine(reduce, frame.body.InitialValues(reduce, false), all);
   return combiners.Rounded(reduce, std::move(all));
 }
 
 // Binds the dimensions of the results to the number of an element, the first one of a vector.
-void BindLoops(KernelFrame& frame, const std::vector<VarId>& loops, Value* at) {
+void BindLoops(KernelFrame& frame, const std::vector<VarId>& loops, Value* at, int lanes) {
   if (loops.empty()) return;
   const int64_t last = frame.vars.extent(loops.back());
-  if (frame.plan.lanes == 0 || loops.size() == 1 || last % frame.plan.lanes != 0)
-    return frame.scopes.Bind(loops, at, frame.plan.lanes);
+  if (lanes == 0 || loops.size() == 1 || last % lanes != 0) return frame.scopes.Bind(loops, at, lanes);
   // A vector has neighbours of a row: what belongs to the row is a scalar.
   Value* row = llvm::ConstantInt::get(at->getType(), static_cast<uint64_t>(last));
   frame.scopes.Bind(absl::MakeConstSpan(loops).first(loops.size() - 1), frame.b.CreateUDiv(at, row));
-  frame.scopes.Bind({&loops.back(), 1}, frame.b.CreateURem(at, row), frame.plan.lanes);
+  frame.scopes.Bind({&loops.back(), 1}, frame.b.CreateURem(at, row), lanes);
 }
 
 }  // namespace
 
-void EmitElements(KernelFrame& frame, const Instruction& fusion) {
+void EmitBody(KernelFrame& frame, const Instruction& fusion, const ElementsPlan& plan) {
   const std::vector<ResultRef> results = BindArrays(frame, *fusion.called(0));
   // Results of equal dimensions share a loop, and what they compute.
   std::map<std::vector<int64_t>, std::vector<const ResultRef*>> by_dims;
@@ -246,8 +250,8 @@ void EmitElements(KernelFrame& frame, const Instruction& fusion) {
     const Shape& shape = group[0]->shape;
     if (shape.num_elements() == 0) continue;
     const std::vector<VarId> loops = MakeLoops(frame, shape);
-    frame.ForEachInGrid(shape.num_elements(), frame.plan.lanes, [&](Value* at) {
-      BindLoops(frame, loops, at);
+    frame.ForEachInGrid(shape.num_elements(), plan.lanes, [&](Value* at) {
+      BindLoops(frame, loops, at, plan.lanes);
       // First all values, then the stores: a result may have the memory of an operand that the others read.
       Vals values;
       for (const ResultRef* r : group)
@@ -258,9 +262,9 @@ void EmitElements(KernelFrame& frame, const Instruction& fusion) {
   }
 }
 
-void EmitRows(KernelFrame& frame, const Instruction& fusion) {
+void EmitBody(KernelFrame& frame, const Instruction& fusion, const RowsPlan& plan) {
   const std::vector<ResultRef> results = BindArrays(frame, *fusion.called(0));
-  const Instruction& first = *frame.plan.reduces[0];
+  const Instruction& first = *plan.reduces[0];
   const Shape& space = first.operand(0)->shape();
   RowIndex index;
   for (int64_t d = 0; d < space.rank(); ++d) {
@@ -268,23 +272,23 @@ void EmitRows(KernelFrame& frame, const Instruction& fusion) {
     index.row.push_back(frame.vars.Loop(space.dimensions(d)));
     index.row_index.push_back(Affine::Var(index.row.back()));
   }
-  const SharedAccumulators shared = AddSharedAccumulators(frame);
-  const int64_t group = frame.plan.group, groups = CeilDiv(frame.plan.rows, group);
+  const SharedAccumulators shared = AddSharedAccumulators(frame, plan);
+  const int64_t group = plan.group, groups = CeilDiv(plan.rows, group);
   frame.ForEachBlock(groups, [&](Value* number) {
     Value *row = number, *exists = nullptr;
     if (group > 1) {
       auto constant = [&](int64_t n) { return llvm::ConstantInt::get(number->getType(), static_cast<uint64_t>(n)); };
       row = frame.b.CreateAdd(frame.b.CreateMul(number, constant(group)),
-                              frame.b.CreateZExt(RowInGroup(frame), number->getType()));
-      if (groups * group != frame.plan.rows) {
+                              frame.b.CreateZExt(EmitRowInGroup(frame, plan), number->getType()));
+      if (groups * group != plan.rows) {
         // Another row stands in for one that does not exist: all threads reach the same barriers.
-        exists = frame.b.CreateICmpULT(row, constant(frame.plan.rows));
-        row = frame.b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, row, constant(frame.plan.rows - 1));
+        exists = frame.b.CreateICmpULT(row, constant(plan.rows));
+        row = frame.b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, row, constant(plan.rows - 1));
       }
     }
     if (!index.row.empty()) frame.scopes.Bind(index.row, row);
-    for (const Instruction* reduce : frame.plan.reduces) {
-      const Vals values = ReduceRow(frame, *reduce, index, shared);
+    for (const Instruction* reduce : plan.reduces) {
+      const Vals values = ReduceRow(frame, plan, *reduce, index, shared);
       for (size_t k = 0; k < values.size(); ++k) frame.body.SetValue(reduce, static_cast<int>(k), values[k]);
     }
     AddColumns(frame, first, index);
@@ -294,7 +298,7 @@ void EmitRows(KernelFrame& frame, const Instruction& fusion) {
       (!is_reduce && r.shape.dimensions() == space.dimensions() ? full : single).push_back(&r);
     }
     if (!single.empty()) {
-      Value* stores = frame.b.CreateICmpEQ(ThreadInRow(frame), frame.b.getInt32(0));
+      Value* stores = frame.b.CreateICmpEQ(EmitThreadInRow(frame, plan), frame.b.getInt32(0));
       frame.scopes.If(exists != nullptr ? frame.b.CreateAnd(stores, exists) : stores, [&] {
         for (const ResultRef* r : single) StoreResult(frame, *r, index.row_index);
       });
@@ -302,12 +306,19 @@ void EmitRows(KernelFrame& frame, const Instruction& fusion) {
     if (full.empty()) return;
     frame.scopes.If(exists, [&] {
       LoopScopes::Values none;
-      frame.ForEachInBlock(frame.plan.columns, none, [&](Value* at, LoopScopes::Values&) {
-        frame.scopes.Bind(index.column, at);
-        for (const ResultRef* r : full) StoreResult(frame, *r, index.full_index);
-      });
+      frame.ForEachInBlock(
+          plan.columns, none,
+          [&](Value* at, LoopScopes::Values&) {
+            frame.scopes.Bind(index.column, at);
+            for (const ResultRef* r : full) StoreResult(frame, *r, index.full_index);
+          },
+          plan.group);
     });
   });
+}
+
+void EmitBody(KernelFrame& frame, const Instruction&, const DotPlan& plan) {
+  plan.matrix != nullptr ? EmitMatrixDot(frame, plan) : EmitProductDot(frame, plan);
 }
 
 absl::Status EmitKernel(codegen::ElementEmitter& elements, const Instruction& instruction, const KernelPlan& plan,
@@ -318,56 +329,7 @@ absl::Status EmitKernel(codegen::ElementEmitter& elements, const Instruction& in
   ForEachLeaf(instruction.shape(), [&](const Shape&, const std::vector<int64_t>&) { ++arrays; });
   if (plan.scratch_bytes > 0) ++arrays;
   KernelFrame frame(elements, plan, name, arrays);
-  switch (plan.kind) {
-    case KernelPlan::Kind::kElements:
-      EmitElements(frame, instruction);
-      break;
-    case KernelPlan::Kind::kRows:
-      EmitRows(frame, instruction);
-      break;
-    case KernelPlan::Kind::kTranspose:
-      EmitTranspose(frame, instruction);
-      break;
-    case KernelPlan::Kind::kUpdate:
-      EmitUpdate(frame, instruction);
-      break;
-    case KernelPlan::Kind::kScatter:
-      EmitScatter(frame, instruction);
-      break;
-    case KernelPlan::Kind::kDot: {
-      const std::optional<DotSite> dot = FindDot(instruction);
-      if (!dot) return absl::InternalError(absl::StrCat(instruction.name(), ": no dot"));
-      plan.matrix != nullptr ? EmitMatrixDot(frame, *dot) : EmitDot(frame, *dot);
-      break;
-    }
-    case KernelPlan::Kind::kConvolution:
-      EmitConvolution(frame, instruction);
-      break;
-    case KernelPlan::Kind::kSort:
-      EmitSort(frame, instruction);
-      break;
-    case KernelPlan::Kind::kTopK:
-      EmitTopK(frame, instruction);
-      break;
-    case KernelPlan::Kind::kScan:
-      EmitScan(frame, instruction);
-      break;
-    case KernelPlan::Kind::kSelectAndScatter:
-      EmitSelectAndScatter(frame, instruction);
-      break;
-    case KernelPlan::Kind::kAttention:
-      EmitAttention(frame, instruction);
-      break;
-    case KernelPlan::Kind::kFft:
-      EmitFft(frame, instruction);
-      break;
-    case KernelPlan::Kind::kCholesky:
-      EmitCholesky(frame, instruction);
-      break;
-    case KernelPlan::Kind::kTriangularSolve:
-      EmitTriangularSolve(frame, instruction);
-      break;
-  }
+  std::visit([&](const auto& kind) { EmitBody(frame, instruction, kind); }, plan.kind);
   frame.Finish();
   if (!elements.status().ok())
     return absl::Status(elements.status().code(), absl::StrCat(instruction.name(), ": ", elements.status().message()));

@@ -115,10 +115,10 @@ void KernelFrame::ForEachBlock(int64_t count, const std::function<void(Value*)>&
 }
 
 void KernelFrame::ForEachInBlock(int64_t count, LoopScopes::Values& carried,
-                                 const std::function<void(Value*, LoopScopes::Values&)>& body) {
+                                 const std::function<void(Value*, LoopScopes::Values&)>& body, uint32_t group) {
   llvm::IntegerType* type = indices.CounterType(count + plan.threads);
-  Value* first = b.CreateZExt(plan.group == 1 ? thread_ : b.CreateUDiv(thread_, b.getInt32(plan.group)), type);
-  const int64_t step = plan.threads / plan.group;
+  Value* first = b.CreateZExt(group == 1 ? thread_ : b.CreateUDiv(thread_, b.getInt32(group)), type);
+  const int64_t step = plan.threads / group;
   if (count % step != 0) return Repeat(first, count, step, carried, body);
   // All threads make the same number of iterations, so the loop can be unrolled. Then several loads are under way at a
   // time.

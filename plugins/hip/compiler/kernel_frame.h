@@ -44,10 +44,10 @@ class KernelFrame {
   // All threads of a block do the same iterations. Call it once and in no other scope, because a body that needs no
   // loop has no scope of its own.
   void ForEachBlock(int64_t count, const std::function<void(llvm::Value*)>& body);
-  // Emits `body` for each number below `count`. The threads of a block take the numbers in turns, and plan.group
-  // threads take each number. LoopScopes::Loop explains `carried`.
+  // Emits `body` for each number below `count`. The threads of a block take the numbers in turns, and `group`
+  // neighbouring threads take each number. LoopScopes::Loop explains `carried`.
   void ForEachInBlock(int64_t count, codegen::LoopScopes::Values& carried,
-                      const std::function<void(llvm::Value*, codegen::LoopScopes::Values&)>& body);
+                      const std::function<void(llvm::Value*, codegen::LoopScopes::Values&)>& body, uint32_t group = 1);
   // Ends the function. The frame is no longer used.
   void Finish();
 
@@ -73,23 +73,25 @@ class KernelFrame {
   llvm::Value *thread_ = nullptr, *block_ = nullptr;
 };
 
-// Emit the whole body of a kernel, one function for each kind of kernel.
-void EmitElements(KernelFrame& frame, const Instruction& fusion);
-void EmitRows(KernelFrame& frame, const Instruction& fusion);
-void EmitTranspose(KernelFrame& frame, const Instruction& fusion);
-void EmitUpdate(KernelFrame& frame, const Instruction& fusion);
-void EmitScatter(KernelFrame& frame, const Instruction& scatter);
-void EmitScan(KernelFrame& frame, const Instruction& reduce_window);
-void EmitFft(KernelFrame& frame, const Instruction& fft);
-void EmitCholesky(KernelFrame& frame, const Instruction& cholesky);
-void EmitTriangularSolve(KernelFrame& frame, const Instruction& solve);
-void EmitSelectAndScatter(KernelFrame& frame, const Instruction& operation);
-void EmitTopK(KernelFrame& frame, const Instruction& top_k);
-void EmitSort(KernelFrame& frame, const Instruction& sort);
-void EmitAttention(KernelFrame& frame, const Instruction& fusion);
-void EmitConvolution(KernelFrame& frame, const Instruction& convolution);
-void EmitMatrixDot(KernelFrame& frame, const DotSite& dot);
-void EmitDot(KernelFrame& frame, const DotSite& dot);
+// Emit the whole body of a kernel, an overload for each kind. `plan` is the kind of the frame's plan.
+void EmitBody(KernelFrame& frame, const Instruction& instruction, const ElementsPlan& plan);
+void EmitBody(KernelFrame& frame, const Instruction& instruction, const RowsPlan& plan);
+void EmitBody(KernelFrame& frame, const Instruction& instruction, const TransposePlan& plan);
+void EmitBody(KernelFrame& frame, const Instruction& instruction, const UpdatePlan& plan);
+void EmitBody(KernelFrame& frame, const Instruction& instruction, const ScatterPlan& plan);
+void EmitBody(KernelFrame& frame, const Instruction& instruction, const DotPlan& plan);
+void EmitBody(KernelFrame& frame, const Instruction& instruction, const ConvolutionPlan& plan);
+void EmitBody(KernelFrame& frame, const Instruction& instruction, const SortPlan& plan);
+void EmitBody(KernelFrame& frame, const Instruction& instruction, const TopKPlan& plan);
+void EmitBody(KernelFrame& frame, const Instruction& instruction, const ScanPlan& plan);
+void EmitBody(KernelFrame& frame, const Instruction& instruction, const SelectAndScatterPlan& plan);
+void EmitBody(KernelFrame& frame, const Instruction& instruction, const AttentionPlan& plan);
+void EmitBody(KernelFrame& frame, const Instruction& instruction, const FftPlan& plan);
+void EmitBody(KernelFrame& frame, const Instruction& instruction, const CholeskyPlan& plan);
+void EmitBody(KernelFrame& frame, const Instruction& instruction, const TriangularSolvePlan& plan);
+// What the overload for a dot calls, with and without a matrix instruction.
+void EmitMatrixDot(KernelFrame& frame, const DotPlan& plan);
+void EmitProductDot(KernelFrame& frame, const DotPlan& plan);
 
 }  // namespace backplane::hip
 

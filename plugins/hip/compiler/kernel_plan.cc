@@ -105,37 +105,37 @@ class RowCheck {
   compiler::AccessWalk::ArraySet materialized_;
 };
 
-bool PlanRows(const Computation& body, KernelPlan* plan) {
+std::optional<KernelPlan> PlanRows(const Computation& body) {
   std::vector<const Instruction*> reduces;
   RowSpace space;
   for (const auto& i : body.instructions()) {
     if (!i->Is(Opcode::kReduce)) continue;
-    if (!IsSharedByBlock(*i)) return false;
+    if (!IsSharedByBlock(*i)) return std::nullopt;
     const Shape& operand = i->operand(0)->shape();
     RowSpace own{{operand.dimensions().begin(), operand.dimensions().end()}, compiler::SortedDims(*i)};
     if (reduces.empty()) {
       space = std::move(own);
     } else if (own.dims != space.dims || own.reduced != space.reduced) {
-      return false;
+      return std::nullopt;
     }
     reduces.push_back(i.get());
   }
-  if (reduces.empty() || !RowCheck(space, reduces).Holds(body, reduces)) return false;
-  plan->kind = KernelPlan::Kind::kRows;
-  plan->reduces = std::move(reduces);
-  plan->columns = 1, plan->rows = 1;
+  if (reduces.empty() || !RowCheck(space, reduces).Holds(body, reduces)) return std::nullopt;
+  KernelPlan plan;
+  RowsPlan& kind = plan.kind.emplace<RowsPlan>();
+  kind.reduces = std::move(reduces);
   for (size_t d = 0; d < space.dims.size(); ++d) {
     const bool reduced = std::binary_search(space.reduced.begin(), space.reduced.end(), static_cast<int64_t>(d));
-    (reduced ? plan->columns : plan->rows) *= space.dims[d];
+    (reduced ? kind.columns : kind.rows) *= space.dims[d];
   }
-  if (plan->rows == 0 || plan->columns == 0) return false;
-  plan->group = static_cast<uint32_t>(ChooseRowsOfGroup(*plan->reduces[0]));
-  plan->threads = 64;
-  while (plan->threads < 256 && plan->threads * 4 <= plan->columns * plan->group) plan->threads *= 2;
-  if (plan->rows == 1 && plan->columns >= 8192) plan->threads = 1024;
+  if (kind.rows == 0 || kind.columns == 0) return std::nullopt;
+  kind.group = static_cast<uint32_t>(ChooseRowsOfGroup(*kind.reduces[0]));
+  plan.threads = 64;
+  while (plan.threads < 256 && plan.threads * 4 <= kind.columns * kind.group) plan.threads *= 2;
+  if (kind.rows == 1 && kind.columns >= 8192) plan.threads = 1024;
   // What the threads exchange must fit into the shared memory of every GPU.
   std::vector<int64_t> widths;
-  for (const Instruction* reduce : plan->reduces) {
+  for (const Instruction* reduce : kind.reduces) {
     const size_t count = static_cast<size_t>(reduce->operand_count() / 2);
     widths.resize(std::max(widths.size(), count), 4);
     for (size_t k = 0; k < count; ++k) {
@@ -144,12 +144,12 @@ bool PlanRows(const Computation& body, KernelPlan* plan) {
     }
   }
   const int64_t bytes = std::accumulate(widths.begin(), widths.end(), int64_t{0});
-  while (plan->threads > 64 && plan->threads * bytes > kMaxSharedBytes) plan->threads /= 2;
-  if (plan->threads * bytes > kMaxSharedBytes) return false;
-  plan->blocks = CountBlocks(plan->rows, plan->group);
-  plan->note = absl::StrCat("rows: ", plan->rows, " of ", plan->columns, ", ", plan->reduces.size(), " reductions");
-  if (plan->group > 1) absl::StrAppend(&plan->note, ", ", plan->group, " rows in each block");
-  return true;
+  while (plan.threads > 64 && plan.threads * bytes > kMaxSharedBytes) plan.threads /= 2;
+  if (plan.threads * bytes > kMaxSharedBytes) return std::nullopt;
+  plan.blocks = CountBlocks(kind.rows, kind.group);
+  plan.note = absl::StrCat("rows: ", kind.rows, " of ", kind.columns, ", ", kind.reduces.size(), " reductions");
+  if (kind.group > 1) absl::StrAppend(&plan.note, ", ", kind.group, " rows in each block");
+  return plan;
 }
 
 // ---- Updates.
@@ -168,18 +168,19 @@ bool IsIndependentOf(const Instruction* value, const Instruction* array) {
   return true;
 }
 
-bool PlanUpdate(const Computation& body, KernelPlan* plan) {
+std::optional<KernelPlan> PlanUpdate(const Computation& body) {
   const Instruction* root = body.root();
-  if (!root->Is(Opcode::kDynamicUpdateSlice) || !root->operand(0)->Is(Opcode::kParameter)) return false;
+  if (!root->Is(Opcode::kDynamicUpdateSlice) || !root->operand(0)->Is(Opcode::kParameter)) return std::nullopt;
   for (int64_t k = 1; k < root->operand_count(); ++k) {
-    if (!IsIndependentOf(root->operand(k), root->operand(0))) return false;
+    if (!IsIndependentOf(root->operand(k), root->operand(0))) return std::nullopt;
   }
   const int64_t updates = root->operand(1)->shape().num_elements();
-  plan->kind = KernelPlan::Kind::kUpdate;
-  plan->updated_operands = {root->operand(0)->parameter_number()};
-  plan->blocks = CountBlocks(updates, plan->threads);
-  plan->note = absl::StrCat("update: ", updates, " elements");
-  return true;
+  KernelPlan plan;
+  plan.kind = UpdatePlan{};
+  plan.updated_operands = {root->operand(0)->parameter_number()};
+  plan.blocks = CountBlocks(updates, plan.threads);
+  plan.note = absl::StrCat("update: ", updates, " elements");
+  return plan;
 }
 
 // Whether threads can combine updates at the same time: by one operation that the machines have as an atomic one.
@@ -202,21 +203,22 @@ bool IsAtomic(const Instruction& scatter) {
   }
 }
 
-absl::Status PlanScatter(const Instruction& scatter, KernelPlan* plan) {
+absl::StatusOr<KernelPlan> PlanScatter(const Instruction& scatter) {
   RETURN_IF_ERROR(codegen::CheckArrays(scatter));
   for (const Computation* c : scatter.called()) RETURN_IF_ERROR(codegen::CanCall(*c));
   const int64_t arrays = (scatter.operand_count() - 1) / 2,
                 updates = scatter.operand(arrays + 1)->shape().num_elements();
-  plan->kind = KernelPlan::Kind::kScatter;
-  for (int64_t k = 0; k < arrays; ++k) plan->updated_operands.push_back(k);
-  plan->parallel = IsAtomic(scatter) || scatter.attrs().GetBool(AttrId::kUniqueIndices);
-  if (plan->parallel) {
-    plan->blocks = CountBlocks(updates, plan->threads);
+  KernelPlan plan;
+  ScatterPlan& kind = plan.kind.emplace<ScatterPlan>();
+  for (int64_t k = 0; k < arrays; ++k) plan.updated_operands.push_back(k);
+  kind.parallel = IsAtomic(scatter) || scatter.attrs().GetBool(AttrId::kUniqueIndices);
+  if (kind.parallel) {
+    plan.blocks = CountBlocks(updates, plan.threads);
   } else {
-    plan->threads = 64;
+    plan.threads = 64;
   }
-  plan->note = absl::StrCat("scatter: ", updates, " updates", plan->parallel ? "" : ", in order");
-  return absl::OkStatus();
+  plan.note = absl::StrCat("scatter: ", updates, " updates", kind.parallel ? "" : ", in order");
+  return plan;
 }
 
 // ---- Elements.
@@ -269,6 +271,38 @@ int ChooseLanes(const Computation& body, const std::vector<KernelResult>& result
              : 0;
 }
 
+absl::StatusOr<KernelPlan> PlanElements(const Computation& body, const std::vector<KernelResult>& results) {
+  int64_t largest = 0;
+  bool equal = true;
+  for (const KernelResult& r : results) {
+    if (!r.shape.IsArray())
+      return absl::UnimplementedError(absl::StrCat(r.instruction->name(), ": a result is no array"));
+    largest = std::max(largest, r.shape.num_elements());
+    equal = equal && r.shape.num_elements() == results[0].shape.num_elements();
+  }
+  KernelPlan plan;
+  const int lanes = equal ? ChooseLanes(body, results, largest) : 0;
+  plan.blocks = CountBlocks(largest, int64_t{plan.threads} * std::max(1, lanes));
+  plan.note = absl::StrCat("elements: ", largest);
+  if (lanes > 0) absl::StrAppend(&plan.note, ", ", lanes, " in each thread");
+  plan.kind = ElementsPlan{lanes};
+  return plan;
+}
+
+// ---- Convolutions and dots.
+
+KernelPlan PlanConvolution(const Instruction& convolution) {
+  KernelPlan plan;
+  const int lanes = ChooseConvolutionLanes(convolution);
+  plan.kind = ConvolutionPlan{lanes};
+  const int64_t elements = convolution.shape().num_elements();
+  const int64_t each = CountConvolutionPositions(convolution, lanes) * std::max(1, lanes);
+  plan.blocks = CountBlocks(elements, plan.threads * each);
+  plan.note = absl::StrCat("convolution: ", elements, " elements");
+  if (each > 1) absl::StrAppend(&plan.note, ", ", each, " in each thread");
+  return plan;
+}
+
 // Whether operands of f32 may be rounded to tf32: the dot's algorithm says so, or the client permits it for products of
 // the default precision. In an algorithm, the invalid type stands for tf32.
 bool PermitsTf32(const Instruction& dot, const GpuTarget& target) {
@@ -283,7 +317,44 @@ bool PermitsTf32(const Instruction& dot, const GpuTarget& target) {
          std::all_of(precisions.begin(), precisions.end(), [](Precision p) { return p == Precision::kDefault; });
 }
 
+absl::StatusOr<KernelPlan> PlanDot(const DotSite& site, const GpuTarget& target) {
+  if (site.body != nullptr) RETURN_IF_ERROR(CanEvaluateAll(*site.body, site.dot));
+  ASSIGN_OR_RETURN(const DotProblem dot, MakeDotProblem(site));
+  KernelPlan plan;
+  DotPlan& kind = plan.kind.emplace<DotPlan>();
+  kind.site = site;
+  MatrixTile& tile = kind.tile;
+  if (dot.lhs_type == dot.rhs_type)
+    kind.matrix = FindMatrixStep(target, dot.lhs_type, dot.sum_type(), PermitsTf32(*site.dot, target));
+  if (kind.matrix != nullptr) {
+    kind.matrix = PreferGroups(dot, *kind.matrix, target);
+    tile = ChooseMatrixTile(dot, *kind.matrix, target);
+    if (!OffsetsFit(dot, tile, *kind.matrix)) kind.matrix = nullptr;
+  }
+  if (kind.matrix != nullptr) {
+    plan.threads = static_cast<uint32_t>(tile.waves() * kind.matrix->wave_size());
+  } else {
+    const ProductTile chosen = ChooseProductTile(dot);
+    tile.rows = chosen.rows, tile.columns = chosen.columns;
+  }
+  const int64_t tiles = dot.batch_size() * CeilDiv(dot.m, tile.rows) * CeilDiv(dot.n, tile.columns);
+  plan.blocks = CountBlocks(tiles, 1);
+  plan.note = absl::StrCat(kind.matrix != nullptr ? "matrix product: " : "product: ", dot.batch_size(), " x ", dot.m,
+                           " x ", dot.n, " x ", dot.k, ", ", tiles, " tiles of ", tile.rows, " x ", tile.columns,
+                           tile.stages > 0 ? absl::StrCat(", ", tile.stages, " slices") : "",
+                           dot.lhs_gather ? ", of windows" : "",
+                           kind.matrix != nullptr && kind.matrix->family == MatrixFamily::kGroup ? ", by groups" : "",
+                           site.body != nullptr ? ", with what follows it" : "");
+  return plan;
+}
+
 }  // namespace
+
+const MatrixStep* KernelPlan::matrix() const {
+  if (const auto* dot = std::get_if<DotPlan>(&kind)) return dot->matrix;
+  if (const auto* attention = std::get_if<AttentionPlan>(&kind)) return attention->matrix;
+  return nullptr;
+}
 
 uint32_t CountBlocks(int64_t work, int64_t per_block) {
   return static_cast<uint32_t>(std::clamp<int64_t>(CeilDiv(work, per_block), 1, kMaxBlocks));
@@ -353,86 +424,38 @@ absl::StatusOr<KernelPlan> PlanFusion(const Computation& body) {
     return absl::UnimplementedError(absl::StrCat(body.name(), ": ", body.parameters().size() + results.size(),
                                                  " arrays; a kernel takes at most ", kMaxArrays));
   }
-  KernelPlan plan;
-  if (PlanRows(body, &plan) || PlanUpdate(body, &plan) || PlanTranspose(body, &plan)) return plan;
-  int64_t largest = 0;
-  bool equal = true;
-  for (const KernelResult& r : results) {
-    if (!r.shape.IsArray())
-      return absl::UnimplementedError(absl::StrCat(r.instruction->name(), ": a result is no array"));
-    largest = std::max(largest, r.shape.num_elements());
-    equal = equal && r.shape.num_elements() == results[0].shape.num_elements();
+  for (auto* planner : {&PlanRows, &PlanUpdate, &PlanTranspose}) {
+    if (std::optional<KernelPlan> plan = planner(body)) return *std::move(plan);
   }
-  plan.lanes = equal ? ChooseLanes(body, results, largest) : 0;
-  plan.blocks = CountBlocks(largest, int64_t{plan.threads} * std::max(1, plan.lanes));
-  plan.note = absl::StrCat("elements: ", largest);
-  if (plan.lanes > 0) absl::StrAppend(&plan.note, ", ", plan.lanes, " in each thread");
-  return plan;
+  return PlanElements(body, results);
 }
 
-absl::StatusOr<KernelPlan> PlanOperation(const Instruction& contraction, const GpuTarget& target) {
-  KernelPlan plan;
-  switch (contraction.opcode()) {
+absl::StatusOr<KernelPlan> PlanOperation(const Instruction& operation, const GpuTarget& target) {
+  switch (operation.opcode()) {
+    case Opcode::kScatter:
+      return PlanScatter(operation);
     case Opcode::kSort:
-      return PlanSort(contraction);
+      return PlanSort(operation);
     case Opcode::kTopK:
-      return PlanTopK(contraction);
+      return PlanTopK(operation);
     case Opcode::kReduceWindow:
-      return PlanScan(contraction);
+      return PlanScan(operation);
     case Opcode::kSelectAndScatter:
-      return PlanSelectAndScatter(contraction);
+      return PlanSelectAndScatter(operation);
     case Opcode::kFft:
-      return PlanFft(contraction);
+      return PlanFft(operation);
     case Opcode::kCholesky:
-      return PlanCholesky(contraction);
+      return PlanCholesky(operation);
     case Opcode::kTriangularSolve:
-      return PlanTriangularSolve(contraction);
+      return PlanTriangularSolve(operation);
     default:
       break;
   }
-  if (contraction.Is(Opcode::kScatter)) {
-    RETURN_IF_ERROR(PlanScatter(contraction, &plan));
-    return plan;
-  }
-  if (const std::optional<compiler::Attention> attention = compiler::AsAttention(contraction))
+  if (const std::optional<compiler::Attention> attention = compiler::AsAttention(operation))
     return PlanAttention(*attention, target);
-  const std::optional<DotSite> site = FindDot(contraction);
-  if (!site && contraction.Is(Opcode::kConvolution)) {
-    plan.kind = KernelPlan::Kind::kConvolution;
-    plan.lanes = ChooseConvolutionLanes(contraction);
-    const int64_t each = CountConvolutionPositions(contraction, plan.lanes) * std::max(1, plan.lanes);
-    plan.blocks = CountBlocks(contraction.shape().num_elements(), plan.threads * each);
-    plan.note = absl::StrCat("convolution: ", contraction.shape().num_elements(), " elements");
-    if (each > 1) absl::StrAppend(&plan.note, ", ", each, " in each thread");
-    return plan;
-  }
-  if (!site) return absl::UnimplementedError(absl::StrCat(contraction.name(), ": no dot"));
-  if (site->body != nullptr) RETURN_IF_ERROR(CanEvaluateAll(*site->body, site->dot));
-  ASSIGN_OR_RETURN(const DotProblem dot, MakeDotProblem(*site));
-  plan.kind = KernelPlan::Kind::kDot;
-  MatrixTile& tile = plan.tile;
-  if (dot.lhs_type == dot.rhs_type)
-    plan.matrix = FindMatrixStep(target, dot.lhs_type, dot.sum_type(), PermitsTf32(*site->dot, target));
-  if (plan.matrix != nullptr) {
-    plan.matrix = PreferGroups(dot, *plan.matrix, target);
-    tile = ChooseMatrixTile(dot, *plan.matrix, target);
-    if (!OffsetsFit(dot, tile, *plan.matrix)) plan.matrix = nullptr;
-  }
-  if (plan.matrix != nullptr) {
-    plan.threads = static_cast<uint32_t>(tile.waves() * plan.matrix->wave_size());
-  } else {
-    const ProductTile chosen = ChooseProductTile(dot);
-    tile.rows = chosen.rows, tile.columns = chosen.columns;
-  }
-  const int64_t tiles = dot.batch_size() * CeilDiv(dot.m, tile.rows) * CeilDiv(dot.n, tile.columns);
-  plan.blocks = CountBlocks(tiles, 1);
-  plan.note = absl::StrCat(plan.matrix != nullptr ? "matrix product: " : "product: ", dot.batch_size(), " x ", dot.m,
-                           " x ", dot.n, " x ", dot.k, ", ", tiles, " tiles of ", tile.rows, " x ", tile.columns,
-                           tile.stages > 0 ? absl::StrCat(", ", tile.stages, " slices") : "",
-                           dot.lhs_gather ? ", of windows" : "",
-                           plan.matrix != nullptr && plan.matrix->family == MatrixFamily::kGroup ? ", by groups" : "",
-                           site->body != nullptr ? ", with what follows it" : "");
-  return plan;
+  if (const std::optional<DotSite> site = FindDot(operation)) return PlanDot(*site, target);
+  if (operation.Is(Opcode::kConvolution)) return PlanConvolution(operation);
+  return absl::UnimplementedError(absl::StrCat(operation.name(), ": no dot"));
 }
 
 }  // namespace backplane::hip

@@ -229,7 +229,7 @@ absl::StatusOr<KernelPlan> PlanCholesky(const Instruction& cholesky) {
   const Shape& a = cholesky.shape();
   const int64_t n = a.dimensions(a.rank() - 1), matrices = a.num_elements() / (n * n);
   KernelPlan plan;
-  plan.kind = KernelPlan::Kind::kCholesky;
+  plan.kind = CholeskyPlan{};
   plan.threads = n > 16 ? 256 : 64;
   plan.blocks = CountBlocks(matrices, 1);
   plan.note = absl::StrCat("cholesky: ", matrices, " of ", n, " x ", n);
@@ -242,14 +242,18 @@ absl::StatusOr<KernelPlan> PlanTriangularSolve(const Instruction& solve) {
   const int64_t n = a.dimensions(a.rank() - 1), matrices = a.num_elements() / (n * n);
   const int64_t vectors = solve.shape().num_elements() / (matrices * n);
   KernelPlan plan;
-  plan.kind = KernelPlan::Kind::kTriangularSolve;
+  plan.kind = TriangularSolvePlan{};
   plan.threads = kSolveThreads;
   plan.blocks = CountBlocks(matrices * CeilDiv(vectors, kSolveThreads), 1);
   plan.note = absl::StrCat("triangular solve: ", matrices, " of ", n, " x ", n, ", ", vectors, " vectors each");
   return plan;
 }
 
-void EmitCholesky(KernelFrame& frame, const Instruction& cholesky) { CholeskyEmitter(frame, cholesky).Emit(); }
-void EmitTriangularSolve(KernelFrame& frame, const Instruction& solve) { SolveEmitter(frame, solve).Emit(); }
+void EmitBody(KernelFrame& frame, const Instruction& cholesky, const CholeskyPlan&) {
+  CholeskyEmitter(frame, cholesky).Emit();
+}
+void EmitBody(KernelFrame& frame, const Instruction& solve, const TriangularSolvePlan&) {
+  SolveEmitter(frame, solve).Emit();
+}
 
 }  // namespace backplane::hip

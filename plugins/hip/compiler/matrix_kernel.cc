@@ -26,16 +26,16 @@ constexpr int64_t kGroupBand = 16;  // rows of tiles that groups go down togethe
 
 class MatrixEmitter {
  public:
-  MatrixEmitter(KernelFrame& frame, const DotProblem& problem, const DotSite& site)
+  MatrixEmitter(KernelFrame& frame, const DotProblem& problem, const DotPlan& plan)
       : f_(frame),
         b_(frame.b),
         p_(problem),
         machine_(frame),
-        step_(*frame.plan.matrix),
-        tile_(frame.plan.tile),
+        step_(*plan.matrix),
+        tile_(plan.tile),
         slice_(CountSliceElements(step_)),
         tiles_(frame, p_, tile_.rows, tile_.columns, is_group() ? kGroupBand : 1),
-        output_(frame, tiles_, p_, site),
+        output_(frame, tiles_, p_, plan.site),
         wave_(machine_.MakeUniform(b_.CreateUDiv(f_.thread(), Number(step_.wave_size())))),
         lhs_(frame, step_, DescribeLeft(), wave_),
         rhs_(frame, step_, DescribeRight(), wave_) {
@@ -361,10 +361,10 @@ class MatrixEmitter {
 
 }  // namespace
 
-void EmitMatrixDot(KernelFrame& frame, const DotSite& dot) {
-  const absl::StatusOr<DotProblem> problem = MakeDotProblem(dot);
+void EmitMatrixDot(KernelFrame& frame, const DotPlan& plan) {
+  const absl::StatusOr<DotProblem> problem = MakeDotProblem(plan.site);
   if (!problem.ok()) return frame.elements.Fail(problem.status());
-  MatrixEmitter(frame, *problem, dot).Emit();
+  MatrixEmitter(frame, *problem, plan).Emit();
 }
 
 }  // namespace backplane::hip

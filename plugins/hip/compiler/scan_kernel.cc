@@ -23,7 +23,7 @@ constexpr int64_t kMaxEach = 8;           // elements of a tile that a thread sc
 constexpr int64_t kBanks = 32;            // of shared memory
 
 // An element more after each row of banks: threads that step through neighbouring elements together meet no bank twice.
-int64_t SlotsOf(int64_t elements) { return elements + elements / kBanks; }
+int64_t CountSlots(int64_t elements) { return elements + elements / kBanks; }
 
 struct ScanRows : ArrayRows {
   ScanRows(const Instruction& op, const Scan& scan) : ArrayRows(op.operand(0)->shape(), scan.dimension) {
@@ -33,10 +33,11 @@ struct ScanRows : ArrayRows {
     for (int64_t k = 0; k < op.operand_count() / 2; ++k)
       bytes += std::max(4, ByteWidth(op.operand(k)->shape().element_type()));
     each = kMaxEach;
-    while (each > 1 && (bytes * (SlotsOf(threads * each) + threads) > kMaxSharedBytes || threads * each >= 2 * length))
+    while (each > 1 &&
+           (bytes * (CountSlots(threads * each) + threads) > kMaxSharedBytes || threads * each >= 2 * length))
       each /= 2;
-    while (threads > 32 && bytes * (SlotsOf(threads * each) + threads) > kMaxSharedBytes) threads /= 2;
-    fits = serial || bytes * (SlotsOf(threads * each) + threads) <= kMaxSharedBytes;
+    while (threads > 32 && bytes * (CountSlots(threads * each) + threads) > kMaxSharedBytes) threads /= 2;
+    fits = serial || bytes * (CountSlots(threads * each) + threads) <= kMaxSharedBytes;
   }
   int64_t tile() const { return threads * each; }
 
@@ -75,7 +76,7 @@ class ScanEmitter {
 
   void EmitBlocks() {
     for (const PrimitiveType t : types_) {
-      tile_.push_back(f_.AddShared(t, SlotsOf(rows_.tile())));
+      tile_.push_back(f_.AddShared(t, CountSlots(rows_.tile())));
       totals_.push_back(f_.AddShared(t, rows_.threads));
     }
     thread_ = b_.CreateZExtOrTrunc(f_.thread(), wide_);
@@ -116,7 +117,7 @@ class ScanEmitter {
   }
 
   Affine Slot(Value* element) {
-    return f_.AsIndex(b_.CreateAdd(element, b_.CreateUDiv(element, Number(kBanks))), SlotsOf(rows_.tile()));
+    return f_.AsIndex(b_.CreateAdd(element, b_.CreateUDiv(element, Number(kBanks))), CountSlots(rows_.tile()));
   }
   Vals LoadShared(const std::vector<Value*>& arrays, const Affine& at) {
     Vals values;
@@ -208,47 +209,47 @@ class ScanEmitter {
 
 }  // namespace
 
-bool IsScan(const Instruction& op, Scan* scan) {
-  if (!op.Is(Opcode::kReduceWindow)) return false;
+std::optional<Scan> FindScan(const Instruction& op) {
+  if (!op.Is(Opcode::kReduceWindow)) return std::nullopt;
   const Shape& shape = op.operand(0)->shape();
-  int64_t found = -1;
+  std::optional<Scan> scan;
   for (int64_t d = 0; d < shape.rank(); ++d) {
     const WindowDimension& w = op.window().dimensions[static_cast<size_t>(d)];
-    if (w.stride != 1 || w.window_dilation != 1 || w.base_dilation != 1) return false;
+    if (w.stride != 1 || w.window_dilation != 1 || w.base_dilation != 1) return std::nullopt;
     if (w.size == 1 && w.padding_low == 0 && w.padding_high == 0) continue;
-    if (found >= 0 || w.window_reversal || w.size != shape.dimensions(d)) return false;
-    if (w.padding_low + w.padding_high != w.size - 1 || (w.padding_low != 0 && w.padding_high != 0)) return false;
-    scan->dimension = found = d;
-    scan->reverse = w.padding_low == 0;
+    if (scan || w.window_reversal || w.size != shape.dimensions(d)) return std::nullopt;
+    if (w.padding_low + w.padding_high != w.size - 1 || (w.padding_low != 0 && w.padding_high != 0))
+      return std::nullopt;
+    scan = Scan{d, w.padding_low == 0};
   }
-  if (found < 0 || shape.dimensions(found) < kMinLength) return false;
+  if (!scan || shape.dimensions(scan->dimension) < kMinLength) return std::nullopt;
   const codegen::Combiner combiner = codegen::AnalyzeCombiner(*op.called(0));
-  if (!combiner.reorderable || combiner.ops.empty()) return false;
+  if (!combiner.reorderable || combiner.ops.empty()) return std::nullopt;
   for (size_t k = 0; k < combiner.ops.size(); ++k) {
     if (!codegen::ElementEmitter::HasIdentity(combiner.ops[k],
                                               op.operand(static_cast<int64_t>(k))->shape().element_type()))
-      return false;
+      return std::nullopt;
   }
-  return codegen::CheckArrays(op).ok() && ScanRows(op, *scan).fits && 2 * op.operand_count() <= kMaxArrays;
+  if (!codegen::CheckArrays(op).ok() || !ScanRows(op, *scan).fits || 2 * op.operand_count() > kMaxArrays)
+    return std::nullopt;
+  return scan;
 }
 
 absl::StatusOr<KernelPlan> PlanScan(const Instruction& op) {
-  Scan scan;
-  if (!IsScan(op, &scan)) return absl::UnimplementedError(absl::StrCat(op.name(), ": no scan"));
-  const ScanRows rows(op, scan);
+  const std::optional<Scan> scan = FindScan(op);
+  if (!scan) return absl::UnimplementedError(absl::StrCat(op.name(), ": no scan"));
+  const ScanRows rows(op, *scan);
   KernelPlan plan;
-  plan.kind = KernelPlan::Kind::kScan;
+  plan.kind = ScanPlan{*scan};
   plan.threads = static_cast<uint32_t>(rows.threads);
   plan.blocks = CountBlocks(rows.rows, rows.serial ? rows.threads : 1);
   plan.note = absl::StrCat("scan: ", rows.rows, " rows of ", rows.length, rows.serial ? ", one in each thread" : "");
   return plan;
 }
 
-void EmitScan(KernelFrame& frame, const Instruction& reduce_window) {
-  Scan scan;
-  IsScan(reduce_window, &scan);
-  ScanEmitter emitter(frame, reduce_window, scan);
-  ScanRows(reduce_window, scan).serial ? emitter.EmitSerial() : emitter.EmitBlocks();
+void EmitBody(KernelFrame& frame, const Instruction& reduce_window, const ScanPlan& plan) {
+  ScanEmitter emitter(frame, reduce_window, plan.scan);
+  ScanRows(reduce_window, plan.scan).serial ? emitter.EmitSerial() : emitter.EmitBlocks();
 }
 
 }  // namespace backplane::hip

@@ -7,8 +7,11 @@
 #ifndef BACKPLANE_PLUGINS_HIP_COMPILER_SCAN_KERNEL_H_
 #define BACKPLANE_PLUGINS_HIP_COMPILER_SCAN_KERNEL_H_
 
+#include <cstdint>
+#include <optional>
+
 #include "absl/status/statusor.h"
-#include "plugins/hip/compiler/kernel_plan.h"
+#include "core/ir/instruction.h"
 
 namespace backplane::hip {
 
@@ -18,10 +21,11 @@ struct Scan {
   bool reverse = false;  // from the last element to the first
 };
 
-// Whether the instruction is a scan that a kernel of its own computes: its reducer is a commutative operation for each
-// result, with an identity, and the rows are not short. If so, sets *scan.
-bool IsScan(const Instruction& instruction, Scan* scan);
+// Returns the scan that the instruction is, if a kernel of its own computes it: its reducer is a commutative operation
+// for each result, with an identity, and the rows are not short. Otherwise returns nullopt.
+std::optional<Scan> FindScan(const Instruction& instruction);
 
+struct KernelPlan;  // of kernel_plan.h, which includes this header
 absl::StatusOr<KernelPlan> PlanScan(const Instruction& reduce_window);
 
 }  // namespace backplane::hip

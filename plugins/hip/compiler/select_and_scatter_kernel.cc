@@ -167,7 +167,7 @@ absl::StatusOr<KernelPlan> PlanSelectAndScatter(const Instruction& op) {
   RETURN_IF_ERROR(codegen::CheckArrays(op));
   for (const Computation* c : op.called()) RETURN_IF_ERROR(codegen::CanCall(*c));
   KernelPlan plan;
-  plan.kind = KernelPlan::Kind::kSelectAndScatter;
+  plan.kind = SelectAndScatterPlan{};
   plan.blocks = CountBlocks(op.shape().num_elements(), plan.threads);
   int64_t windows = 1, positions = 1;
   for (const WindowDimension& w : op.window().dimensions) windows *= CeilDiv(w.size, w.stride), positions *= w.size;
@@ -176,7 +176,7 @@ absl::StatusOr<KernelPlan> PlanSelectAndScatter(const Instruction& op) {
   return plan;
 }
 
-void EmitSelectAndScatter(KernelFrame& frame, const Instruction& operation) {
+void EmitBody(KernelFrame& frame, const Instruction& operation, const SelectAndScatterPlan&) {
   SelectAndScatterEmitter(frame, operation).Emit();
 }
 

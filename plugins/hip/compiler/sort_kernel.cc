@@ -471,7 +471,7 @@ absl::StatusOr<KernelPlan> PlanSort(const Instruction& sort) {
     return absl::UnimplementedError(absl::StrCat(sort.name(), ": ", sort.operand_count(), " operands"));
   const SortRows rows(sort);
   KernelPlan plan;
-  plan.kind = KernelPlan::Kind::kSort;
+  plan.kind = SortPlan{};
   plan.blocks = CountBlocks(rows.chunks(), 1);
   plan.note = absl::StrCat("sort: ", rows.rows, " rows of ", rows.length, ", ", rows.chunk, " elements in a block");
   if (!rows.is_chunked()) return plan;
@@ -498,7 +498,7 @@ absl::StatusOr<KernelPlan> PlanSort(const Instruction& sort) {
   return plan;
 }
 
-void EmitSort(KernelFrame& frame, const Instruction& sort) {
+void EmitBody(KernelFrame& frame, const Instruction& sort, const SortPlan&) {
   SortEmitter emitter(frame, sort);
   if (frame.plan.kernel == 0) return emitter.EmitChunks();
   SortRows(sort).merges ? emitter.EmitMerge() : emitter.EmitRound();

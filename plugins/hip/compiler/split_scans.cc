@@ -140,13 +140,9 @@ absl::StatusOr<Value> SplitScan(Builder& b, Opcode op, const Scan& scan, Value x
 }  // namespace
 
 absl::StatusOr<bool> SplitScans::Run(Module* module) {
-  auto matches = [](const Instruction& i) {
-    Scan scan;
-    return IsScan(i, &scan);
-  };
+  auto matches = [](const Instruction& i) { return FindScan(i).has_value(); };
   auto build = [](Builder& b, const Instruction& i, std::vector<Value> x) -> absl::StatusOr<Value> {
-    Scan scan;
-    IsScan(i, &scan);
+    const Scan scan = *FindScan(i);
     const Shape& shape = i.operand(0)->shape();
     const int64_t n = shape.dimensions(scan.dimension);
     const std::optional<Opcode> op = codegen::AnalyzeCombiner(*i.called(0)).op;

@@ -240,12 +240,12 @@ absl::StatusOr<KernelPlan> PlanTopK(const Instruction& top_k) {
     return absl::UnimplementedError(
         absl::StrCat(top_k.name(), ": ", rows.k, " of ", top_k.operand(0)->shape().ToString()));
   KernelPlan plan;
-  plan.kind = KernelPlan::Kind::kTopK;
+  plan.kind = TopKPlan{};
   plan.blocks = CountBlocks(rows.rows, rows.rows_of_block);
   plan.note = absl::StrCat("top-k: ", rows.k, " of each of ", rows.rows, " rows of ", rows.length);
   return plan;
 }
 
-void EmitTopK(KernelFrame& frame, const Instruction& top_k) { TopKEmitter(frame, top_k).Emit(); }
+void EmitBody(KernelFrame& frame, const Instruction& top_k, const TopKPlan&) { TopKEmitter(frame, top_k).Emit(); }
 
 }  // namespace backplane::hip

@@ -91,21 +91,22 @@ std::vector<VarId> MakeTransposeLoops(compiler::VarTable& vars, const Shape& sha
 
 }  // namespace
 
-bool PlanTranspose(const Computation& body, KernelPlan* plan) {
+std::optional<KernelPlan> PlanTranspose(const Computation& body) {
   compiler::VarTable vars;
   const std::vector<KernelResult> results = ListKernelResults(body);
-  if (results.empty() || !results[0].shape.IsArray()) return false;
+  if (results.empty() || !results[0].shape.IsArray()) return std::nullopt;
   const std::optional<Crossing> c = FindCrossing(body, vars, MakeTransposeLoops(vars, results[0].shape));
-  if (!c) return false;
+  if (!c) return std::nullopt;
   const int64_t tiles = c->others * CeilDiv(c->rows, c->tile) * CeilDiv(c->columns, c->tile);
-  plan->kind = KernelPlan::Kind::kTranspose;
-  plan->blocks = CountBlocks(tiles, 1);
-  plan->note =
+  KernelPlan plan;
+  plan.kind = TransposePlan{};
+  plan.blocks = CountBlocks(tiles, 1);
+  plan.note =
       absl::StrCat("transpose: ", results[0].shape.num_elements(), " elements, tiles of ", c->tile, " x ", c->tile);
-  return true;
+  return plan;
 }
 
-void EmitTranspose(KernelFrame& f, const Instruction& fusion) {
+void EmitBody(KernelFrame& f, const Instruction& fusion, const TransposePlan&) {
   llvm::IRBuilder<>& b = f.b;
   const Computation& body = *fusion.called(0);
   const std::vector<KernelResult> results = ListKernelResults(body);

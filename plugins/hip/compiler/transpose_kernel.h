@@ -4,12 +4,14 @@
 #ifndef BACKPLANE_PLUGINS_HIP_COMPILER_TRANSPOSE_KERNEL_H_
 #define BACKPLANE_PLUGINS_HIP_COMPILER_TRANSPOSE_KERNEL_H_
 
+#include <optional>
+
 #include "plugins/hip/compiler/kernel_plan.h"
 
 namespace backplane::hip {
 
-// Plans the body of a fusion in this way and returns true, or returns false if it reads no array across.
-bool PlanTranspose(const Computation& body, KernelPlan* plan);
+// Returns nullopt if the body of the fusion reads no array across.
+std::optional<KernelPlan> PlanTranspose(const Computation& body);
 
 }  // namespace backplane::hip
 

@@ -42,8 +42,8 @@ llvm::AtomicRMWInst::BinOp AtomicOperation(Opcode op, PrimitiveType type) {
 
 class ScatterEmitter {
  public:
-  ScatterEmitter(KernelFrame& frame, const Instruction& op)
-      : f_(frame), op_(op), arrays_((op.operand_count() - 1) / 2) {
+  ScatterEmitter(KernelFrame& frame, const Instruction& op, bool parallel)
+      : f_(frame), op_(op), parallel_(parallel), arrays_((op.operand_count() - 1) / 2) {
     for (int64_t k = 0; k < op.operand_count(); ++k)
       f_.body.SetArray(op.operand(k), 0, {f_.array(static_cast<size_t>(k)), op.operand(k)->shape().element_type()});
     loops_ = MakeUpdateLoops(f_, op.operand(arrays_ + 1)->shape(), &update_index_);
@@ -53,7 +53,7 @@ class ScatterEmitter {
   void Emit() {
     const int64_t count = op_.operand(arrays_ + 1)->shape().num_elements();
     if (count == 0) return;
-    if (f_.plan.parallel) return f_.ForEachInGrid(count, 0, [&](Value* at) { EmitUpdateAt(at); });
+    if (parallel_) return f_.ForEachInGrid(count, 0, [&](Value* at) { EmitUpdateAt(at); });
     // One thread takes the updates in their order.
     f_.scopes.If(f_.b.CreateICmpEQ(f_.thread(), f_.b.getInt32(0)), [&] {
       llvm::IntegerType* type = f_.indices.CounterType(count);
@@ -79,7 +79,7 @@ class ScatterEmitter {
       updates.push_back(f_.body.Eval(op_.operand(arrays_ + 1 + k), update_index_, {}));
     const Computation& combiner = *op_.called(0);
     const bool unique = op_.attrs().GetBool(AttrId::kUniqueIndices);
-    if (f_.plan.parallel && !unique) {
+    if (parallel_ && !unique) {
       const PrimitiveType type = op_.operand(0)->shape().element_type();
       Value* pointer = f_.b.CreateGEP(f_.elements.StorageType(type), Result(0).base, f_.indices.Uniform(address_));
       f_.b.CreateAtomicRMW(AtomicOperation(*codegen::AnalyzeCombiner(combiner).op, type), pointer,
@@ -96,6 +96,7 @@ class ScatterEmitter {
 
   KernelFrame& f_;
   const Instruction& op_;
+  const bool parallel_;
   const int64_t arrays_;  // that are updated together
   std::vector<VarId> loops_;
   Index update_index_;
@@ -105,7 +106,7 @@ class ScatterEmitter {
 
 }  // namespace
 
-void EmitUpdate(KernelFrame& frame, const Instruction& fusion) {
+void EmitBody(KernelFrame& frame, const Instruction& fusion, const UpdatePlan&) {
   const Computation& body = *fusion.called(0);
   const Instruction& update = *body.root();
   for (const Instruction* p : body.parameters()) {
@@ -130,6 +131,8 @@ void EmitUpdate(KernelFrame& frame, const Instruction& fusion) {
   });
 }
 
-void EmitScatter(KernelFrame& frame, const Instruction& scatter) { ScatterEmitter(frame, scatter).Emit(); }
+void EmitBody(KernelFrame& frame, const Instruction& scatter, const ScatterPlan& plan) {
+  ScatterEmitter(frame, scatter, plan.parallel).Emit();
+}
 
 }  // namespace backplane::hip

@@ -124,8 +124,8 @@ HIPEMU_EXPORT hipError_t hipRuntimeGetVersion(int* version) noexcept {
 
 HIPEMU_EXPORT hipError_t hipDriverGetVersion(int* version) noexcept { return hipRuntimeGetVersion(version); }
 
-HIPEMU_EXPORT const char* hipGetErrorName(hipError_t error) noexcept { return ErrorName(error); }
-HIPEMU_EXPORT const char* hipGetErrorString(hipError_t error) noexcept { return ErrorText(error); }
+HIPEMU_EXPORT const char* hipGetErrorName(hipError_t error) noexcept { return GetErrorName(error); }
+HIPEMU_EXPORT const char* hipGetErrorString(hipError_t error) noexcept { return GetErrorText(error); }
 
 HIPEMU_EXPORT hipError_t hipPeekAtLastError() noexcept { return GetThreadState().last; }
 

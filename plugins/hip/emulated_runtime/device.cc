@@ -18,7 +18,7 @@ Device::Device(Runtime& runtime, int ordinal, std::unique_ptr<DeviceHeap> heap)
 void Device::Poison(hipError_t error, absl::string_view why) {
   int none = hipSuccess;
   error_.compare_exchange_strong(none, error, std::memory_order_acq_rel);
-  Report().Add(absl::StrCat("device ", ordinal_, " failed with ", ErrorName(error), ": ", why));
+  Report().Add(absl::StrCat("device ", ordinal_, " failed with ", GetErrorName(error), ": ", why));
 }
 
 std::shared_ptr<Stream> Device::AddStream(unsigned flags, int priority) {

@@ -15,10 +15,10 @@ class EmulatedMemoryTest : public EmulatedTest {};
 TEST_F(EmulatedMemoryTest, OpensWithTheSettings) {
   EXPECT_EQ(api_.platform, Platform::kEmulated);
   EXPECT_EQ(api_.device_count, 2);
-  EXPECT_EQ(*DeviceArchitecture(api_, 0), "gfx942");
+  EXPECT_EQ(*GetArchitecture(api_, 0), "gfx942");
   Start({{"HIPEMU_DEVICES", "5"}, {"HIPEMU_ARCH", "gfx1100"}, {"HIPEMU_MEMORY", "65536"}});
   EXPECT_EQ(api_.device_count, 5);
-  EXPECT_EQ(*DeviceArchitecture(api_, 4), "gfx1100");
+  EXPECT_EQ(*GetArchitecture(api_, 4), "gfx1100");
   int wave = 0;
   EXPECT_HIP(api_.hipDeviceGetAttribute(&wave, hipDeviceAttributeWarpSize, 0));
   EXPECT_EQ(wave, 32);

@@ -17,7 +17,7 @@ namespace backplane::hip {
 namespace {
 
 // Makes a key. Kernels with equal keys have equal code, whatever their names are.
-std::string KeyOf(const Instruction& instruction) {
+std::string MakeKey(const Instruction& instruction) {
   Module module("key");
   if (instruction.Is(Opcode::kFusion) && !compiler::AsDotCall(instruction)) {
     module.set_entry(module.CloneComputation(instruction.called(0)));
@@ -40,7 +40,7 @@ std::string KeyOf(const Instruction& instruction) {
 }
 
 // Returns the operand whose memory the result may use if no other operand uses it; -1 if there is none.
-int64_t InPlaceOperand(const Instruction& i, int64_t output) {
+int64_t FindInPlaceOperand(const Instruction& i, int64_t output) {
   switch (i.opcode()) {
     case Opcode::kScatter:
     case Opcode::kSort:
@@ -73,7 +73,6 @@ Instruction* AddOperation(Computation* c, Opcode op, const Shape& shape, std::ve
 }  // namespace
 
 bool IsKernelInstruction(const Instruction& i) {
-  Scan scan;
   switch (i.opcode()) {
     case Opcode::kFusion:
     case Opcode::kDot:
@@ -87,7 +86,7 @@ bool IsKernelInstruction(const Instruction& i) {
     case Opcode::kTriangularSolve:
       return true;
     default:
-      return IsScan(i, &scan);
+      return FindScan(i).has_value();
   }
 }
 
@@ -105,7 +104,7 @@ absl::StatusOr<int> ProgramKernels::Find(const Instruction& instruction) {
   absl::StatusOr<int> found = [&]() -> absl::StatusOr<int> {
     const bool is_body =
         instruction.Is(Opcode::kFusion) && !FindDot(instruction) && !compiler::AsAttention(instruction);
-    std::string key = KeyOf(instruction);
+    std::string key = MakeKey(instruction);
     if (const auto at = by_key_.find(key); at != by_key_.end()) return at->second;
     ASSIGN_OR_RETURN(KernelPlan plan,
                      is_body ? PlanFusion(*instruction.called(0)) : PlanOperation(instruction, target_));
@@ -167,7 +166,7 @@ absl::StatusOr<int> ProgramKernels::FindCombiner(const Computation& reducer, Pri
 }
 
 bool ProgramKernels::MayWorkInPlace(const Instruction& instruction, int64_t operand, int64_t output) {
-  if (InPlaceOperand(instruction, output) == operand) {
+  if (FindInPlaceOperand(instruction, output) == operand) {
     const auto count =
         std::count(instruction.operands().begin(), instruction.operands().end(), instruction.operand(operand));
     return count == 1 && Find(instruction).ok();
@@ -182,8 +181,8 @@ bool ProgramKernels::MayWorkInPlace(const Instruction& instruction, int64_t oper
   const absl::StatusOr<int> kernel = Find(instruction);
   if (!kernel.ok()) return false;
   const KernelPlan& plan = kernels_[static_cast<size_t>(*kernel)].plan;
-  if (plan.kind == KernelPlan::Kind::kUpdate) return plan.updated_operands[0] == operand;
-  return plan.kind == KernelPlan::Kind::kElements && ReadsOnlyOwnElement(body, parameter);
+  if (plan.Is<UpdatePlan>()) return plan.updated_operands[0] == operand;
+  return plan.Is<ElementsPlan>() && ReadsOnlyOwnElement(body, parameter);
 }
 
 absl::StatusOr<Image> ProgramKernels::Compile() const {

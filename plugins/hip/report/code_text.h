@@ -1,4 +1,4 @@
-// The code of a program as text: the forms of Executable::CodeText (sdk/backend/backend.h).
+// The code of a program as text: the forms of Executable::PrintCode (sdk/backend/backend.h).
 //
 //   ir         LLVM IR as the code generator takes it
 //   isa        assembly; PTX for NVIDIA's GPUs

@@ -10,7 +10,7 @@ namespace backplane::hip {
 namespace {
 
 // Returns how many bytes of an operand the kernel of a fusion reads.
-int64_t BytesRead(const Instruction& parameter) {
+int64_t CountBytesRead(const Instruction& parameter) {
   const int64_t all = parameter.shape().byte_size();
   int64_t taken = 0;
   for (const Instruction* user : parameter.users()) {
@@ -21,7 +21,7 @@ int64_t BytesRead(const Instruction& parameter) {
   return std::min(all, taken);
 }
 
-int64_t BytesOf(const Shape& shape) {
+int64_t CountBytes(const Shape& shape) {
   int64_t bytes = 0;
   ForEachLeaf(shape, [&](const Shape& leaf, const std::vector<int64_t>&) {
     if (leaf.IsArray()) bytes += leaf.byte_size();
@@ -30,7 +30,7 @@ int64_t BytesOf(const Shape& shape) {
 }
 
 // Returns the updates of a dynamic-update-slice or a scatter.
-int64_t BytesOfUpdates(const Instruction& i) {
+int64_t CountBytesOfUpdates(const Instruction& i) {
   if (i.Is(Opcode::kDynamicUpdateSlice)) return i.operand(1)->shape().byte_size();
   int64_t bytes = 0;
   const int64_t arrays = (i.operand_count() - 1) / 2;  // the arrays, one array of indices, the updates
@@ -55,18 +55,19 @@ void AddArithmetic(const Instruction& i, ProgramLaunch* launch) {
 
 void AddBytesOfFusion(const Instruction& fusion, const KernelPlan& plan, ProgramLaunch* launch) {
   const Computation& body = *fusion.called(0);
-  const bool updates = plan.kind == KernelPlan::Kind::kUpdate;
+  const bool updates = plan.Is<UpdatePlan>();
   int64_t updated_bytes = 0;
   if (updates) {
     for (const KernelResult& result : ListKernelResults(body)) {
-      if (result.instruction->Is(Opcode::kDynamicUpdateSlice)) updated_bytes += BytesOfUpdates(*result.instruction);
+      if (result.instruction->Is(Opcode::kDynamicUpdateSlice))
+        updated_bytes += CountBytesOfUpdates(*result.instruction);
     }
   }
   for (int64_t k = 0; k < fusion.operand_count(); ++k) {
     const bool updated = std::count(plan.updated_operands.begin(), plan.updated_operands.end(), k) > 0;
-    if (!updated) launch->read_bytes += BytesRead(*body.parameter(k));
+    if (!updated) launch->read_bytes += CountBytesRead(*body.parameter(k));
   }
-  launch->written_bytes = updates ? updated_bytes : BytesOf(fusion.shape());
+  launch->written_bytes = updates ? updated_bytes : CountBytes(fusion.shape());
 }
 
 class LaunchFinder {
@@ -122,8 +123,8 @@ class LaunchFinder {
     if (refusal != refusals_.end() || !IsKernelInstruction(i)) {
       launch.kind = refusal != refusals_.end() ? ProgramLaunch::Kind::kHost : ProgramLaunch::Kind::kCollective;
       if (refusal != refusals_.end()) launch.note = refusal->second;
-      for (const Instruction* o : i.operands()) launch.read_bytes += BytesOf(o->shape());
-      launch.written_bytes = BytesOf(i.shape());
+      for (const Instruction* o : i.operands()) launch.read_bytes += CountBytes(o->shape());
+      launch.written_bytes = CountBytes(i.shape());
       launches_.push_back(std::move(launch));
       return;
     }
@@ -132,7 +133,7 @@ class LaunchFinder {
 
   void AddKernels(const Instruction& i, int number, ProgramLaunch launch) {
     const KernelPlan& plan = kernels_.kernels()[static_cast<size_t>(number)].plan;
-    if (plan.matrix != nullptr) launch.type = plan.matrix->operand;
+    if (const MatrixStep* matrix = plan.matrix()) launch.type = matrix->operand;
     for (size_t k = 0; k < plan.updated_operands.size(); ++k) {
       const Instruction* operand = i.operand(plan.updated_operands[k]);
       if (assignment_.slot(operand) != assignment_.slot(&i, static_cast<int64_t>(k)))
@@ -142,12 +143,12 @@ class LaunchFinder {
       AddBytesOfFusion(i, plan, &launch);
     } else if (i.Is(Opcode::kScatter)) {
       // Indices and updates are read; each element that an update meets is read and written.
-      const int64_t updates = BytesOfUpdates(i), arrays = (i.operand_count() - 1) / 2;
+      const int64_t updates = CountBytesOfUpdates(i), arrays = (i.operand_count() - 1) / 2;
       launch.read_bytes = i.operand(arrays)->shape().byte_size() + 2 * updates;
       launch.written_bytes = updates;
     } else {
-      for (const Instruction* o : i.operands()) launch.read_bytes += BytesOf(o->shape());
-      launch.written_bytes = BytesOf(i.shape());
+      for (const Instruction* o : i.operands()) launch.read_bytes += CountBytes(o->shape());
+      launch.written_bytes = CountBytes(i.shape());
     }
     launch.kernel = number;
     if (plan.launches.empty()) {

@@ -16,7 +16,7 @@ struct ProgramLaunch {
   enum class Kind : uint8_t {
     kKernel,
     kCopy,
-    kHost,     // the host evaluates the instruction
+    kHost,       // the host evaluates the instruction
     kCollective  // a collective: copies between devices, and kernels that combine them
   };
   Kind kind = Kind::kKernel;

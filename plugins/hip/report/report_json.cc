@@ -29,7 +29,7 @@ bool IsOfTheDevice(const ProgramLaunch& launch) {
 Estimate EstimateTime(const ProgramLaunch& launch, const KernelPlan* plan, const GpuPeaks& peaks) {
   Estimate e;
   e.memory_seconds = static_cast<double>(launch.read_bytes + launch.written_bytes) / peaks.memory_bytes;
-  e.matrix = plan != nullptr && plan->matrix != nullptr && peaks.MatrixPeak(launch.type) > 0;
+  e.matrix = plan != nullptr && plan->matrix() != nullptr && peaks.MatrixPeak(launch.type) > 0;
   e.compute_seconds = launch.flops / (e.matrix ? peaks.MatrixPeak(launch.type) : peaks.VectorPeak(launch.type));
   return e;
 }
@@ -74,7 +74,7 @@ class Writer {
       Text("plan", kernel.plan.note);
       out_.attribute("threads", static_cast<int64_t>(kernel.plan.threads));
       out_.attribute("blocks", static_cast<int64_t>(kernel.plan.blocks));
-      if (kernel.plan.matrix != nullptr) Text("matrix_instruction", kernel.plan.matrix->instruction);
+      if (const MatrixStep* matrix = kernel.plan.matrix()) Text("matrix_instruction", matrix->instruction);
       Known("vgprs", r.vgprs);
       Known("agprs", r.agprs);
       Known("sgprs", r.sgprs);

@@ -4,9 +4,9 @@
 namespace backplane::hip::cuda::thunks {
 
 // Returns the result of a driver call from a function that needs no context, or one that needs the thread's.
-#define BACKPLANE_CUDA_RETURN(call) return Remember(FromCuda(GetDriver().call))
-#define BACKPLANE_CUDA_ENTER_RETURN(call)                                             \
-  if (hipError_t error = EnterContext(); error != hipSuccess) return Remember(error); \
+#define BACKPLANE_CUDA_RETURN(call) return StoreLastError(ToHipError(GetDriver().call))
+#define BACKPLANE_CUDA_ENTER_RETURN(call)                                                   \
+  if (hipError_t error = EnterContext(); error != hipSuccess) return StoreLastError(error); \
   BACKPLANE_CUDA_RETURN(call)
 
 namespace {
@@ -28,39 +28,39 @@ hipError_t hipRuntimeGetVersion(int* version) { BACKPLANE_CUDA_RETURN(cuDriverGe
 
 hipError_t hipDriverGetVersion(int* version) { BACKPLANE_CUDA_RETURN(cuDriverGetVersion(version)); }
 
-const char* hipGetErrorName(hipError_t error) { return ErrorName(error); }
+const char* hipGetErrorName(hipError_t error) { return GetErrorName(error); }
 
 hipError_t hipGetDeviceCount(int* count) { BACKPLANE_CUDA_RETURN(cuDeviceGetCount(count)); }
 
 hipError_t hipGetDevice(int* device) {
-  if (device == nullptr) return Remember(hipErrorInvalidValue);
-  *device = CurrentDevice();
+  if (device == nullptr) return StoreLastError(hipErrorInvalidValue);
+  *device = GetCurrentDevice();
   return hipSuccess;
 }
 
 hipError_t hipDeviceGetAttribute(int* value, hipDeviceAttribute_t attribute, int device) {
-  const int number = AttributeNumber(attribute);
-  if (number < 0) return Remember(hipErrorInvalidValue);
+  const int number = FindAttributeNumber(attribute);
+  if (number < 0) return StoreLastError(hipErrorInvalidValue);
   CUdevice cuda = 0;
-  if (hipError_t error = DeviceNumber(device, &cuda); error != hipSuccess) return Remember(error);
+  if (hipError_t error = DeviceNumber(device, &cuda); error != hipSuccess) return StoreLastError(error);
   BACKPLANE_CUDA_RETURN(cuDeviceGetAttribute(value, number, cuda));
 }
 
 hipError_t hipDeviceGetName(char* name, int bytes, hipDevice_t device) {
   CUdevice cuda = 0;
-  if (hipError_t error = DeviceNumber(device, &cuda); error != hipSuccess) return Remember(error);
+  if (hipError_t error = DeviceNumber(device, &cuda); error != hipSuccess) return StoreLastError(error);
   BACKPLANE_CUDA_RETURN(cuDeviceGetName(name, bytes, cuda));
 }
 
 hipError_t hipDeviceTotalMem(size_t* bytes, hipDevice_t device) {
   CUdevice cuda = 0;
-  if (hipError_t error = DeviceNumber(device, &cuda); error != hipSuccess) return Remember(error);
+  if (hipError_t error = DeviceNumber(device, &cuda); error != hipSuccess) return StoreLastError(error);
   BACKPLANE_CUDA_RETURN(cuDeviceTotalMem(bytes, cuda));
 }
 
 hipError_t hipDeviceGetPCIBusId(char* id, int bytes, int device) {
   CUdevice cuda = 0;
-  if (hipError_t error = DeviceNumber(device, &cuda); error != hipSuccess) return Remember(error);
+  if (hipError_t error = DeviceNumber(device, &cuda); error != hipSuccess) return StoreLastError(error);
   BACKPLANE_CUDA_RETURN(cuDeviceGetPCIBusId(id, bytes, cuda));
 }
 
@@ -68,26 +68,26 @@ hipError_t hipDeviceSynchronize() { BACKPLANE_CUDA_ENTER_RETURN(cuCtxSynchronize
 
 hipError_t hipDeviceReset() {
   CUdevice cuda = 0;
-  if (hipError_t error = DeviceNumber(CurrentDevice(), &cuda); error != hipSuccess) return Remember(error);
+  if (hipError_t error = DeviceNumber(GetCurrentDevice(), &cuda); error != hipSuccess) return StoreLastError(error);
   BACKPLANE_CUDA_RETURN(cuDevicePrimaryCtxReset(cuda));
 }
 
 hipError_t hipDeviceCanAccessPeer(int* can_access, int device, int peer) {
   CUdevice from = 0, to = 0;
-  if (hipError_t error = DeviceNumber(device, &from); error != hipSuccess) return Remember(error);
-  if (hipError_t error = DeviceNumber(peer, &to); error != hipSuccess) return Remember(error);
+  if (hipError_t error = DeviceNumber(device, &from); error != hipSuccess) return StoreLastError(error);
+  if (hipError_t error = DeviceNumber(peer, &to); error != hipSuccess) return StoreLastError(error);
   BACKPLANE_CUDA_RETURN(cuDeviceCanAccessPeer(can_access, from, to));
 }
 
 hipError_t hipDeviceEnablePeerAccess(int peer, unsigned flags) {
   CUcontext context = nullptr;
-  if (hipError_t error = RetainPrimaryContext(peer, &context); error != hipSuccess) return Remember(error);
+  if (hipError_t error = RetainPrimaryContext(peer, &context); error != hipSuccess) return StoreLastError(error);
   BACKPLANE_CUDA_ENTER_RETURN(cuCtxEnablePeerAccess(context, flags));
 }
 
 hipError_t hipDeviceDisablePeerAccess(int peer) {
   CUcontext context = nullptr;
-  if (hipError_t error = RetainPrimaryContext(peer, &context); error != hipSuccess) return Remember(error);
+  if (hipError_t error = RetainPrimaryContext(peer, &context); error != hipSuccess) return StoreLastError(error);
   BACKPLANE_CUDA_ENTER_RETURN(cuCtxDisablePeerAccess(context));
 }
 

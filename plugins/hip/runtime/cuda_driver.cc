@@ -35,14 +35,14 @@ thread_local ThreadState this_thread;
 
 const Driver& GetDriver() { return *installed_driver.load(std::memory_order_acquire); }
 
-hipError_t Remember(hipError_t error) {
+hipError_t StoreLastError(hipError_t error) {
   if (error != hipSuccess && error != hipErrorNotReady) this_thread.last = error;
   return error;
 }
 
-int CurrentDevice() { return this_thread.device; }
+int GetCurrentDevice() { return this_thread.device; }
 
-hipError_t FromCuda(CUresult result) {
+hipError_t ToHipError(CUresult result) {
   // Results of CUDA for which HIP has no number, or whose number means something else in HIP.
   static constexpr struct {
     CUresult cuda;
@@ -82,7 +82,7 @@ hipError_t FromCuda(CUresult result) {
   return hipErrorUnknown;
 }
 
-int AttributeNumber(hipDeviceAttribute_t attribute) {
+int FindAttributeNumber(hipDeviceAttribute_t attribute) {
   switch (attribute) {
     case hipDeviceAttributeMaxThreadsPerBlock:
       return 1;
@@ -177,17 +177,17 @@ hipError_t RetainPrimaryContext(int device, CUcontext* context) {
   MutexLock lock(state.mu);
   if (state.contexts.empty()) {
     int count = 0;
-    if (CUresult result = driver.cuDeviceGetCount(&count); result != 0) return FromCuda(result);
+    if (CUresult result = driver.cuDeviceGetCount(&count); result != 0) return ToHipError(result);
     state.contexts.resize(static_cast<size_t>(count), nullptr);
   }
   if (device < 0 || static_cast<size_t>(device) >= state.contexts.size()) return hipErrorInvalidDevice;
   CUcontext& known = state.contexts[static_cast<size_t>(device)];
   if (known == nullptr) {
     CUdevice number = 0;
-    if (CUresult result = driver.cuDeviceGet(&number, device); result != 0) return FromCuda(result);
+    if (CUresult result = driver.cuDeviceGet(&number, device); result != 0) return ToHipError(result);
     if (CUresult result = driver.cuDevicePrimaryCtxRetain(&known, number); result != 0) {
       known = nullptr;
-      return FromCuda(result);
+      return ToHipError(result);
     }
   }
   *context = known;
@@ -199,16 +199,16 @@ hipError_t EnterContext() {
   if (hipError_t error = RetainPrimaryContext(this_thread.device, &wanted); error != hipSuccess) return error;
   // Other code of the process may have made another context current in this thread.
   if (GetDriver().cuCtxGetCurrent(&current) == 0 && current == wanted) return hipSuccess;
-  return FromCuda(GetDriver().cuCtxSetCurrent(wanted));
+  return ToHipError(GetDriver().cuCtxSetCurrent(wanted));
 }
 
 namespace thunks {
 
 hipError_t hipSetDevice(int device) {
   CUcontext context = nullptr;
-  if (hipError_t error = RetainPrimaryContext(device, &context); error != hipSuccess) return Remember(error);
+  if (hipError_t error = RetainPrimaryContext(device, &context); error != hipSuccess) return StoreLastError(error);
   this_thread.device = device;
-  return Remember(FromCuda(GetDriver().cuCtxSetCurrent(context)));
+  return StoreLastError(ToHipError(GetDriver().cuCtxSetCurrent(context)));
 }
 
 hipError_t hipGetLastError() {

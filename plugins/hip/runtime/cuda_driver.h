@@ -1,5 +1,5 @@
-// The driver interface of CUDA, as far as HipApi needs it, and its use behind HIP's names. Declared by the public
-// documentation of cuda.h; nothing of CUDA is needed to build.
+// HIP's functions on top of the driver interface of CUDA, and the part of that interface that they call. The
+// declarations follow the public documentation of cuda.h, so that a build needs nothing of CUDA.
 #ifndef BACKPLANE_PLUGINS_HIP_RUNTIME_CUDA_DRIVER_H_
 #define BACKPLANE_PLUGINS_HIP_RUNTIME_CUDA_DRIVER_H_
 
@@ -149,24 +149,25 @@ struct Driver {
 #undef BACKPLANE_CUDA_MEMBER
 };
 
-// The HIP error for a result of the driver: most numbers are equal, a table has the others.
-hipError_t FromCuda(CUresult result);
+// Returns the HIP error for a result of the driver. Most numbers are equal; a table has the others.
+hipError_t ToHipError(CUresult result);
 
-// Number of the CUDA attribute for one of HIP's, or -1 if there is none.
-int AttributeNumber(hipDeviceAttribute_t attribute);
+// Returns the number of the CUDA attribute for one of HIP's, or -1 if there is none.
+int FindAttributeNumber(hipDeviceAttribute_t attribute);
 
-// Makes the process use the driver behind `handle` (of dlopen) and fills the functions of `api`. The functions have no
-// room for a state, so a process can use one driver only: FailedPrecondition for another.
+// Makes the process use the driver behind `handle`, which dlopen returned, and fills the functions of `api`. HIP's
+// functions take no argument that could hold the driver, so a process can use only one: returns FailedPrecondition for
+// another.
 absl::Status FillByCuda(void* handle, const std::string& library, HipApi& api);
 
-// Makes the thread's context that of its current device. For the functions below that need one.
+// Makes the context of the thread's current device current in CUDA. Functions that need a context call it first.
 hipError_t EnterContext();
 const Driver& GetDriver();
-// The primary context of a device, which is retained until the process ends.
+// Sets *context to the primary context of a device and retains it until the process ends.
 hipError_t RetainPrimaryContext(int device, CUcontext* context);
-int CurrentDevice();
-// Stores an error for hipGetLastError of this thread and returns it.
-hipError_t Remember(hipError_t error);
+int GetCurrentDevice();
+// Keeps an error for this thread's hipGetLastError and returns it.
+hipError_t StoreLastError(hipError_t error);
 
 // HIP's functions over the driver, by topic in cuda_device.cc, cuda_memory.cc, cuda_streams.cc and cuda_graphs.cc.
 namespace thunks {

@@ -42,7 +42,7 @@ TEST_F(CudaDriverTest, OpensAsNvidia) {
   EXPECT_TRUE(api_.features.launch_host_func);
   EXPECT_TRUE(api_.features.shared_memory_opt_in);
   EXPECT_TRUE(api_.features.graph_copy_updates);
-  EXPECT_EQ(*DeviceArchitecture(api_, 1), "sm_90");
+  EXPECT_EQ(*GetArchitecture(api_, 1), "sm_90");
   int value = 0;
   EXPECT_EQ(api_.hipDeviceGetAttribute(&value, hipDeviceAttributeWarpSize, 0), hipSuccess);
   EXPECT_EQ(value, 32);
@@ -100,14 +100,14 @@ TEST_F(CudaDriverTest, ErrorsAreHipsAndAreRemembered) {
 }
 
 TEST_F(CudaDriverTest, MapsResults) {
-  EXPECT_EQ(FromCuda(0), hipSuccess);
-  EXPECT_EQ(FromCuda(2), hipErrorOutOfMemory);
-  EXPECT_EQ(FromCuda(700), hipErrorIllegalAddress);
-  EXPECT_EQ(FromCuda(222), hipErrorNoBinaryForGpu);
-  EXPECT_EQ(FromCuda(803), hipErrorInsufficientDriver);
-  EXPECT_EQ(FromCuda(715), hipErrorLaunchFailure);
-  EXPECT_EQ(FromCuda(909), hipErrorLaunchTimeOut);
-  EXPECT_EQ(FromCuda(77777), hipErrorUnknown);
+  EXPECT_EQ(ToHipError(0), hipSuccess);
+  EXPECT_EQ(ToHipError(2), hipErrorOutOfMemory);
+  EXPECT_EQ(ToHipError(700), hipErrorIllegalAddress);
+  EXPECT_EQ(ToHipError(222), hipErrorNoBinaryForGpu);
+  EXPECT_EQ(ToHipError(803), hipErrorInsufficientDriver);
+  EXPECT_EQ(ToHipError(715), hipErrorLaunchFailure);
+  EXPECT_EQ(ToHipError(909), hipErrorLaunchTimeOut);
+  EXPECT_EQ(ToHipError(77777), hipErrorUnknown);
 }
 
 TEST_F(CudaDriverTest, LaunchPassesTheBufferOfArguments) {

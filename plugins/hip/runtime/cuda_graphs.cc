@@ -3,9 +3,9 @@
 
 namespace backplane::hip::cuda::thunks {
 
-#define BACKPLANE_CUDA_ENTER_RETURN(call)                                             \
-  if (hipError_t error = EnterContext(); error != hipSuccess) return Remember(error); \
-  return Remember(FromCuda(GetDriver().call))
+#define BACKPLANE_CUDA_ENTER_RETURN(call)                                                   \
+  if (hipError_t error = EnterContext(); error != hipSuccess) return StoreLastError(error); \
+  return StoreLastError(ToHipError(GetDriver().call))
 
 namespace {
 
@@ -65,7 +65,7 @@ hipError_t hipGraphDestroy(hipGraph_t graph) { BACKPLANE_CUDA_ENTER_RETURN(cuGra
 
 hipError_t hipGraphAddKernelNode(hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* dependencies,
                                  size_t dependency_count, const hipKernelNodeParams* parameters) {
-  if (parameters == nullptr) return Remember(hipErrorInvalidValue);
+  if (parameters == nullptr) return StoreLastError(hipErrorInvalidValue);
   void* extra[5] = {};
   const KernelNodeParams translated = Translate(*parameters, extra);
   BACKPLANE_CUDA_ENTER_RETURN(
@@ -76,7 +76,8 @@ hipError_t hipGraphAddMemcpyNode1D(hipGraphNode_t* node, hipGraph_t graph, const
                                    size_t dependency_count, void* to, const void* from, size_t bytes,
                                    hipMemcpyKind kind) {
   CUcontext context = nullptr;
-  if (hipError_t error = RetainPrimaryContext(CurrentDevice(), &context); error != hipSuccess) return Remember(error);
+  if (hipError_t error = RetainPrimaryContext(GetCurrentDevice(), &context); error != hipSuccess)
+    return StoreLastError(error);
   const Memcpy3D copy = CopyOf(to, from, bytes, kind);
   BACKPLANE_CUDA_ENTER_RETURN(
       cuGraphAddMemcpyNode(AsNodes(node), AsGraph(graph), AsNodes(dependencies), dependency_count, &copy, context));
@@ -84,9 +85,10 @@ hipError_t hipGraphAddMemcpyNode1D(hipGraphNode_t* node, hipGraph_t graph, const
 
 hipError_t hipGraphAddMemsetNode(hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* dependencies,
                                  size_t dependency_count, const hipMemsetParams* parameters) {
-  if (parameters == nullptr) return Remember(hipErrorInvalidValue);
+  if (parameters == nullptr) return StoreLastError(hipErrorInvalidValue);
   CUcontext context = nullptr;
-  if (hipError_t error = RetainPrimaryContext(CurrentDevice(), &context); error != hipSuccess) return Remember(error);
+  if (hipError_t error = RetainPrimaryContext(GetCurrentDevice(), &context); error != hipSuccess)
+    return StoreLastError(error);
   const MemsetNodeParams fill = Translate(*parameters);
   BACKPLANE_CUDA_ENTER_RETURN(
       cuGraphAddMemsetNode(AsNodes(node), AsGraph(graph), AsNodes(dependencies), dependency_count, &fill, context));
@@ -112,7 +114,7 @@ hipError_t hipGraphLaunch(hipGraphExec_t executable, hipStream_t stream) {
 
 hipError_t hipGraphExecKernelNodeSetParams(hipGraphExec_t executable, hipGraphNode_t node,
                                            const hipKernelNodeParams* parameters) {
-  if (parameters == nullptr) return Remember(hipErrorInvalidValue);
+  if (parameters == nullptr) return StoreLastError(hipErrorInvalidValue);
   void* extra[5] = {};
   const KernelNodeParams translated = Translate(*parameters, extra);
   BACKPLANE_CUDA_ENTER_RETURN(cuGraphExecKernelNodeSetParams(AsExecutable(executable), AsNode(node), &translated));
@@ -121,16 +123,18 @@ hipError_t hipGraphExecKernelNodeSetParams(hipGraphExec_t executable, hipGraphNo
 hipError_t hipGraphExecMemcpyNodeSetParams1D(hipGraphExec_t executable, hipGraphNode_t node, void* to, const void* from,
                                              size_t bytes, hipMemcpyKind kind) {
   CUcontext context = nullptr;
-  if (hipError_t error = RetainPrimaryContext(CurrentDevice(), &context); error != hipSuccess) return Remember(error);
+  if (hipError_t error = RetainPrimaryContext(GetCurrentDevice(), &context); error != hipSuccess)
+    return StoreLastError(error);
   const Memcpy3D copy = CopyOf(to, from, bytes, kind);
   BACKPLANE_CUDA_ENTER_RETURN(cuGraphExecMemcpyNodeSetParams(AsExecutable(executable), AsNode(node), &copy, context));
 }
 
 hipError_t hipGraphExecMemsetNodeSetParams(hipGraphExec_t executable, hipGraphNode_t node,
                                            const hipMemsetParams* parameters) {
-  if (parameters == nullptr) return Remember(hipErrorInvalidValue);
+  if (parameters == nullptr) return StoreLastError(hipErrorInvalidValue);
   CUcontext context = nullptr;
-  if (hipError_t error = RetainPrimaryContext(CurrentDevice(), &context); error != hipSuccess) return Remember(error);
+  if (hipError_t error = RetainPrimaryContext(GetCurrentDevice(), &context); error != hipSuccess)
+    return StoreLastError(error);
   const MemsetNodeParams fill = Translate(*parameters);
   BACKPLANE_CUDA_ENTER_RETURN(cuGraphExecMemsetNodeSetParams(AsExecutable(executable), AsNode(node), &fill, context));
 }

@@ -3,9 +3,9 @@
 
 namespace backplane::hip::cuda::thunks {
 
-#define BACKPLANE_CUDA_ENTER_RETURN(call)                                             \
-  if (hipError_t error = EnterContext(); error != hipSuccess) return Remember(error); \
-  return Remember(FromCuda(GetDriver().call))
+#define BACKPLANE_CUDA_ENTER_RETURN(call)                                                   \
+  if (hipError_t error = EnterContext(); error != hipSuccess) return StoreLastError(error); \
+  return StoreLastError(ToHipError(GetDriver().call))
 
 namespace {
 
@@ -19,7 +19,7 @@ constexpr unsigned kCommonHostFlags = kHostMallocPortable | kHostMallocMapped | 
 hipError_t hipMemGetInfo(size_t* free, size_t* total) { BACKPLANE_CUDA_ENTER_RETURN(cuMemGetInfo(free, total)); }
 
 hipError_t hipMalloc(void** address, size_t bytes) {
-  if (address == nullptr) return Remember(hipErrorInvalidValue);
+  if (address == nullptr) return StoreLastError(hipErrorInvalidValue);
   *address = nullptr;
   if (bytes == 0) return hipSuccess;  // as HIP; an error in CUDA
   BACKPLANE_CUDA_ENTER_RETURN(cuMemAlloc(reinterpret_cast<CUdeviceptr*>(address), bytes));
@@ -31,7 +31,7 @@ hipError_t hipFree(void* address) {
 }
 
 hipError_t hipMallocAsync(void** address, size_t bytes, hipStream_t stream) {
-  if (address == nullptr) return Remember(hipErrorInvalidValue);
+  if (address == nullptr) return StoreLastError(hipErrorInvalidValue);
   *address = nullptr;
   if (bytes == 0) return hipSuccess;
   BACKPLANE_CUDA_ENTER_RETURN(cuMemAllocAsync(reinterpret_cast<CUdeviceptr*>(address), bytes, MemoryStream(stream)));
@@ -43,7 +43,7 @@ hipError_t hipFreeAsync(void* address, hipStream_t stream) {
 }
 
 hipError_t hipHostMalloc(void** address, size_t bytes, unsigned flags) {
-  if (address == nullptr) return Remember(hipErrorInvalidValue);
+  if (address == nullptr) return StoreLastError(hipErrorInvalidValue);
   *address = nullptr;
   if (bytes == 0) return hipSuccess;
   BACKPLANE_CUDA_ENTER_RETURN(cuMemHostAlloc(address, bytes, flags & kCommonHostFlags));
@@ -84,8 +84,10 @@ hipError_t hipMemcpyPeerAsync(void* to, int to_device, const void* from, int fro
                               hipStream_t stream) {
   if (bytes == 0) return hipSuccess;
   CUcontext to_context = nullptr, from_context = nullptr;
-  if (hipError_t error = RetainPrimaryContext(to_device, &to_context); error != hipSuccess) return Remember(error);
-  if (hipError_t error = RetainPrimaryContext(from_device, &from_context); error != hipSuccess) return Remember(error);
+  if (hipError_t error = RetainPrimaryContext(to_device, &to_context); error != hipSuccess)
+    return StoreLastError(error);
+  if (hipError_t error = RetainPrimaryContext(from_device, &from_context); error != hipSuccess)
+    return StoreLastError(error);
   BACKPLANE_CUDA_ENTER_RETURN(
       cuMemcpyPeerAsync(Address(to), to_context, Address(from), from_context, bytes, MemoryStream(stream)));
 }

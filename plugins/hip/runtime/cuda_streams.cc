@@ -6,9 +6,9 @@
 
 namespace backplane::hip::cuda::thunks {
 
-#define BACKPLANE_CUDA_ENTER_RETURN(call)                                             \
-  if (hipError_t error = EnterContext(); error != hipSuccess) return Remember(error); \
-  return Remember(FromCuda(GetDriver().call))
+#define BACKPLANE_CUDA_ENTER_RETURN(call)                                                   \
+  if (hipError_t error = EnterContext(); error != hipSuccess) return StoreLastError(error); \
+  return StoreLastError(ToHipError(GetDriver().call))
 
 namespace {
 
@@ -22,7 +22,7 @@ struct StreamCallback {
 
 void CallStreamCallback(CUstream stream, CUresult result, void* data) {
   const std::unique_ptr<StreamCallback> callback(static_cast<StreamCallback*>(data));
-  callback->function(reinterpret_cast<hipStream_t>(stream), FromCuda(result), callback->user_data);
+  callback->function(reinterpret_cast<hipStream_t>(stream), ToHipError(result), callback->user_data);
 }
 
 }  // namespace
@@ -52,14 +52,14 @@ hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned fla
 }
 
 hipError_t hipStreamAddCallback(hipStream_t stream, hipStreamCallback_t callback, void* user_data, unsigned flags) {
-  if (callback == nullptr) return Remember(hipErrorInvalidValue);
-  if (hipError_t error = EnterContext(); error != hipSuccess) return Remember(error);
+  if (callback == nullptr) return StoreLastError(hipErrorInvalidValue);
+  if (hipError_t error = EnterContext(); error != hipSuccess) return StoreLastError(error);
   std::unique_ptr<StreamCallback> call(new (std::nothrow) StreamCallback{callback, user_data});
-  if (call == nullptr) return Remember(hipErrorOutOfMemory);
+  if (call == nullptr) return StoreLastError(hipErrorOutOfMemory);
   const hipError_t error =
-      FromCuda(GetDriver().cuStreamAddCallback(AsStream(stream), &CallStreamCallback, call.get(), flags));
+      ToHipError(GetDriver().cuStreamAddCallback(AsStream(stream), &CallStreamCallback, call.get(), flags));
   if (error == hipSuccess) (void)call.release();  // CallStreamCallback deletes it
-  return Remember(error);
+  return StoreLastError(error);
 }
 
 hipError_t hipLaunchHostFunc(hipStream_t stream, hipHostFn_t function, void* user_data) {

@@ -8,19 +8,7 @@
 
 namespace backplane::hip {
 
-absl::string_view PlatformName(Platform platform) {
-  switch (platform) {
-    case Platform::kAmd:
-      return "amd";
-    case Platform::kNvidia:
-      return "nvidia";
-    case Platform::kEmulated:
-      return "emulated";
-  }
-  return "unknown";
-}
-
-const char* ErrorName(hipError_t error) {
+const char* GetErrorName(hipError_t error) {
   switch (error) {
 #define BACKPLANE_HIP_NAME(name, number, text) \
   case name:                                   \
@@ -31,7 +19,7 @@ const char* ErrorName(hipError_t error) {
   return "hipError";
 }
 
-const char* ErrorText(hipError_t error) {
+const char* GetErrorText(hipError_t error) {
   switch (error) {
 #define BACKPLANE_HIP_TEXT(name, number, text) \
   case name:                                   \
@@ -112,11 +100,11 @@ absl::StatusCode CodeOf(hipError_t error) {
 
 absl::Status ToStatus(hipError_t error, absl::string_view what) {
   if (error == hipSuccess) return absl::OkStatus();
-  return absl::Status(CodeOf(error), absl::StrCat(what, ": ", ErrorText(error), " [", ErrorName(error), ", ",
+  return absl::Status(CodeOf(error), absl::StrCat(what, ": ", GetErrorText(error), " [", GetErrorName(error), ", ",
                                                   static_cast<int>(error), "]"));
 }
 
-absl::StatusOr<std::string> DeviceArchitecture(const HipApi& api, int device) {
+absl::StatusOr<std::string> GetArchitecture(const HipApi& api, int device) {
   if (api.platform == Platform::kNvidia) {
     int major = 0, minor = 0;
     RETURN_IF_ERROR(ToStatus(api.hipDeviceGetAttribute(&major, hipDeviceAttributeComputeCapabilityMajor, device),

@@ -122,8 +122,6 @@ namespace backplane::hip {
   X(hipDeviceReset, 402, hipError_t, ())
 
 enum class Platform { kAmd, kNvidia, kEmulated };
-// "amd", "nvidia", "emulated".
-absl::string_view PlatformName(Platform platform);
 
 // What an optional function makes possible.
 struct HipFeatures {
@@ -151,24 +149,30 @@ struct HipApi {
   HipFeatures features;
 };
 
-// The machine of a device as compilers name it: "gfx942:sramecc+:xnack-" (AMD, emulated), "sm_90" (NVIDIA).
-absl::StatusOr<std::string> DeviceArchitecture(const HipApi& api, int device);
+// Returns the machine of a device as compilers name it: "gfx942:sramecc+:xnack-" (AMD, emulated), "sm_90" (NVIDIA).
+absl::StatusOr<std::string> GetArchitecture(const HipApi& api, int device);
 
-// A status for the result of a call: OK; otherwise "hipMalloc: out of memory [hipErrorOutOfMemory, 2]". `what` names
-// the call or what it was for. Out of memory is ResourceExhausted; a bad argument or handle InvalidArgument; a missing
-// device, name or file NotFound; unsupported calls Unimplemented; order and state FailedPrecondition; a kernel or
-// device that failed, and the rest, Internal.
+// Converts the result of a call. The message of an error is like "hipMalloc: out of memory [hipErrorOutOfMemory, 2]",
+// where `what` names the call, or what it was for. The codes:
+//   ResourceExhausted   out of memory
+//   InvalidArgument     a bad argument or handle
+//   NotFound            a missing device, name or file
+//   Unimplemented       a call that the runtime does not support
+//   FailedPrecondition  a call in the wrong order or state
+//   Internal            a kernel or device that failed, and everything else
 absl::Status ToStatus(hipError_t error, absl::string_view what);
 
-// Own name and text of an error. An unknown number has the name "hipError" and the text "unknown error".
-const char* ErrorName(hipError_t error);
-const char* ErrorText(hipError_t error);
+// Return the name that HIP gives an error, and a text of ours. An unknown number has the name "hipError" and the text
+// "unknown error".
+const char* GetErrorName(hipError_t error);
+const char* GetErrorText(hipError_t error);
 
 // Whether the error makes the device unusable until the process ends (on AMD: until hipDeviceReset): an illegal
 // address, a failed kernel, a failed assertion.
 bool IsSticky(hipError_t error);
 
-// Makes a device current for a scope and restores the one that was before. status() is the result of the change.
+// Makes a device the current one until the end of a scope, and then restores the one before. status() tells whether the
+// first change succeeded.
 class ScopedDevice {
  public:
   ScopedDevice(const HipApi& api, int device);

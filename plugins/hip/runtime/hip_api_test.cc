@@ -29,19 +29,19 @@ TEST(ToStatus, ChoosesCodes) {
 
 TEST(Errors, UnknownNumbersHaveAName) {
   const auto unknown = static_cast<hipError_t>(12345);
-  EXPECT_STREQ(ErrorName(unknown), "hipError");
-  EXPECT_STREQ(ErrorText(unknown), "unknown error");
+  EXPECT_STREQ(GetErrorName(unknown), "hipError");
+  EXPECT_STREQ(GetErrorText(unknown), "unknown error");
   EXPECT_THAT(std::string(ToStatus(unknown, "x").message()), HasSubstr("12345"));
 }
 
 TEST(Errors, EachHasItsOwnText) {
   std::vector<std::string> texts;
-#define COLLECT(name, number, text) texts.push_back(ErrorText(name));
+#define COLLECT(name, number, text) texts.push_back(GetErrorText(name));
   BACKPLANE_HIP_ERRORS(COLLECT)
 #undef COLLECT
   std::sort(texts.begin(), texts.end());
   EXPECT_EQ(std::adjacent_find(texts.begin(), texts.end()), texts.end());
-  EXPECT_STREQ(ErrorName(hipErrorLaunchFailure), "hipErrorLaunchFailure");
+  EXPECT_STREQ(GetErrorName(hipErrorLaunchFailure), "hipErrorLaunchFailure");
 }
 
 TEST(Errors, OnlyFailuresOfTheDeviceAreSticky) {
@@ -69,17 +69,17 @@ hipError_t WrongProperties(hipDevicePropR0600* properties, int) {
 TEST(DeviceArchitecture, ReadsBothLayouts) {
   HipApi api;
   api.library = "libamdhip64.so.5";
-  EXPECT_EQ(DeviceArchitecture(api, 0).status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(GetArchitecture(api, 0).status().code(), absl::StatusCode::kUnimplemented);
   api.hipGetDeviceProperties = &PropertiesR0000;
-  EXPECT_EQ(*DeviceArchitecture(api, 0), "gfx90a:sramecc+:xnack-");
+  EXPECT_EQ(*GetArchitecture(api, 0), "gfx90a:sramecc+:xnack-");
   api.hipGetDevicePropertiesR0600 = &PropertiesR0600;  // is preferred, as the other means two layouts in 6.0
-  EXPECT_EQ(*DeviceArchitecture(api, 0), "gfx1201");
+  EXPECT_EQ(*GetArchitecture(api, 0), "gfx1201");
 }
 
 TEST(DeviceArchitecture, RefusesWhatIsNoName) {
   HipApi api;
   api.hipGetDevicePropertiesR0600 = &WrongProperties;
-  EXPECT_EQ(DeviceArchitecture(api, 0).status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(GetArchitecture(api, 0).status().code(), absl::StatusCode::kInternal);
 }
 
 TEST(DeviceArchitecture, IsTheComputeCapabilityForNvidia) {
@@ -89,7 +89,7 @@ TEST(DeviceArchitecture, IsTheComputeCapabilityForNvidia) {
     *value = attribute == hipDeviceAttributeComputeCapabilityMajor ? 8 : 6;
     return hipSuccess;
   };
-  EXPECT_EQ(*DeviceArchitecture(api, 0), "sm_86");
+  EXPECT_EQ(*GetArchitecture(api, 0), "sm_86");
 }
 
 int current_device = 0;

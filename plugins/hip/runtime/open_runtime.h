@@ -12,14 +12,15 @@ namespace backplane::hip {
 
 enum class PlatformChoice { kAuto, kAmd, kNvidia, kEmulated };
 
-// "auto", "amd", "nvidia", "emulated"; InvalidArgument for anything else.
+// Reads "auto", "amd", "nvidia" or "emulated". Returns InvalidArgument for anything else.
 absl::StatusOr<PlatformChoice> ParsePlatform(absl::string_view name);
 
 struct RuntimeOptions {
   // kAuto takes the first platform that has a device: AMD, then NVIDIA. It never takes the emulated one.
   PlatformChoice platform = PlatformChoice::kAuto;
-  // Path or name of the library for `platform`, which must not be kAuto then. If empty, the environment variable
-  // BACKPLANE_HIP_LIBRARY holds one for AMD's interface (also under kAuto); without it:
+  // The path or the name of the library. If it is set, `platform` must not be kAuto. If it is empty, the environment
+  // variable BACKPLANE_HIP_LIBRARY may name a library with AMD's interface, also for kAuto. Without the variable, the
+  // first of these that can be loaded is opened:
   //   amd       libamdhip64.so.7, .so.6, .so.5, .so, by the loader's search path
   //   nvidia    libcuda.so.1, libcuda.so
   //   emulated  libhipemu.so beside the library or program that contains this code, then in its folder plugins/, then

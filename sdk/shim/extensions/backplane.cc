@@ -25,7 +25,7 @@ absl::Status CompileLog(Backplane_LoadedExecutable_CompileLog_Args& a) {
   return absl::OkStatus();
 }
 
-absl::Status CodeText(Backplane_Executable_CodeText_Args& a) {
+absl::Status GetCodeText(Backplane_Executable_CodeText_Args& a) {
   BP_REQUIRE(a.executable);
   BP_REQUIRE(a.form);
   ASSIGN_OR_RETURN(const std::string* text, a.executable->code_text(absl::string_view(a.form, a.form_size)));
@@ -54,7 +54,7 @@ PJRT_Extension_Base* BackplaneExtension() {
     e.set_callback_trampoline = BP_ENTRY(Backplane_SetCallbackTrampoline, &SetTrampoline);
     e.loaded_executable_compile_log = BP_ENTRY(Backplane_LoadedExecutable_CompileLog, &CompileLog);
     e.register_handler_bundle = BP_ENTRY(Backplane_RegisterHandlerBundle, &RegisterHandlerBundle);
-    e.executable_code_text = BP_ENTRY(Backplane_Executable_CodeText, &CodeText);
+    e.executable_code_text = BP_ENTRY(Backplane_Executable_CodeText, &GetCodeText);
     return e;
   }();
   return &extension.base;

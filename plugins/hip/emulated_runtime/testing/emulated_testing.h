@@ -20,9 +20,9 @@
 
 namespace backplane::hip {
 
-#define EXPECT_HIP(call) EXPECT_STREQ(ErrorName(call), "hipSuccess") << #call << "\n" << this->ReportText()
-#define ASSERT_HIP(call) ASSERT_STREQ(ErrorName(call), "hipSuccess") << #call << "\n" << this->ReportText()
-#define EXPECT_HIP_ERROR(call, error) EXPECT_STREQ(ErrorName(call), ErrorName(error)) << #call
+#define EXPECT_HIP(call) EXPECT_STREQ(GetErrorName(call), "hipSuccess") << #call << "\n" << this->ReportText()
+#define ASSERT_HIP(call) ASSERT_STREQ(GetErrorName(call), "hipSuccess") << #call << "\n" << this->ReportText()
+#define EXPECT_HIP_ERROR(call, error) EXPECT_STREQ(GetErrorName(call), GetErrorName(error)) << #call
 
 // Each test has a runtime of its own, with default settings unless it calls Start.
 class EmulatedTest : public ::testing::Test {
