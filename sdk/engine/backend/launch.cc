@@ -19,10 +19,11 @@ constexpr double kInlineWithPoolMicroseconds = 150;
 // So does a program whose calls of the host are in branches that were not taken in this many runs before.
 constexpr int kRunsWithoutHostCalls = 16;
 
-// Whether the caller's thread may have to wait for the host or for other devices.
-bool ProbablyBlocks(const Program& program) {
-  return program.may_block() &&
-         (program.traits().communicates || program.runs_without_host_calls() < kRunsWithoutHostCalls);
+// Whether the caller's thread may have to wait for the host or for other devices. The host's function that one device
+// calls may wait for that of another one, whose program the caller has yet to dispatch.
+bool ProbablyBlocks(const Program& program, bool has_one_device) {
+  return program.may_block() && (program.traits().communicates || !has_one_device ||
+                                 program.runs_without_host_calls() < kRunsWithoutHostCalls);
 }
 
 // The temporary memory that a launch holds at a time: devices that communicate hold theirs at the same time.
@@ -128,7 +129,8 @@ absl::StatusOr<ExecuteResult> ProgramLaunch::Start(std::shared_ptr<ProgramLaunch
   }
   const double expected_us =
       launch->program_.time_depends_on_data() ? launch->program_.recent_us() : launch->program_.estimated_us();
-  if (ready && !ProbablyBlocks(launch->program_) && expected_us + more_microseconds < kInlineWithPoolMicroseconds) {
+  if (ready && !ProbablyBlocks(launch->program_, effects_first) &&
+      expected_us + more_microseconds < kInlineWithPoolMicroseconds) {
     const absl::Status s = launch->RunOnce();
     result.done = s.ok() ? Event() : Event::Ready(s);
     for (DeviceArray& out : result.outputs) out.ready = result.done;

@@ -32,9 +32,13 @@ absl::Status RunWithFaults(const ThunkSequence& sequence, const RunState& state)
 
 Program::~Program() = default;
 
+// How long another process usually has the core, if this one has to wait for it.
+constexpr double kLongestPauseMicroseconds = 5000;
+
 void Program::AddRecentRun(double microseconds) const {
   const double recent = recent_us();
-  recent_us_.store(std::clamp(microseconds, 0.75 * recent, 2 * recent), std::memory_order_relaxed);
+  const double at_most = microseconds > kLongestPauseMicroseconds ? microseconds : 2 * recent;
+  recent_us_.store(std::clamp(microseconds, 0.75 * recent, std::max(at_most, recent)), std::memory_order_relaxed);
 }
 
 absl::Status Program::CopyConstants() {
@@ -166,8 +170,7 @@ absl::Status Program::RunThunks(absl::Span<void* const> arguments, absl::Span<vo
   state.workspace = block + (assignment_.temporary_bytes + 63) / 64 * 64;
   state.pool = pool;
   state.context = &context;
-  bool called_host = false;
-  state.called_host = &called_host;
+  state.runs_without_host_calls = &runs_without_host_calls_;
   absl::Status status;
   if (times == nullptr && OperationTrace::Get().Active()) [[unlikely]] {
     status = RunTraced(state);
@@ -181,11 +184,9 @@ absl::Status Program::RunThunks(absl::Span<void* const> arguments, absl::Span<vo
       times->push_back({thunk_names_[k], took.count()});
     }
   }
-  if (may_block_) {
-    constexpr int kMost = 1 << 20;
-    runs_without_host_calls_.store(called_host ? 0 : std::min(kMost, runs_without_host_calls() + 1),
-                                   std::memory_order_relaxed);
-  }
+  constexpr int kMostCountedRuns = 1 << 20;
+  if (may_block_ && runs_without_host_calls() < kMostCountedRuns)
+    runs_without_host_calls_.fetch_add(1, std::memory_order_relaxed);
   return status;
 }
 

@@ -67,12 +67,12 @@ class Program {
 
   // Whether there are loops of unknown length or calls of the host: the time is known only from earlier runs.
   bool time_depends_on_data() const { return traits_.has_unbounded_loop || may_block_; }
-  // For a program that may block: the runs since one in which a step that may block was executed.
+  // For a program that may block: the runs since a step that may block was executed last.
   int runs_without_host_calls() const { return runs_without_host_calls_.load(std::memory_order_relaxed); }
 
   // For a program whose time depends on its data: about the longest of its recent runs, in microseconds. A run counts
-  // less with each run after it, and one that is much longer than those before it, as when another process had the
-  // core, at most doubles the value. Before the first runs a long run is assumed. Callers measure the runs.
+  // less with each run after it. One of up to 5 ms that is much longer than those before it, as when another process
+  // had the core, at most doubles the value. Before the first runs a long run is assumed. Callers measure the runs.
   double recent_us() const { return recent_us_.load(std::memory_order_relaxed); }
   void AddRecentRun(double microseconds) const;
   const std::vector<PackableWeight>& packable_weights() const { return packable_weights_; }

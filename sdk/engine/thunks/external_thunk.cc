@@ -54,7 +54,7 @@ absl::Status CustomCallThunk::Run(const RunState& state) const {
     frame.run_id = state.context->run_id;
     frame.device_ordinal = state.context->device;
   }
-  if (may_block() && state.called_host != nullptr) *state.called_host = true;
+  if (may_block() && state.runs_without_host_calls != nullptr) state.runs_without_host_calls->store(0);
   const Workers::Waiting in_host(Workers::Waiting::For::kHost);
   const ScopedSubnormals as_host_code_expects(Subnormals::kKeep);
   absl::StatusOr<Event> done = site_->Call(frame);

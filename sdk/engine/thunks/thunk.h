@@ -51,7 +51,8 @@ struct RunState {
   std::byte* workspace = nullptr;  // of SequenceWorkspace bytes, 64-byte aligned; used by one step at a time
   ThreadPool* pool = nullptr;
   const ExecutionContext* context = nullptr;
-  bool* called_host = nullptr;  // set by a step that calls the host and may wait for it; may be null
+  // A step that calls the host and may wait for it sets this count of the program to 0 first. May be null.
+  std::atomic<int>* runs_without_host_calls = nullptr;
 };
 
 class BoundSequence;  // sdk/engine/thunks/bound_sequence.h
