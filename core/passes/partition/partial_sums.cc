@@ -302,7 +302,8 @@ absl::StatusOr<Instruction*> Partitioner::ComputeOnPartials(Instruction* full, c
     Instruction* o = full->operand(k);
     const std::optional<Tiling> tiling = FindOperandTiling(*op, *full, k, partial_tiling);
     if (!tiling) return none;
-    const bool is_sum = k < op->sums && (!op->is_product || IsPartial(o, *tiling));
+    // Of a product's factors the one that the search has found.
+    const bool is_sum = k < op->sums && (!op->is_product || IsImplicitlyPartial(o, *tiling));
     ASSIGN_OR_RETURN(Instruction * x, is_sum ? ReshardToPartial(o, *tiling) : ReshardTo(o, DropPartialDim(*tiling)));
     operands.push_back(x);
   }

@@ -267,6 +267,23 @@ TEST(PartitionModule, MultipliesPartialSumsByFiniteFactorsOnly) {
   }
 }
 
+// p * (p * v): the inner product, which nobody has asked for, is reduced. Two partial factors would give the sum of the
+// products and not the product of the sums.
+TEST(PartitionModule, MultipliesOnlyOneFactorByPartialSums) {
+  const std::string product =
+      "  v = f32[] convert(i)\n  vs = f32[4,4] broadcast(v), dimensions={}\n  b = f32[4,4] multiply(p, vs)\n"
+      "  y = f32[4,4] multiply(p, b)\n  asked = f32[4,4] custom-call(y), custom_call_target=\"Sharding\", "
+      "sharding={devices=[1,1,2]<=[2] last_tile_dims={unreduced}}\n";
+  auto module = ParseAndPartition(
+      absl::StrReplaceAll(kPartialSumsInNestedLoops, {{"WRITTEN)", "asked)"}, {"  row =", product + "  row ="}}));
+  ASSERT_NE(module, nullptr);
+  int64_t all_reduces_in_loops = 0;
+  for (const Computation* c : module->PostOrder())
+    all_reduces_in_loops += c->IsEntry() ? 0 : CountOps(c, Opcode::kAllReduce);
+  EXPECT_EQ(all_reduces_in_loops, 1) << module->ToString();
+  EXPECT_EQ(CountOps(module->entry(), Opcode::kAllReduce), 1) << module->ToString();
+}
+
 // Rows whose partial sums are split as well are written into an array that cannot be split so.
 TEST(PartitionModule, DoesNotSplitUnevenSumsOfSplitSummands) {
   for (const char* width : {"9", "10"}) {

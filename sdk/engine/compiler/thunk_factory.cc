@@ -1,4 +1,5 @@
 #include "sdk/engine/compiler/thunk_factory.h"
+#include "sdk/backend/lapack_calls.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -6,7 +7,6 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/analysis/aliased_leaves.h"
 #include "core/analysis/trip_count.h"
@@ -50,16 +50,17 @@ std::vector<CustomCallThunk::Leaf> CallLeaves(const Shape& shape, const std::vec
   return leaves;
 }
 
-// The time of a custom call that only computes, or nothing if it may wait for something. JAX's calls of LAPACK are the
-// only ones that are known to do so.
+// The time of a custom call that only computes, or nothing if it may wait for something. Only calls of LAPACK with
+// small matrices are known not to.
 std::optional<double> EstimateComputingCall(const Instruction& call) {
-  if (!absl::StartsWith(call.custom_call_target(), "lapack_")) return std::nullopt;
+  if (!IsLapackTarget(call.custom_call_target())) return std::nullopt;
   double most = 0;
   for (const Instruction* operand : call.operands()) {
     const Shape& s = operand->shape();
     if (!s.IsArray() || s.rank() < 2) continue;
     const double rows = static_cast<double>(s.dimensions(s.rank() - 2));
     const double columns = static_cast<double>(s.dimensions(s.rank() - 1));
+    if (rows * columns * ByteWidth(s.element_type()) >= static_cast<double>(kMinBytesOfLapackTurn)) return std::nullopt;
     const double matrices = static_cast<double>(s.num_elements()) / std::max(1.0, rows * columns);
     // A rough figure for all of them: eigenvalues take longer, factorizations and triangular systems less.
     most = std::max(most, matrices * (1 + 5e-3 * rows * columns * std::min(rows, columns)));

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/subnormals.h"
+#include "sdk/backend/lapack_calls.h"
 #include "sdk/shim/ffi/frame.h"
 
 namespace backplane::shim::ffi {
@@ -124,12 +124,7 @@ struct Call {
   }
 };
 
-// JAX's LAPACK handlers call one library (SciPy's OpenBLAS), which computes larger matrices by its own threads. Calls
-// from several threads at once share these and spin for them: six singular value decompositions took ten times as long
-// as one after the other. So they take turns.
-constexpr absl::string_view kLapackPrefix = "lapack_";
-constexpr int64_t kMinBytesOfTurn = 16 * 1024;  // smaller matrices are computed in the calling thread
-
+// The turn of a call of LAPACK.
 class LibraryTurn {
  public:
   explicit LibraryTurn(bool is_needed) : is_needed_(is_needed) {
@@ -163,7 +158,7 @@ class TypedSite : public CustomCallSite {
       : registry_(registry),
         bundle_(handler.bundle),
         target_(spec.target),
-        is_lapack_(absl::StartsWith(spec.target, kLapackPrefix)),
+        is_lapack_(IsLapackTarget(spec.target)),
         dictionary_(spec.attributes),
         table_(dictionary_) {}
 
@@ -191,7 +186,7 @@ class TypedSite : public CustomCallSite {
       // XLA's CPU client runs handlers in this mode, and some results of JAX depend on it: a matrix with a row of
       // subnormal numbers counts as singular.
       const ScopedSubnormals like_xla(Subnormals::kFlushAll);
-      const LibraryTurn turn(is_lapack_ && FindLargestMatrixBytes(frame) >= kMinBytesOfTurn);
+      const LibraryTurn turn(is_lapack_ && FindLargestMatrixBytes(frame) >= kMinBytesOfLapackTurn);
       RETURN_IF_ERROR(Named(call->Run(bundle_.execute, XLA_FFI_ExecutionStage_EXECUTE)));
     }
     Event future = call->TakeFuture();
