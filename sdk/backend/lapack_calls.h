@@ -14,8 +14,8 @@ inline bool IsLapackTarget(absl::string_view target) { return absl::StartsWith(t
 
 // The library computes matrices from about this size on by threads of its own, which all of its callers share and spin
 // for: six singular value decompositions at once took ten times as long as one after the other. So calls with a matrix
-// of at least this size take turns.
-inline constexpr int64_t kMinBytesOfLapackTurn = 16 * 1024;
+// of at least this size run one at a time.
+inline constexpr int64_t kMinExclusiveLapackBytes = 16 * 1024;
 
 }  // namespace backplane
 

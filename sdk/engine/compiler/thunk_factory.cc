@@ -1,5 +1,4 @@
 #include "sdk/engine/compiler/thunk_factory.h"
-#include "sdk/backend/lapack_calls.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -12,6 +11,7 @@
 #include "core/analysis/trip_count.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/faults.h"
+#include "sdk/backend/lapack_calls.h"
 #include "sdk/engine/codegen/kernel.h"
 #include "sdk/engine/compiler/library_problems.h"
 #include "sdk/engine/compiler/library_thunks.h"
@@ -60,7 +60,8 @@ std::optional<double> EstimateComputingCall(const Instruction& call) {
     if (!s.IsArray() || s.rank() < 2) continue;
     const double rows = static_cast<double>(s.dimensions(s.rank() - 2));
     const double columns = static_cast<double>(s.dimensions(s.rank() - 1));
-    if (rows * columns * ByteWidth(s.element_type()) >= static_cast<double>(kMinBytesOfLapackTurn)) return std::nullopt;
+    if (rows * columns * ByteWidth(s.element_type()) >= static_cast<double>(kMinExclusiveLapackBytes))
+      return std::nullopt;
     const double matrices = static_cast<double>(s.num_elements()) / std::max(1.0, rows * columns);
     // A rough figure for all of them: eigenvalues take longer, factorizations and triangular systems less.
     most = std::max(most, matrices * (1 + 5e-3 * rows * columns * std::min(rows, columns)));

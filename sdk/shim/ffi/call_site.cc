@@ -124,23 +124,23 @@ struct Call {
   }
 };
 
-// The turn of a call of LAPACK.
-class LibraryTurn {
+// Held during a call of LAPACK with a large matrix.
+class LapackLock {
  public:
-  explicit LibraryTurn(bool is_needed) : is_needed_(is_needed) {
-    if (is_needed_) turns.lock();
+  explicit LapackLock(bool is_needed) : is_needed_(is_needed) {
+    if (is_needed_) mu.lock();
   }
-  ~LibraryTurn() {
-    if (is_needed_) turns.unlock();
+  ~LapackLock() {
+    if (is_needed_) mu.unlock();
   }
-  LibraryTurn(const LibraryTurn&) = delete;
-  LibraryTurn& operator=(const LibraryTurn&) = delete;
+  LapackLock(const LapackLock&) = delete;
+  LapackLock& operator=(const LapackLock&) = delete;
 
  private:
-  static std::mutex turns;
+  static std::mutex mu;
   const bool is_needed_;
 };
-std::mutex LibraryTurn::turns;
+std::mutex LapackLock::mu;
 
 // Returns the bytes of the largest matrix of an operand. Leading dimensions are of a batch.
 int64_t FindLargestMatrixBytes(const CustomCallFrame& frame) {
@@ -186,7 +186,7 @@ class TypedSite : public CustomCallSite {
       // XLA's CPU client runs handlers in this mode, and some results of JAX depend on it: a matrix with a row of
       // subnormal numbers counts as singular.
       const ScopedSubnormals like_xla(Subnormals::kFlushAll);
-      const LibraryTurn turn(is_lapack_ && FindLargestMatrixBytes(frame) >= kMinBytesOfLapackTurn);
+      const LapackLock lock(is_lapack_ && FindLargestMatrixBytes(frame) >= kMinExclusiveLapackBytes);
       RETURN_IF_ERROR(Named(call->Run(bundle_.execute, XLA_FFI_ExecutionStage_EXECUTE)));
     }
     Event future = call->TakeFuture();

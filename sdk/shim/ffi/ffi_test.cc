@@ -322,7 +322,7 @@ TEST_F(FfiTest, FuturesKeepTheCallUntilTheyAreSet) {
 }
 
 // The library behind LAPACK's handlers has threads of its own for large matrices.
-TEST_F(FfiTest, LapackHandlersOfLargeMatricesTakeTurns) {
+TEST_F(FfiTest, LapackHandlersOfLargeMatricesRunOneAtATime) {
   for (const std::string target : {"lapack_test_ffi", "test_lapack_ffi"}) {
     ASSERT_TRUE(RegisterHandler(target, &CountCalls).ok());
     auto site = registry_.Instantiate(Spec(target));
