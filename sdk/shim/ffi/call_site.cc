@@ -128,19 +128,19 @@ struct Call {
 class LapackLock {
  public:
   explicit LapackLock(bool is_needed) : is_needed_(is_needed) {
-    if (is_needed_) mu.lock();
+    if (is_needed_) mu_.lock();
   }
   ~LapackLock() {
-    if (is_needed_) mu.unlock();
+    if (is_needed_) mu_.unlock();
   }
   LapackLock(const LapackLock&) = delete;
   LapackLock& operator=(const LapackLock&) = delete;
 
  private:
-  static std::mutex mu;
+  static std::mutex mu_;
   const bool is_needed_;
 };
-std::mutex LapackLock::mu;
+std::mutex LapackLock::mu_;
 
 // Returns the bytes of the largest matrix of an operand. Leading dimensions are of a batch.
 int64_t FindLargestMatrixBytes(const CustomCallFrame& frame) {
