@@ -272,7 +272,7 @@ TEST(PartitionModule, MultipliesPartialSumsByFiniteFactorsOnly) {
 TEST(PartitionModule, MultipliesOnlyOneFactorByPartialSums) {
   const std::string product =
       "  v = f32[] convert(i)\n  vs = f32[4,4] broadcast(v), dimensions={}\n  b = f32[4,4] multiply(p, vs)\n"
-      "  y = f32[4,4] multiply(p, b)\n  asked = f32[4,4] custom-call(y), custom_call_target=\"Sharding\", "
+      "  pb = f32[4,4] multiply(p, b)\n  asked = f32[4,4] custom-call(pb), custom_call_target=\"Sharding\", "
       "sharding={devices=[1,1,2]<=[2] last_tile_dims={unreduced}}\n";
   auto module = ParseAndPartition(
       absl::StrReplaceAll(kPartialSumsInNestedLoops, {{"WRITTEN)", "asked)"}, {"  row =", product + "  row ="}}));
