@@ -6,6 +6,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "core/types/primitive_type.h"
 
 namespace backplane {
 
@@ -16,6 +18,11 @@ inline bool IsLapackTarget(absl::string_view target) { return absl::StartsWith(t
 // for: six singular value decompositions at once took ten times as long as one after the other. So calls with a matrix
 // of at least this size run one at a time.
 inline constexpr int64_t kMinExclusiveLapackBytes = 16 * 1024;
+// Whether an operand of these dimensions has such a matrix. Leading dimensions are of a batch.
+inline bool HasLargeMatrix(PrimitiveType type, absl::Span<const int64_t> dims) {
+  const size_t rank = dims.size();
+  return rank >= 2 && dims[rank - 2] * dims[rank - 1] * ByteWidth(type) >= kMinExclusiveLapackBytes;
+}
 
 }  // namespace backplane
 

@@ -177,6 +177,7 @@ bool Partitioner::ComputeIsPartial(Instruction* full, const Tiling& partial_tili
     };
     if (op->is_product) {
       if (!IsFloat(full->shape().element_type()) || is_partial(0) == is_partial(1)) return false;
+      // An annotation asks for the product itself (depth 0) to be partial, whatever its factor is.
       return depth == 0 || IsFinite(full->operand(is_partial(0) ? 1 : 0));
     }
     if (op->sums == 1) return is_partial(0);

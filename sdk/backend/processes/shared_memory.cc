@@ -16,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/wire.h"
+#include "core/types/integer_division.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/processes/network_address.h"
 
@@ -63,8 +64,6 @@ std::string MakeNonce() {
   return bytes;
 }
 
-int64_t RoundToPage(int64_t bytes) { return (bytes + kSegmentPage - 1) / kSegmentPage * kSegmentPage; }
-
 // Returns 0 or the number of an error.
 int AllocatePages(int file, int64_t first, int64_t bytes) {
   int error = 0;
@@ -81,7 +80,8 @@ struct FileCloser {
 }  // namespace
 
 int64_t SharedMemory::FirstRing() const {
-  return RoundToPage(kSegmentPage + int64_t{num_processes_} * kMaxSharedBlocks * int64_t{sizeof(ReleasedUse)});
+  return RoundUp(kSegmentPage + int64_t{num_processes_} * kMaxSharedBlocks * int64_t{sizeof(ReleasedUse)},
+                 kSegmentPage);
 }
 
 int64_t SharedMemory::FirstRingReader() const {
@@ -90,7 +90,7 @@ int64_t SharedMemory::FirstRingReader() const {
 }
 
 int64_t SharedMemory::FirstBlock() const {
-  return RoundToPage(FirstRingReader() + num_processes_ * int64_t{sizeof(MessageRingReader)});
+  return RoundUp(FirstRingReader() + num_processes_ * int64_t{sizeof(MessageRingReader)}, kSegmentPage);
 }
 
 MessageRing& SharedMemory::RingFor(const Segment& segment, int32_t reader) const {

@@ -51,7 +51,8 @@ std::shared_ptr<Executable> CompileText(const std::string& text, CustomCallRegis
 
 class Limited {
  public:
-  explicit Limited(int64_t limit) : client_(HostTopology("test", 1), std::chrono::seconds(60), limit) {}
+  explicit Limited(int64_t limit, int devices = 1)
+      : client_(HostTopology("test", devices), std::chrono::seconds(60), limit) {}
   EngineClient& client() { return client_; }
   int64_t InUse() { return client_.GetMemoryStats(0)->bytes_in_use; }
 
@@ -240,6 +241,15 @@ ENTRY e {
     EXPECT_FALSE(calls.CalledByThisThread());
   }
   EXPECT_TRUE(in_caller);
+  // With another device its call might wait for that of this one, which the caller has not dispatched yet.
+  Limited two(0, 2);
+  auto on_two = two.client().Load(CompileText(absl::StrReplaceAll(text, {{"TARGET", "host"}}), &calls), {});
+  ASSERT_TRUE(on_two.ok()) << on_two.status();
+  for (int i = 0; i < 5; ++i) {
+    for (int k = 0; k < 20; ++k) EXPECT_EQ(two.Run(**on_two, *not_taken).value_or(0), -1);
+    EXPECT_EQ(two.Run(**on_two, *taken).value_or(0), 7);
+    EXPECT_FALSE(calls.CalledByThisThread());
+  }
   program = limited.client().Load(CompileText(absl::StrReplaceAll(text, {{"TARGET", "lapack_s"}}), &calls), {});
   ASSERT_TRUE(program.ok()) << program.status();
   for (int i = 0; i < 2; ++i) {

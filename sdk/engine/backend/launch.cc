@@ -118,18 +118,19 @@ absl::Status ProgramLaunch::Dispatch(const std::shared_ptr<ProgramLaunch>& launc
 
 absl::StatusOr<ExecuteResult> ProgramLaunch::Start(std::shared_ptr<ProgramLaunch> launch,
                                                    std::vector<DeviceArray> outputs, double more_microseconds,
-                                                   bool effects_first) {
+                                                   bool has_one_device) {
   bool ready = true;
   for (const DeviceArray& a : launch->request_.arguments) ready = ready && a.ready.IsReady();
   ExecuteResult result;
   result.outputs = std::move(outputs);
-  if (ready && effects_first && launch->program_.traits().has_host_effects && !launch->program_.traits().communicates) {
+  if (ready && has_one_device && launch->program_.traits().has_host_effects &&
+      !launch->program_.traits().communicates) {
     result.failure = launch->RunOnce();
     return result;
   }
   const double expected_us =
       launch->program_.time_depends_on_data() ? launch->program_.recent_us() : launch->program_.estimated_us();
-  if (ready && !ProbablyBlocks(launch->program_, effects_first) &&
+  if (ready && !ProbablyBlocks(launch->program_, has_one_device) &&
       expected_us + more_microseconds < kInlineWithPoolMicroseconds) {
     const absl::Status s = launch->RunOnce();
     result.done = s.ok() ? Event() : Event::Ready(s);

@@ -34,12 +34,12 @@ class ProgramLaunch {
   ProgramLaunch& operator=(const ProgramLaunch&) = delete;
 
   // Sets the events of the outputs and runs `launch`, now or when its arguments are ready. The caller need not keep
-  // `launch`. `more_microseconds` estimates the time that Run takes in addition to the program. If `effects_first` is
-  // set, a program that has side effects on the host, such as callbacks, and does not communicate runs in this call if
-  // its arguments are ready. Its effects have then happened when Start returns, and an error of the program is reported
-  // as the `failure` of the result. If Start itself returns an error, nothing was run.
+  // `launch`. `more_microseconds` estimates the time that Run takes in addition to the program. In a client
+  // of one device (`has_one_device`), a program that has side effects on the host, such as callbacks, and does not
+  // communicate runs in this call if its arguments are ready. Its effects have then happened when Start returns, and an
+  // error of the program is reported as the `failure` of the result. If Start itself returns an error, nothing was run.
   static absl::StatusOr<ExecuteResult> Start(std::shared_ptr<ProgramLaunch> launch, std::vector<DeviceArray> outputs,
-                                             double more_microseconds, bool effects_first = false);
+                                             double more_microseconds, bool has_one_device = false);
 
  protected:
   // Computes the outputs from ready arguments. Called at most once, on any thread.

@@ -58,10 +58,9 @@ std::optional<double> EstimateComputingCall(const Instruction& call) {
   for (const Instruction* operand : call.operands()) {
     const Shape& s = operand->shape();
     if (!s.IsArray() || s.rank() < 2) continue;
+    if (HasLargeMatrix(s.element_type(), s.dimensions())) return std::nullopt;
     const double rows = static_cast<double>(s.dimensions(s.rank() - 2));
     const double columns = static_cast<double>(s.dimensions(s.rank() - 1));
-    if (rows * columns * ByteWidth(s.element_type()) >= static_cast<double>(kMinExclusiveLapackBytes))
-      return std::nullopt;
     const double matrices = static_cast<double>(s.num_elements()) / std::max(1.0, rows * columns);
     // A rough figure for all of them: eigenvalues take longer, factorizations and triangular systems less.
     most = std::max(most, matrices * (1 + 5e-3 * rows * columns * std::min(rows, columns)));

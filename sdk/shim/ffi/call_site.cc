@@ -125,31 +125,12 @@ struct Call {
 };
 
 // Held during a call of LAPACK with a large matrix.
-class LapackLock {
- public:
-  explicit LapackLock(bool is_needed) : is_needed_(is_needed) {
-    if (is_needed_) mu_.lock();
-  }
-  ~LapackLock() {
-    if (is_needed_) mu_.unlock();
-  }
-  LapackLock(const LapackLock&) = delete;
-  LapackLock& operator=(const LapackLock&) = delete;
+std::mutex lapack_mu;
 
- private:
-  static std::mutex mu_;
-  const bool is_needed_;
-};
-std::mutex LapackLock::mu_;
-
-// Returns the bytes of the largest matrix of an operand. Leading dimensions are of a batch.
-int64_t FindLargestMatrixBytes(const CustomCallFrame& frame) {
-  int64_t largest = 0;
-  for (const CustomCallBuffer& b : frame.operands) {
-    const size_t rank = b.dims.size();
-    if (rank >= 2) largest = std::max(largest, b.dims[rank - 2] * b.dims[rank - 1] * ByteWidth(b.type));
-  }
-  return largest;
+std::unique_lock<std::mutex> LockLapack(bool is_lapack, const CustomCallFrame& frame) {
+  const bool is_large = is_lapack && std::any_of(frame.operands.begin(), frame.operands.end(),
+                                                 [](const auto& b) { return HasLargeMatrix(b.type, b.dims); });
+  return is_large ? std::unique_lock<std::mutex>(lapack_mu) : std::unique_lock<std::mutex>();
 }
 
 class TypedSite : public CustomCallSite {
@@ -186,7 +167,7 @@ class TypedSite : public CustomCallSite {
       // XLA's CPU client runs handlers in this mode, and some results of JAX depend on it: a matrix with a row of
       // subnormal numbers counts as singular.
       const ScopedSubnormals like_xla(Subnormals::kFlushAll);
-      const LapackLock lock(is_lapack_ && FindLargestMatrixBytes(frame) >= kMinExclusiveLapackBytes);
+      const std::unique_lock<std::mutex> lock = LockLapack(is_lapack_, frame);
       RETURN_IF_ERROR(Named(call->Run(bundle_.execute, XLA_FFI_ExecutionStage_EXECUTE)));
     }
     Event future = call->TakeFuture();
@@ -242,7 +223,8 @@ class TypedSite : public CustomCallSite {
 // api_version 1: the address of the result (or of a list of the results' addresses), and the addresses of the operands.
 class UntypedSite : public CustomCallSite {
  public:
-  explicit UntypedSite(void* function) : function_(reinterpret_cast<Function>(function)) {}
+  UntypedSite(void* function, const std::string& target)
+      : function_(reinterpret_cast<Function>(function)), is_lapack_(IsLapackTarget(target)) {}
   bool NeedsHostMemory() const override { return true; }
 
   absl::StatusOr<Event> Call(const CustomCallFrame& frame) override {
@@ -250,6 +232,7 @@ class UntypedSite : public CustomCallSite {
     for (const CustomCallBuffer& b : frame.operands) operands.push_back(b.data);
     absl::InlinedVector<void*, 8> results;
     for (const CustomCallBuffer& b : frame.results) results.push_back(b.data);
+    const std::unique_lock<std::mutex> lock = LockLapack(is_lapack_, frame);
     function_(results.size() == 1 ? results[0] : static_cast<void*>(results.data()), operands.data());
     return Event();
   }
@@ -257,6 +240,7 @@ class UntypedSite : public CustomCallSite {
  private:
   using Function = void (*)(void*, const void**);
   const Function function_;
+  const bool is_lapack_;
 };
 
 }  // namespace
@@ -268,6 +252,8 @@ absl::StatusOr<std::unique_ptr<CustomCallSite>> MakeTypedSite(Registry& registry
   return std::unique_ptr<CustomCallSite>(std::move(site));
 }
 
-std::unique_ptr<CustomCallSite> MakeUntypedSite(void* function) { return std::make_unique<UntypedSite>(function); }
+std::unique_ptr<CustomCallSite> MakeUntypedSite(void* function, const std::string& target) {
+  return std::make_unique<UntypedSite>(function, target);
+}
 
 }  // namespace backplane::shim::ffi

@@ -147,7 +147,7 @@ absl::StatusOr<std::unique_ptr<CustomCallSite>> Registry::Instantiate(const Cust
         return absl::InvalidArgumentError(
             absl::StrCat("custom call '", spec.target, "': the program makes an untyped call, the handler is typed"));
       }
-      return MakeUntypedSite(handler.untyped);
+      return MakeUntypedSite(handler.untyped, spec.target);
     case CustomCallApiVersion::kStatusReturning:
       // Such a function returns its status in an object of the host's runtime. The host's package, which knows that
       // object, wraps such functions as typed handlers, which get the buffers and no attributes.

@@ -71,7 +71,7 @@ Registry& TheRegistry();
 // call_site.cc: creates a site of a typed or an untyped handler.
 absl::StatusOr<std::unique_ptr<CustomCallSite>> MakeTypedSite(Registry& registry, const Handler& handler,
                                                               const CustomCallSpec& spec);
-std::unique_ptr<CustomCallSite> MakeUntypedSite(void* function);
+std::unique_ptr<CustomCallSite> MakeUntypedSite(void* function, const std::string& target);
 // python_callback.cc: creates a site for a target that runs a Python callable. Returns null for other targets.
 absl::StatusOr<std::unique_ptr<CustomCallSite>> MakePythonSite(Registry& registry, const CustomCallSpec& spec);
 bool IsPythonTarget(absl::string_view target);
