@@ -1,10 +1,13 @@
 """Two processes of two devices each give the bits of one process with four devices. A process that runs another program,
-is killed, or does not come, is an error of the other one that names it. Arrays are copied between the processes."""
+is killed, or does not come, is an error of the other one that names it. A program may come from a compile cache. Arrays are
+copied between the processes."""
 import argparse
+import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 from run import Run, result_lines
 
@@ -40,6 +43,18 @@ def check_same_bits(plugin, processes, devices, arguments, options):
     return len(want)
 
 
+def check_compile_cache(plugin, processes, devices, options):
+    """One process compiles the programs and another one reads them from its compile cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        cache = {"per_process": lambda i: [f"--option=compile_cache_directory={folder}"] if i == 1 else []}
+        runs = []
+        for _ in range(2):
+            runs.append(Run("collectives.py", plugin, processes, devices, [*options, "collective_timeout_seconds=60"], ["sizes=513"], **cache).wait(280))
+            assert all("DONE" in o for o in runs[-1].outputs), tail(runs[-1])
+            stored = sum(len(files) for _, _, files in os.walk(folder))
+        assert stored > 20 and result_lines(runs[0].outputs) == result_lines(runs[1].outputs), f"{stored} stored\n{tail(runs[1])}"
+
+
 def check_failures(plugin, options):
     """Every way to fail, in one process; the other one must name it."""
     for how, expected in (("other", ["process 1 runs", "process 0 runs"]), ("kill", ["process 1"]),
@@ -69,6 +84,7 @@ def main():
     parser.add_argument("--option", action="append", default=[], help="NAME=VALUE, a create option")
     a = parser.parse_args()
     compared = check_same_bits(a.plugin, a.processes, a.devices, [f"sizes={a.sizes}"], a.option)
+    check_compile_cache(a.plugin, a.processes, a.devices, a.option)
     check_failures(a.plugin, a.option)
     check_transfers(a.plugin, a.devices, a.option)
     print(f"{compared} results of {a.processes} processes x {a.devices} devices have the bits of one process")

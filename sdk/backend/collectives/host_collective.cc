@@ -67,9 +67,20 @@ int64_t ReadInteger(const void* data, PrimitiveType type, int64_t index) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<HostCollective>> HostCollective::Make(const Instruction& op, int64_t replicas,
-                                                                     int64_t partitions) {
+absl::flat_hash_map<const Instruction*, int64_t> NumberCollectives(const Module& module) {
+  absl::flat_hash_map<const Instruction*, int64_t> numbers;
+  for (const Computation* computation : module.PostOrder()) {
+    for (const auto& i : computation->instructions()) {
+      if (i->info().Has(kCollective)) numbers.emplace(i.get(), static_cast<int64_t>(numbers.size()));
+    }
+  }
+  return numbers;
+}
+
+absl::StatusOr<std::unique_ptr<HostCollective>> HostCollective::Make(const Instruction& op, int64_t number,
+                                                                     int64_t replicas, int64_t partitions) {
   std::unique_ptr<HostCollective> c(new HostCollective);
+  c->number_ = number;
   RETURN_IF_ERROR(c->Initialize(op, replicas, partitions));
   return c;
 }
@@ -77,7 +88,6 @@ absl::StatusOr<std::unique_ptr<HostCollective>> HostCollective::Make(const Instr
 absl::Status HostCollective::Initialize(const Instruction& op, int64_t replicas, int64_t partitions) {
   opcode_ = op.opcode();
   name_ = op.name();
-  id_ = op.id();
   tuple_form_ = op.shape().IsTuple();
   auto add = [](const Shape& shape, std::vector<Leaf>& leaves) {
     ForEachLeaf(shape, [&](const Shape& s, const std::vector<int64_t>&) {
@@ -204,7 +214,7 @@ absl::Status HostCollective::Run(LaunchMember& member, absl::Span<const void* co
   const std::vector<int64_t>& members = groups_[static_cast<size_t>(group)];
   MemberBuffers buffers{operands, results};
   if (members.size() == 1) return ExecuteForGroup({&buffers, 1}, members, parallel);
-  const int64_t iteration = member.NextIteration(id_);
+  const int64_t iteration = member.NextIteration(number_);
   auto operation = [&](absl::Span<void* const> contributions) {
     std::vector<MemberBuffers> all(contributions.size());
     bool local = true;
@@ -213,10 +223,10 @@ absl::Status HostCollective::Run(LaunchMember& member, absl::Span<const void* co
       if (contributions[i] != nullptr) all[i] = *static_cast<const MemberBuffers*>(contributions[i]);
     }
     if (local) return ExecuteForGroup(all, members, parallel);
-    return ExecuteAcrossNodes(member.launch(), {id_, iteration, members.front(), 0}, absl::MakeSpan(all), members,
+    return ExecuteAcrossNodes(member.launch(), {number_, iteration, members.front(), 0}, absl::MakeSpan(all), members,
                               parallel);
   };
-  return member.launch().EnterRendezvous({id_, iteration, members.front()}, name_, members,
+  return member.launch().EnterRendezvous({number_, iteration, members.front()}, name_, members,
                                          static_cast<size_t>(position), &buffers, operation);
 }
 

@@ -16,11 +16,18 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "core/analysis/process_groups.h"
+#include "core/ir/module.h"
 #include "sdk/backend/collectives/reducer.h"
 #include "sdk/backend/collectives/rendezvous.h"
 
 namespace backplane {
+
+// Returns a number for each collective of a module: its position among them, in the order of Module::PostOrder. A
+// program has the same numbers after its compilation and after it was read from its serialized form, so nodes that got
+// it in different ways agree about them. Instruction::id() differs between the two.
+absl::flat_hash_map<const Instruction*, int64_t> NumberCollectives(const Module& module);
 
 // Thread-safe.
 class HostCollective {
@@ -30,7 +37,8 @@ class HostCollective {
 
   // Returns InvalidArgument if groups or shapes do not fit the number of replicas and partitions. Returns Unimplemented
   // for an instruction that is none of the collectives above. The computation that `op` calls must outlive the result.
-  static absl::StatusOr<std::unique_ptr<HostCollective>> Make(const Instruction& op, int64_t replicas,
+  // `number` distinguishes the collectives of one program; all nodes must use the same one.
+  static absl::StatusOr<std::unique_ptr<HostCollective>> Make(const Instruction& op, int64_t number, int64_t replicas,
                                                               int64_t partitions);
 
   // Executes the collective as one member. `operands` and `results` hold the addresses of the leaves, in order. All
@@ -96,7 +104,7 @@ class HostCollective {
 
   Opcode opcode_{};
   std::string name_;
-  int64_t id_ = 0;
+  int64_t number_ = 0;
   int64_t dimension_ = 0;
   bool tuple_form_ = false;  // all-to-all
   std::vector<Leaf> operands_, results_;

@@ -59,7 +59,7 @@ class HostCollectiveTest : public testing::Test {
   // Returns the result of every process: a literal, or a tuple if there are several results.
   absl::StatusOr<std::vector<Literal>> Run(const Instruction& op, int64_t replicas, int64_t partitions,
                                            const std::vector<std::vector<Literal>>& in, int64_t iterations = 1) {
-    auto plan = HostCollective::Make(op, replicas, partitions);
+    auto plan = HostCollective::Make(op, 0, replicas, partitions);
     if (!plan.ok()) return plan.status();
     LaunchOptions options;
     options.replicas = replicas;
@@ -350,7 +350,7 @@ TEST_F(HostCollectiveTest, ManyIterations) {
 
 TEST_F(HostCollectiveTest, RejectsMismatches) {
   auto why = [&](const Instruction& op, int64_t replicas) {
-    return std::string(HostCollective::Make(op, replicas, 1).status().message());
+    return std::string(HostCollective::Make(op, 0, replicas, 1).status().message());
   };
   EXPECT_THAT(why(ParseOp({"f32[2]"}, "f32[4] all-gather(x0), replica_groups={}, dimensions={0}"), 3),
               HasSubstr("groups of 3"));

@@ -33,8 +33,9 @@ NodeLaunch DescribeLaunch(std::shared_ptr<LaunchExchangeService> service, const 
     return out;
   }
   absl::flat_hash_map<const Computation*, size_t> computations;
-  for (const auto& computation : module->computations()) computations.emplace(computation.get(), computations.size());
-  for (const auto& computation : module->computations()) {
+  // Two nodes may have compiled the program and read it from a cache: the order of Module::computations() differs then.
+  for (const Computation* computation : module->PostOrder()) {
+    computations.emplace(computation, computations.size());
     absl::flat_hash_map<const Instruction*, size_t> positions;
     for (const auto& instruction : computation->instructions()) positions.emplace(instruction.get(), positions.size());
     for (const auto& instruction : computation->instructions()) {

@@ -78,10 +78,11 @@ TEST(PartitionedPrograms, GiveResultsOfFullProgram) {
     for (size_t i = 0; i < in.size(); ++i) uneven_in += !parameters[i].Divides(in[i]);
     for (size_t i = 0; i < out.size(); ++i) uneven_out += !results[i].Divides(out[i]);
     absl::flat_hash_map<const Instruction*, std::unique_ptr<HostCollective>> plans;
+    const auto numbers = NumberCollectives(*split);
     for (const Computation* c : split->PostOrder()) {
       for (const auto& i : c->instructions()) {
         if (!i->info().Has(kCollective)) continue;
-        auto plan = HostCollective::Make(*i, 1, kPartitions);
+        auto plan = HostCollective::Make(*i, numbers.at(i.get()), 1, kPartitions);
         ASSERT_TRUE(plan.ok()) << plan.status();
         plans[i.get()] = *std::move(plan);
       }

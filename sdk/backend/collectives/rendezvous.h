@@ -62,8 +62,8 @@ class Launch {
   std::shared_ptr<LaunchExchange> exchange() const;
   const LaunchOptions& options() const { return options_; }
 
-  // Identifies a rendezvous: the id of the operation, the iteration (how often the members executed the operation
-  // before), and the first process of the group.
+  // Identifies a rendezvous: the number of the operation in the program, the iteration (how often the members executed
+  // the operation before), and the first process of the group.
   using Key = std::tuple<int64_t, int64_t, int64_t>;
   // Performs the operation. `contributions` holds the pointers of the members, in the order of the group; null for
   // members in other nodes.

@@ -22,6 +22,7 @@ void AddMutableBytes(Literal& value, std::vector<void*>& out) {
 
 absl::StatusOr<Collectives> Collectives::Create(const Module& module) {
   Collectives out;
+  const absl::flat_hash_map<const Instruction*, int64_t> numbers = NumberCollectives(module);
   for (const Computation* computation : module.PostOrder()) {
     for (const auto& i : computation->instructions()) {
       const bool host = i->attrs().GetBool(AttrId::kIsHostTransfer);
@@ -31,8 +32,8 @@ absl::StatusOr<Collectives> Collectives::Create(const Module& module) {
                          Transfer::Make(*i, module.config().num_replicas, module.config().num_partitions));
       }
       if (!i->info().Has(kCollective)) continue;
-      ASSIGN_OR_RETURN(out.plans_[i.get()],
-                       HostCollective::Make(*i, module.config().num_replicas, module.config().num_partitions));
+      ASSIGN_OR_RETURN(out.plans_[i.get()], HostCollective::Make(*i, numbers.at(i.get()), module.config().num_replicas,
+                                                                 module.config().num_partitions));
     }
   }
   return out;

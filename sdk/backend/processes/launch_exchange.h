@@ -22,7 +22,7 @@ namespace backplane {
 
 // Names an exchange within its launch. All processes that take part pass equal keys.
 struct ExchangeKey {
-  int64_t operation = 0;  // the id of the instruction
+  int64_t operation = 0;  // its number in the program
   int64_t iteration = 0;  // how often the members executed the instruction before
   int64_t group = 0;      // the first member of the group
   int64_t phase = 0;      // which step of the operation

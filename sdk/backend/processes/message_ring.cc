@@ -21,6 +21,11 @@ uint32_t CountSlots(size_t record_bytes) {
                                MessageRing::kSlotBytes);
 }
 
+// The other process may change the size between a check and its use, so it is read exactly once.
+uint32_t ReadSizeOnce(const std::byte* at) {
+  return *reinterpret_cast<const volatile uint32_t*>(at);  // slots are aligned
+}
+
 // The kernel finds the sleeping threads by the file and the offset, so a mapping for reading is enough.
 long CallFutex(const std::atomic<uint32_t>& word, int operation, uint32_t value, const timespec* limit) {
   return syscall(SYS_futex, const_cast<uint32_t*>(reinterpret_cast<const uint32_t*>(&word)), operation, value, limit,
@@ -62,15 +67,14 @@ absl::StatusOr<size_t> ReadRecord(const MessageRing& ring, MessageRingReader& re
   if (left == 0) return 0;
   if (left > kNumSlots) return absl::InvalidArgumentError("it wrote an invalid number of messages");
   const std::byte* at = ring.slots + tail % kNumSlots * MessageRing::kSlotBytes;
-  uint32_t bytes = 0;
-  std::memcpy(&bytes, at, sizeof bytes);
+  uint32_t bytes = ReadSizeOnce(at);
   if (bytes == MessageRing::kSkip) {
     const uint32_t to_end = kNumSlots - tail % kNumSlots;
     if (to_end >= left) return absl::InvalidArgumentError("it wrote an invalid message");
     tail += to_end;
     left -= to_end;
     at = ring.slots;
-    std::memcpy(&bytes, at, sizeof bytes);
+    bytes = ReadSizeOnce(at);
   }
   if (bytes == 0 || bytes > MessageRing::kMaxRecordBytes || CountSlots(bytes) > left ||
       CountSlots(bytes) > kNumSlots - tail % kNumSlots)

@@ -18,7 +18,6 @@
 #include "base/wire.h"
 #include "core/types/integer_division.h"
 #include "core/types/status_macros.h"
-#include "sdk/backend/processes/network_address.h"
 
 namespace backplane {
 namespace {
@@ -146,7 +145,7 @@ std::string SharedMemory::Describe() const {
   out.Varint(3, static_cast<uint64_t>(file_));
   out.Varint(4, static_cast<uint64_t>(own_.blocks));
   out.Bytes(5, nonce_);
-  out.Bytes(6, NetworkId());
+  out.Bytes(6, network_);
   return out.Take();
 }
 
@@ -176,7 +175,7 @@ absl::Status SharedMemory::Open(int32_t peer, absl::string_view description) {
   const FileCloser closer{file};
   Segment segment;
   segment.blocks = static_cast<int64_t>(blocks);
-  segment.has_own_network = network == NetworkId();
+  segment.is_in_our_network = network == network_;
   segment.first_block = FirstBlock();
   segment.bytes = segment.first_block + segment.blocks * kSharedBlockBytes;
   struct stat status {};

@@ -29,6 +29,7 @@
 #include "absl/types/span.h"
 #include "base/mutex.h"
 #include "sdk/backend/processes/message_ring.h"
+#include "sdk/backend/processes/network_address.h"
 
 namespace backplane {
 
@@ -65,7 +66,7 @@ class SharedMemory {
   // It is not true for a process of another network (namespace): when that is cut, the two must notice, although they
   // still reach each other's memory.
   bool HasRings(int32_t peer) const {
-    return num_processes_ <= kMaxRingProcesses && Reaches(peer) && peers_[static_cast<size_t>(peer)].has_own_network;
+    return num_processes_ <= kMaxRingProcesses && Reaches(peer) && peers_[static_cast<size_t>(peer)].is_in_our_network;
   }
   // Sends a message that consists of `first` and `second`. Returns false if it is too large, or if `peer` has not yet
   // read as much as there is room for. `peer` reads its messages in the order in which they were written.
@@ -96,7 +97,7 @@ class SharedMemory {
   struct Segment {
     std::byte* memory = nullptr;
     int64_t bytes = 0, blocks = 0, first_block = 0;
-    bool has_own_network = true;  // that of this process
+    bool is_in_our_network = true;
   };
   struct BlockUse {
     uint32_t number = 0;
@@ -105,6 +106,7 @@ class SharedMemory {
   SharedMemory(int32_t process, int32_t num_processes)
       : process_(process),
         num_processes_(num_processes),
+        network_(NetworkId()),
         peers_(static_cast<size_t>(num_processes)),
         write_mus_(new Mutex[static_cast<size_t>(num_processes)]) {}
   // Where the parts of a segment begin.
@@ -118,6 +120,7 @@ class SharedMemory {
   bool IsFree(uint32_t block) const;
 
   const int32_t process_, num_processes_;
+  const std::string network_;  // determined once: two processes must find the same answer to HasRings
   int file_ = -1;
   std::string nonce_;
   Segment own_;

@@ -335,7 +335,7 @@ absl::StatusOr<std::unique_ptr<Thunk>> ThunkFactory::MakeConvolution(const Instr
 absl::StatusOr<std::unique_ptr<Thunk>> ThunkFactory::MakeCollective(const Instruction& i) {
   const ModuleConfig& config = module_.config();
   ASSIGN_OR_RETURN(std::unique_ptr<HostCollective> plan,
-                   HostCollective::Make(i, config.num_replicas, config.num_partitions));
+                   HostCollective::Make(i, numbers_.at(&i), config.num_replicas, config.num_partitions));
   std::vector<SlotId> operands;
   for (const Instruction* o : i.operands()) {
     const std::vector<SlotId>& slots = assignment_.instruction_slots.at(o);

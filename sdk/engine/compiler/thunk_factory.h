@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "sdk/backend/collectives/host_collective.h"
 #include "sdk/compiler/attention.h"
 #include "sdk/compiler/step_factory.h"
 #include "sdk/engine/compiler/program.h"
@@ -26,7 +27,12 @@ class ThunkFactory : public compiler::StepFactory<std::unique_ptr<Thunk>> {
   // faster kernel.
   ThunkFactory(const Module& module, const BufferAssignment& assignment, const ProgramKernels& kernels,
                const ProgramOptions& options, std::vector<std::string>* log)
-      : module_(module), assignment_(assignment), kernels_(kernels), options_(options), log_(log) {}
+      : module_(module),
+        assignment_(assignment),
+        kernels_(kernels),
+        options_(options),
+        log_(log),
+        numbers_(NumberCollectives(module)) {}
 
   absl::Status AddWork(const Instruction& i, ThunkSequence* thunks) override;
   std::unique_ptr<Thunk> MakeCopy(const SlotCopy& copy) override;
@@ -85,6 +91,7 @@ class ThunkFactory : public compiler::StepFactory<std::unique_ptr<Thunk>> {
   const ProgramKernels& kernels_;
   const ProgramOptions& options_;
   std::vector<std::string>* const log_;
+  const absl::flat_hash_map<const Instruction*, int64_t> numbers_;  // of the collectives
   ProgramTraits traits_;
   int64_t packed_bytes_ = 0;
   std::vector<PackableWeight> packable_;
