@@ -179,6 +179,18 @@ BoundedValue BoundSelect(absl::Span<const BoundedValue* const> ops, Literal valu
   return j;
 }
 
+// Bounds how far a periodic function moves if its operand, an angle, moves by at most `error`. The values at both ends
+// of the range do not show it if the range covers much of a period. 0: they do, or the function is not periodic.
+double BoundOscillation(Opcode op, std::complex<double> operand, double error, bool complex) {
+  constexpr double kSmallAngle = 0.1;
+  if (!(error > kSmallAngle)) return 0;
+  if (op == Opcode::kSin || op == Opcode::kCos) return complex ? 2 * std::cosh(std::abs(operand.imag()) + error) : 2;
+  if (!complex) return 0;
+  if (op == Opcode::kCosh) return 2 * std::cosh(std::abs(operand.real()) + error);
+  if (op == Opcode::kExp) return 2 * std::exp(operand.real() + error);
+  return 0;
+}
+
 // Whether an interval of half-width e around v makes the result undecided although both its ends do not.
 bool HidesPole(Opcode o, absl::Span<const std::complex<double>> v, absl::Span<const double> e, double result,
                bool complex) {
@@ -311,6 +323,7 @@ absl::StatusOr<BoundedValue> BoundElementwise(const Instruction& i, absl::Span<c
       for (const double x : e) any = any || x > 0;
       if (!any) continue;
       if (op == Opcode::kMultiply) moved[k] += e[0] * e[1];
+      moved[k] = std::max(moved[k], BoundOscillation(op, v[0], e[0], complex));
       if (HidesPole(op, v, e, std::abs(NumberAt(value, static_cast<int64_t>(k))), complex)) moved[k] = kInf;
     }
   }

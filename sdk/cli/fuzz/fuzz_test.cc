@@ -228,6 +228,17 @@ ENTRY e { x = c128[2] parameter(0) y = c128[2] parameter(1) ROOT p = c128[2] pow
   EXPECT_LT(BoundAt(j.seen, 1), 5e-14);
 }
 
+// A hyperbolic cosine of 1e22 has an error of a million radians, so its cosine may be any value, whichever values the
+// ends of that range happen to have.
+TEST(Bounds, AnglesOfWhichNoDigitIsKnown) {
+  const char* text = R"(HloModule m
+ENTRY e { x = f64[2] parameter(0) c = f64[2] cosh(x) ROOT r = f64[2] cosine(c) })";
+  const double x[] = {51.5, 1};
+  const BoundedValue j = BoundText(text, {Literal::FromValues<double>({2}, x)});
+  EXPECT_GE(BoundAt(j.seen, 0), 2);
+  EXPECT_LT(BoundAt(j.seen, 1), 1e-14);
+}
+
 // The sum over the products of gradient and operand overflows; divided by the variance it does not.
 TEST(Bounds, BatchNormGradThatOverflowsOnTheWay) {
   const char* text = R"(HloModule m
