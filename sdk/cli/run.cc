@@ -149,6 +149,11 @@ absl::Status Run(const RunOptions& o, Terminal& terminal, int* exit_code) {
   if (file.module != nullptr) {
     BP_ASSIGN_OR_RETURN(const std::vector<host::ArrayShape> shapes, ParameterShapes(*file.module));
     BP_ASSIGN_OR_RETURN(inputs, MakeInputs(shapes, o.inputs, static_cast<uint64_t>(o.seed)));
+    const ModuleConfig& config = file.module->config();
+    if (const int64_t devices = config.num_replicas * config.num_partitions; devices > 1)
+      terminal.Note(
+          absl::StrCat("note: the program is for ", devices,
+                       " devices and is compiled for one; --processes 1 runs it on all devices of the plugin"));
   } else {  // the plugin may read a program that we cannot
     terminal.Note(absl::StrCat("note: ", absl::string_view(file.unread.message())));
     BP_ASSIGN_OR_RETURN(inputs, ReadInputs(o.inputs));
