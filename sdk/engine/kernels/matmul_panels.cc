@@ -2,6 +2,8 @@
 // packs, for a block of k at a time, some panels of columns of the right operand into its cache and multiplies all its
 // rows by them. So the right operand is read from memory once for each block of rows, is converted on the way (bf16 and
 // f16 to f32), and needs no shared copy.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -15,13 +17,20 @@
 namespace backplane::engine {
 namespace {
 
-constexpr int64_t kDepthBytes = 1536;        // of a block of k: four panels of it and the rows fit into 1 MiB
+constexpr int64_t kDepthBytes = 2048;        // of a block of k: four panels of it and the rows fit into 1 MiB
 constexpr int64_t kMostRows = 256;           // of a task
 constexpr int64_t kPanelsTogether = 4;       // packed at once: whole cache lines of bf16, few pages at a time
 constexpr int64_t kMostSums = 512;           // columns of a task that has sums of its own
 constexpr int64_t kTasksPerThread = 4;       // so that a thread that starts late costs little
 constexpr int64_t kTailTileBytes = 8 * 128;  // a whole tile: 8 rows of two 64-byte registers
 constexpr int64_t kAliasingBytes = 2048;     // rows at a multiple of this distance share few sets of the first cache
+constexpr int64_t kFewColumns = 256;         // of a task: fewer than this do not repay a copy of the rows
+
+// How many lines of one set the first data cache holds; 0: unknown.
+int64_t CountFirstCacheWays() {
+  static const int64_t ways = sysconf(_SC_LEVEL1_DCACHE_ASSOC);
+  return std::max<int64_t>(ways, 0);
+}
 
 class PanelMatmul : public MatmulPlan {
  public:
@@ -41,8 +50,6 @@ class PanelMatmul : public MatmulPlan {
 
     direct_c_ = p_.out_n_stride == 1 && p_.out_type == acc_;
     rows_contiguous_ = p_.lhs_k_stride == 1;
-    direct_a_ = rows_contiguous_ && p_.lhs_type == acc_ &&
-                (p_.m <= tile_->rows || p_.lhs_m_stride * acc_bytes_ % kAliasingBytes != 0);
 
     rows_ = RoundUp(CeilDiv(p_.m, CeilDiv(p_.m, kMostRows)), tile_->rows);
     row_tasks_ = CeilDiv(p_.m, rows_);
@@ -55,6 +62,11 @@ class PanelMatmul : public MatmulPlan {
     if (!direct_c_) columns_ = std::min(columns_, kMostSums);
     columns_ = std::min(columns_, padded_n_);
     column_tasks_ = CeilDiv(padded_n_, columns_);
+    // Rows that share cache sets are copied, unless few columns use the copy and a set holds the rows of a tile anyway.
+    const bool conflicts = p_.lhs_m_stride * acc_bytes_ % kAliasingBytes == 0;
+    direct_a_ =
+        rows_contiguous_ && p_.lhs_type == acc_ &&
+        (p_.m <= tile_->rows || !conflicts || (columns_ <= kFewColumns && CountFirstCacheWays() > tile_->rows + 2));
 
     b_bytes_ = p_.rhs_is_constant ? 0 : RoundUp(depth_ * std::min(group_, columns_) * acc_bytes_, 64);
     // Rows of a packed block lie one line more apart than their length, so that they do not share sets.
