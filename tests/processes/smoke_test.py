@@ -58,8 +58,12 @@ def check_compile_cache(plugin, processes, devices, options):
 def check_failures(plugin, options):
     """Every way to fail, in one process; the other one must name it."""
     for how, expected in (("other", ["process 1 runs", "process 0 runs"]), ("kill", ["process 1"]),
-                          ("operands", ["process 1 runs", "process 0 runs"]), ("size", ["process 1"]), ("stay", ["process 1"])):
-        run = Run("failures.py", plugin, 2, 1, [*options, "collective_timeout_seconds=4"], [f"how={how}"]).wait(120)
+                          ("operands", ["process 1 runs", "process 0 runs"]), ("size", ["process 1"]), ("stay", ["process 1"]),
+                          ("memory", ["no memory for 4000000 bytes"])):
+        if how == "memory" and "tpu_emulator" in plugin:
+            continue  # its memory has the size of the hardware
+        limit = {"per_process": lambda i: ["--option=memory_limit_bytes=6000000"] if i == 1 else []} if how == "memory" else {}
+        run = Run("failures.py", plugin, 2, 1, [*options, "collective_timeout_seconds=4"], [f"how={how}"], **limit).wait(120)
         errors = [line for line in run.outputs[0].splitlines() if line.startswith("ERROR ")]
         assert errors and any(e in errors[0] for e in expected) and ("all-reduce" in errors[0] or "jit_all_reduce" in errors[0]), f"{how}:\n{tail(run)}"
         print(f"{how}: {errors[0][:200]}")

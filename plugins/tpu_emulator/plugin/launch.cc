@@ -145,7 +145,8 @@ class EmulatorLoadedExecutable : public LoadedExecutable {
     auto launch =
         std::make_shared<EmulatorLaunch>(std::move(request), executable_, client_->collective_time_limit(), &nodes_);
     std::vector<DeviceArray> outputs;
-    RETURN_IF_ERROR(launch->Prepare(*client_, output_memories_[device], &outputs));
+    absl::Status prepared = launch->Prepare(*client_, output_memories_[device], &outputs);
+    if (!prepared.ok()) return launch->Refuse(std::move(prepared));
     if (RunCounter* runs = executable_->runs()) runs->Add();
     return engine::ProgramLaunch::Start(std::move(launch), std::move(outputs),
                                         static_cast<double>(executable_->copied_bytes()) / kBytesPerMicrosecond);

@@ -113,9 +113,10 @@ class EngineLoadedExecutable : public LoadedExecutable {
     auto launch = std::make_shared<EngineLaunch>(client_->packed_weights(), std::move(request), executable_,
                                                  executable_->program(), client_->collective_time_limit(),
                                                  client_->budget(), client_->subnormals(), &nodes_);
-    RETURN_IF_ERROR(Fault(FaultSite::kLaunch));
     std::vector<DeviceArray> outputs;
-    RETURN_IF_ERROR(launch->Prepare(*client_, *executable_, &outputs));
+    absl::Status prepared = Fault(FaultSite::kLaunch);
+    if (prepared.ok()) prepared = launch->Prepare(*client_, *executable_, &outputs);
+    if (!prepared.ok()) return launch->Refuse(std::move(prepared));
     // Hosts of one device expect the effects of a call, and its error, when it returns, as with JAX's own CPU client.
     // With several devices that could wait for ever: a callback of one may wait for another.
     const bool alone = client_->topology().devices.size() == 1;

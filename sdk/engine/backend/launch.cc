@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/exceptions.h"
 
@@ -100,6 +101,12 @@ void ProgramLaunch::Finish(absl::Status status) {
   done.Set(std::move(status));
 }
 
+absl::Status ProgramLaunch::Refuse(absl::Status why) {
+  if (member_ != nullptr)
+    member_->End(absl::Status(why.code(), absl::StrCat(executable_->name(), ": ", why.message())));
+  return why;
+}
+
 absl::Status ProgramLaunch::Dispatch(const std::shared_ptr<ProgramLaunch>& launch) {
   const Program& program = launch->program_;
   Runtime& runtime = launch->runtime_;
@@ -143,7 +150,7 @@ absl::StatusOr<ExecuteResult> ProgramLaunch::Start(std::shared_ptr<ProgramLaunch
   launch->results_ = result.outputs;
   if (ready) {
     if (launch->program_.may_use_pool()) launch->runtime_.pool.WakeUp();
-    RETURN_IF_ERROR(Dispatch(launch));
+    if (absl::Status s = Dispatch(launch); !s.ok()) return launch->Refuse(std::move(s));
     return result;
   }
   std::vector<Event> events;

@@ -2,8 +2,8 @@
 //
 // A backend derives a class, which allocates the outputs, passes them to Start, and implements Run. Run is called once
 // the arguments are ready. Short programs run in the thread that calls Start, others on a thread of the runtime. A
-// program that communicates with other devices never blocks its caller. One that calls the host blocks it only if
-// `effects_first` is set.
+// program that communicates with other devices never blocks its caller. One that calls the host blocks it only in
+// a client of one device.
 #ifndef BACKPLANE_SDK_ENGINE_BACKEND_LAUNCH_H_
 #define BACKPLANE_SDK_ENGINE_BACKEND_LAUNCH_H_
 
@@ -40,6 +40,9 @@ class ProgramLaunch {
   // error of the program is reported as the `failure` of the result. If Start itself returns an error, nothing was run.
   static absl::StatusOr<ExecuteResult> Start(std::shared_ptr<ProgramLaunch> launch, std::vector<DeviceArray> outputs,
                                              double more_microseconds, bool has_one_device = false);
+
+  // Ends a launch that cannot be started, so that the other devices learn why. Returns `why`.
+  absl::Status Refuse(absl::Status why);
 
  protected:
   // Computes the outputs from ready arguments. Called at most once, on any thread.

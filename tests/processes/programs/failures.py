@@ -1,6 +1,6 @@
 """Process 1 does something wrong; process 0 prints the error that it gets. `how`: "other" runs another program, "kill"
 ends the process at once, "size" has another size in its program, "operands" exchanges the operands of an operation,
-"stay" does not run the program."""
+"stay" does not run the program. With "memory" its client has not enough memory for a larger program."""
 import os
 import signal
 import time
@@ -29,6 +29,8 @@ def program(columns, scale, exchange=False):
 
 f, x = program(100, 1.0)
 f(x).block_until_ready()
+if how == "memory":
+    f, x = program(1000000, 1.0)
 if a.process == 1:
     if how == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
