@@ -147,9 +147,10 @@ TEST(Reducer, ReducesInOrder) {
   }
 }
 
-// Adding 1 to 256 in bf16, or to 2048 in f16, rounds back. Adding eight at once does not.
-TEST(Reducer, RoundsSumsOf16BitFloatsOnce) {
-  for (auto [type, large] : {std::pair(PrimitiveType::kBF16, 256), std::pair(PrimitiveType::kF16, 2048)}) {
+// Adding 1 to 256 in bf16 rounds back, and so it does to the other numbers. Adding eight at once does not.
+TEST(Reducer, RoundsSumsOfNarrowFloatsOnce) {
+  for (auto [type, large] : {std::pair(PrimitiveType::kBF16, 256), std::pair(PrimitiveType::kF16, 2048),
+                             std::pair(PrimitiveType::kF8E4M3FN, 16), std::pair(PrimitiveType::kF8E5M2, 8)}) {
     Module module("m");
     auto body = MakeScalarBinaryComputation(&module, Opcode::kAdd, type);
     ASSERT_TRUE(body.ok()) << body.status();

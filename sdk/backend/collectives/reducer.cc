@@ -54,7 +54,7 @@ void ReduceArrays(void* out, absl::Span<const void* const> arrays, int64_t n) {
   }
 }
 
-// Reduces arrays of 16-bit floats. Accumulates in float, so that the result is rounded once and not once per array.
+// Reduces arrays of narrow floats. Accumulates in float, so that the result is rounded once and not once per array.
 template <typename T, bool kAdd>
 void ReduceInFloat(void* out, absl::Span<const void* const> arrays, int64_t n) {
   float sum[kBlockElements];
@@ -92,6 +92,12 @@ void (*FindNativeLoop(Opcode op, PrimitiveType type))(void*, absl::Span<const vo
     case PrimitiveType::kS64:
     case PrimitiveType::kU64:
       return add ? &ReduceArrays<uint64_t, true> : &ReduceArrays<uint64_t, false>;
+#define BACKPLANE_X(kType)                                              \
+  case PrimitiveType::kType:                                            \
+    return add ? &ReduceInFloat<NativeType<PrimitiveType::kType>, true> \
+               : &ReduceInFloat<NativeType<PrimitiveType::kType>, false>;
+      BACKPLANE_SMALL_FLOATS(BACKPLANE_X)
+#undef BACKPLANE_X
     default:
       return nullptr;
   }

@@ -26,8 +26,8 @@ class Reducer {
 
   // Reduces `arrays`, each of `n` elements, from left to right into `out`:
   //   out[i] = computation(... computation(arrays[0][i], arrays[1][i]) ..., arrays.back()[i])
-  // `arrays` must not be empty. `out` may be arrays[0] and must overlap no other array. Sums and products of bf16 and
-  // f16 accumulate in f32 and round once. Returns the errors of the evaluator.
+  // `arrays` must not be empty. `out` may be arrays[0] and must overlap no other array. Sums and products of
+  // floats narrower than f32 accumulate in f32 and round once. Returns the errors of the evaluator.
   absl::Status Reduce(void* out, absl::Span<const void* const> arrays, int64_t n) const;
 
  private:
