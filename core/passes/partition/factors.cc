@@ -176,6 +176,12 @@ std::optional<Factors> GetScatterFactors(const Instruction& i) {
 
 }  // namespace
 
+int64_t CountBatchDims(const Instruction& i) {
+  const int64_t rank = i.operand(0)->shape().rank();
+  if (i.Is(Opcode::kFft)) return rank - static_cast<int64_t>(i.attrs().GetInts(AttrId::kFftLength).size());
+  return rank - 2;
+}
+
 std::optional<Factors> GetFactors(const Instruction& i) {
   if (i.operand_count() == 0 || !i.operand(0)->shape().IsArray()) return std::nullopt;
   const Shape &in = i.operand(0)->shape(), &out = i.shape();
@@ -224,6 +230,10 @@ std::optional<Factors> GetFactors(const Instruction& i) {
       return MapDims(i, i.operand_count(), [&](int64_t d) { return !absl::c_linear_search(i.dimensions(), d); });
     case Opcode::kSort:
       return MapDims(i, i.operand_count(), [&](int64_t d) { return !absl::c_linear_search(i.dimensions(), d); });
+    case Opcode::kFft:
+    case Opcode::kCholesky:
+    case Opcode::kTriangularSolve:
+      return MapDims(i, i.operand_count(), [&](int64_t d) { return d < CountBatchDims(i); });
     case Opcode::kReduceWindow:
       return MapDims(i, i.operand_count() / 2,
                      [&](int64_t d) { return i.window().dimensions[static_cast<size_t>(d)] == WindowDimension{}; });

@@ -65,6 +65,9 @@ Partitioner::MaybeShards Partitioner::ComputeOnShards(Instruction* i) {
     case Opcode::kDynamicUpdateSlice:
     case Opcode::kReduceWindow:
     case Opcode::kSort:
+    case Opcode::kFft:
+    case Opcode::kCholesky:
+    case Opcode::kTriangularSolve:
       return PartitionAlongUntouchedDims(i);
     case Opcode::kGather:
       return PartitionGather(i);
@@ -236,7 +239,7 @@ Partitioner::MaybeShards Partitioner::PartitionConvolution(Instruction* i) {
 Partitioner::MaybeShards Partitioner::PartitionAlongUntouchedDims(Instruction* i) {
   const Shards* known = FindShards(i->operand(0));
   int64_t split_operands = 1;  // the leading operands to split; the others are replicated
-  if (i->Is(Opcode::kConcatenate)) split_operands = i->operand_count();
+  if (i->Is(Opcode::kConcatenate) || i->Is(Opcode::kTriangularSolve)) split_operands = i->operand_count();
   if (i->Is(Opcode::kDynamicUpdateSlice)) split_operands = 2;
   for (int64_t k = 1; k < split_operands && known == nullptr; ++k) known = FindShards(i->operand(k));
   if (known == nullptr || ((i->Is(Opcode::kReduceWindow) || i->Is(Opcode::kSort)) && !i->shape().IsArray())) {
@@ -256,6 +259,10 @@ Partitioner::MaybeShards Partitioner::PartitionAlongUntouchedDims(Instruction* i
         return i->operand(1)->shape().dimensions(d) == in.dimensions(d);
       case Opcode::kReduceWindow:
         return i->window().dimensions[k] == WindowDimension{};
+      case Opcode::kFft:
+      case Opcode::kCholesky:
+      case Opcode::kTriangularSolve:
+        return d < CountBatchDims(*i);
       default:  // reverse, concatenate, sort
         return !absl::c_linear_search(i->dimensions(), d);
     }

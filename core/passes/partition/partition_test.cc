@@ -267,6 +267,22 @@ TEST(PartitionModule, MultipliesPartialSumsByFiniteFactorsOnly) {
   }
 }
 
+// Each matrix or row is worked on as a whole, so the batch may be split.
+TEST(PartitionModule, SplitsBatchesOfTransformsAndFactorizations) {
+  auto module = ParseAndPartition(R"(
+HloModule m, num_partitions=4
+ENTRY e {
+  x = f32[8,4,4] parameter(0), sharding={devices=[4,1,1]<=[4]}
+  l = f32[8,4,4] cholesky(x), lower=true
+  y = f32[8,4,4] triangular-solve(l, x), left_side=true, lower=true, transpose_a=NO_TRANSPOSE
+  ROOT f = c64[8,4,3] fft(y), fft_type=RFFT, fft_length={4}
+})");
+  ASSERT_NE(module, nullptr);
+  for (const auto& i : module->entry()->instructions())
+    EXPECT_FALSE(i->info().Has(kCollective) && !i->users().empty()) << module->ToString();
+  EXPECT_EQ(module->entry()->root()->shape().dimensions(0), 2) << module->ToString();
+}
+
 // p * (p * v): the inner product, which nobody has asked for, is reduced. Two partial factors would give the sum of the
 // products and not the product of the sums.
 TEST(PartitionModule, MultipliesOnlyOneFactorByPartialSums) {
