@@ -234,6 +234,8 @@ std::optional<Factors> GetFactors(const Instruction& i) {
     case Opcode::kCholesky:
     case Opcode::kTriangularSolve:
       return MapDims(i, i.operand_count(), [&](int64_t d) { return d < CountBatchDims(i); });
+    case Opcode::kTopK:
+      return MapDims(i, 1, [&](int64_t d) { return d < in.rank() - 1; });
     case Opcode::kReduceWindow:
       return MapDims(i, i.operand_count() / 2,
                      [&](int64_t d) { return i.window().dimensions[static_cast<size_t>(d)] == WindowDimension{}; });

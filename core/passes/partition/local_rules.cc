@@ -43,7 +43,7 @@ Partitioner::MaybeShards Partitioner::ComputeOnShards(Instruction* i) {
   const bool known =
       std::any_of(i->operands().begin(), i->operands().end(), [&](const Instruction* o) { return FindShards(o); });
   if (!known || i->HasSideEffect() || !i->control_predecessors().empty() || i->info().Has(kCollective)) return none;
-  if (!i->shape().IsArray()) return i->Is(Opcode::kReduce) ? PartitionReduce(i) : none;
+  if (!i->shape().IsArray()) return none;  // see PartitionMultiOutput
   switch (i->opcode()) {
     case Opcode::kBroadcast:
       return PartitionBroadcast(i);
@@ -160,7 +160,6 @@ Partitioner::MaybeShards Partitioner::PartitionReshape(Instruction* i) {
 
 Partitioner::MaybeShards Partitioner::PartitionReduce(Instruction* i) {
   const int64_t inputs = i->operand_count() / 2;
-  if (i->shape().IsTuple()) return std::optional<Shards>();  // multi-output reductions run replicated
   const Shards* known = FindShards(i->operand(0));
   if (known == nullptr || inputs != 1) return std::optional<Shards>();
   Tiling tiling = known->tiling;
@@ -242,9 +241,7 @@ Partitioner::MaybeShards Partitioner::PartitionAlongUntouchedDims(Instruction* i
   if (i->Is(Opcode::kConcatenate) || i->Is(Opcode::kTriangularSolve)) split_operands = i->operand_count();
   if (i->Is(Opcode::kDynamicUpdateSlice)) split_operands = 2;
   for (int64_t k = 1; k < split_operands && known == nullptr; ++k) known = FindShards(i->operand(k));
-  if (known == nullptr || ((i->Is(Opcode::kReduceWindow) || i->Is(Opcode::kSort)) && !i->shape().IsArray())) {
-    return std::optional<Shards>();
-  }
+  if (known == nullptr) return std::optional<Shards>();
   const Shape& in = i->operand(0)->shape();
   auto is_untouched = [&](int64_t d) {
     const size_t k = static_cast<size_t>(d);
@@ -435,15 +432,55 @@ absl::StatusOr<bool> Partitioner::PartitionBatchedCall(Instruction* i) {
     ReplaceWithShards(i, {call, tiling_of(i->shape())});
     return true;
   }
-  std::vector<Instruction*> full_results;
-  for (size_t k = 0; k < shapes.size(); ++k) {
-    const Shape& full = i->shape().tuple_shapes(static_cast<int64_t>(k));
-    Shards shards{MakeElement(c_, call, static_cast<int64_t>(k)), tiling_of(full)};
-    full_results.push_back(AllGather(shards, i));
-    if (!shards.tiling.IsReplicated()) shards_[full_results.back()] = std::move(shards);
-  }
-  i->ReplaceAllUsesWith(AddOp(i, Opcode::kTuple, i->shape().WithoutLayout(), full_results));
+  std::vector<Tiling> tilings;
+  for (const Shape& full : i->shape().tuple_shapes()) tilings.push_back(tiling_of(full));
+  ReplaceWithShardsOfTuple(i, call, std::move(tilings));
   return true;
+}
+
+// Splits an operation with several results along the dimensions in which it works on each element independently: a
+// sort of keys and values, a search for the largest elements, a reduction of several arrays such as argmax.
+absl::StatusOr<bool> Partitioner::PartitionMultiOutput(Instruction* i) {
+  const std::optional<Factors> factors = GetFactors(*i);
+  if (!factors || !i->control_predecessors().empty()) return false;
+  const bool has_initial_values = i->Is(Opcode::kReduce) || i->Is(Opcode::kReduceWindow);
+  const int64_t inputs = has_initial_values ? i->operand_count() / 2 : i->operand_count();
+  const Shards* known = nullptr;
+  for (int64_t k = 0; k < inputs && known == nullptr; ++k) known = FindShards(i->operand(k));
+  if (known == nullptr) return false;
+  Tiling tiling = known->tiling;
+  const Ints& of_operand = factors->operands[0];
+  for (int64_t d = 0; d < tiling.rank(); ++d) {
+    const int64_t factor = of_operand[static_cast<size_t>(d)];
+    if (tiling.IsTiled(d) && (factor < 0 || !absl::c_linear_search(factors->result, factor)))
+      tiling = tiling.ReplicateDim(d);
+  }
+  if (tiling.IsReplicated()) return false;
+  Ints from;  // the dimension of the operands for each one of the results
+  for (const int64_t factor : factors->result) {
+    const auto at = absl::c_find(of_operand, factor);
+    from.push_back(factor < 0 || at == of_operand.end() ? -1 : at - of_operand.begin());
+  }
+  const Tiling result = tiling.SelectDims(from);
+  std::vector<Instruction*> operands(i->operands().begin(), i->operands().end());
+  for (int64_t k = 0; k < inputs; ++k) {
+    ASSIGN_OR_RETURN(operands[static_cast<size_t>(k)], ReshardTo(i->operand(k), tiling));
+  }
+  std::vector<Shape> shapes;
+  for (const Shape& full : i->shape().tuple_shapes()) shapes.push_back(result.ShardShape(full).WithoutLayout());
+  Instruction* on_shards = c_->AddClone(i, Shape::Tuple(shapes), operands);
+  ReplaceWithShardsOfTuple(i, on_shards, std::vector<Tiling>(shapes.size(), result));
+  return true;
+}
+
+void Partitioner::ReplaceWithShardsOfTuple(Instruction* full, Instruction* on_shards, std::vector<Tiling> tilings) {
+  std::vector<Instruction*> results;
+  for (size_t k = 0; k < tilings.size(); ++k) {
+    Shards shards{MakeElement(c_, on_shards, static_cast<int64_t>(k)), std::move(tilings[k])};
+    results.push_back(AllGather(shards, full));
+    if (!shards.tiling.IsReplicated()) shards_[results.back()] = std::move(shards);
+  }
+  full->ReplaceAllUsesWith(AddOp(full, Opcode::kTuple, full->shape().WithoutLayout(), results));
 }
 
 }  // namespace backplane

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -64,6 +65,45 @@ struct ResultRequest {
   std::optional<Tiling> propagated;
 };
 
+// Some operations, such as a cumulative sum along a split dimension, compute a value on every partition although their
+// operand is split. Returns the tiling of such an operand, in the dimensions of `value`: a partition that keeps only
+// its tile of a result saves the memory of the others.
+class OperandTiling {
+ public:
+  explicit OperandTiling(const PartitionContext& context) : context_(context) {}
+
+  std::optional<Tiling> Find(const Instruction* value) {
+    std::optional<Tiling> tiling = Search(value);
+    return tiling && tiling->Divides(value->shape()) ? std::move(tiling) : std::nullopt;
+  }
+
+ private:
+  static constexpr size_t kMaxSearched = 100;
+
+  std::optional<Tiling> Search(const Instruction* i) {
+    if (seen_.size() >= kMaxSearched || !i->shape().IsArray() || context_.IsManual(i) || !seen_.insert(i).second)
+      return std::nullopt;
+    if (const Tiling* tiling = context_.FindPropagated(i)) return *tiling;
+    if (i->Is(Opcode::kCustomCall) || i->HasSideEffect()) return std::nullopt;
+    if (i->Is(Opcode::kTranspose)) {
+      const std::optional<Tiling> tiling = Search(i->operand(0));
+      return tiling ? std::optional<Tiling>(tiling->SelectDims(i->dimensions())) : std::nullopt;
+    }
+    const bool keeps_rank = i->Is(Opcode::kSlice) || i->Is(Opcode::kPad) || i->Is(Opcode::kConcatenate) ||
+                            i->Is(Opcode::kFft) || i->Is(Opcode::kReduceWindow);
+    for (const Instruction* operand : i->operands()) {
+      const Shape &in = operand->shape(), &out = i->shape();
+      const bool maps = in.IsArray() && (keeps_rank ? in.rank() == out.rank() : in.dimensions() == out.dimensions());
+      if (!maps) continue;
+      if (std::optional<Tiling> tiling = Search(operand)) return tiling;
+    }
+    return std::nullopt;
+  }
+
+  const PartitionContext& context_;
+  absl::flat_hash_set<const Instruction*> seen_;
+};
+
 // Collects the requests before the rewrite, because it replaces values by others that may carry annotations of their
 // own.
 std::vector<ResultRequest> CollectResultRequests(const Computation* entry, const PartitionContext& context) {
@@ -78,8 +118,7 @@ std::vector<ResultRequest> CollectResultRequests(const Computation* entry, const
     if (root_sharding != nullptr) requested = root_sharding;
     if (requested != nullptr) requests[k].requested = *requested;
     requests[k].is_binding = IsResultAnnotation(value) || root_sharding != nullptr;
-    const Tiling* propagated = value->shape().IsArray() ? context.FindPropagated(value) : nullptr;
-    if (propagated != nullptr) requests[k].propagated = *propagated;
+    if (requested == nullptr) requests[k].propagated = OperandTiling(context).Find(value);
   }
   return requests;
 }

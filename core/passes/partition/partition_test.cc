@@ -283,6 +283,46 @@ ENTRY e {
   EXPECT_EQ(module->entry()->root()->shape().dimensions(0), 2) << module->ToString();
 }
 
+TEST(PartitionModule, SplitsOperationsWithSeveralResults) {
+  auto module = ParseAndPartition(R"(
+HloModule m, num_partitions=4
+later {
+  a = f32[] parameter(0)
+  i = s32[] parameter(1)
+  b = f32[] parameter(2)
+  j = s32[] parameter(3)
+  is_less = pred[] compare(a, b), direction=LT
+  value = f32[] select(is_less, b, a)
+  index = s32[] select(is_less, j, i)
+  ROOT t = (f32[], s32[]) tuple(value, index)
+}
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  i = s32[] parameter(2)
+  j = s32[] parameter(3)
+  ROOT l = pred[] compare(a, b), direction=LT
+}
+ENTRY e {
+  x = f32[8,16] parameter(0), sharding={devices=[4,1]<=[4]}
+  i = s32[8,16] iota(), iota_dimension=1
+  low = f32[] constant(-inf)
+  zero = s32[] constant(0)
+  r = (f32[8], s32[8]) reduce(x, i, low, zero), dimensions={1}, to_apply=later
+  s = (f32[8,16], s32[8,16]) sort(x, i), dimensions={1}, to_apply=less
+  k = (f32[8,3], s32[8,3]) topk(x), k=3, largest=true
+  argmax = s32[8] get-tuple-element(r), index=1
+  order = s32[8,16] get-tuple-element(s), index=1
+  best = f32[8,3] get-tuple-element(k), index=0
+  ROOT t = (s32[8], s32[8,16], f32[8,3]) tuple(argmax, order, best)
+})");
+  ASSERT_NE(module, nullptr);
+  for (const auto& i : module->entry()->instructions())
+    EXPECT_FALSE(i->info().Has(kCollective) && !i->users().empty()) << module->ToString();
+  for (const Instruction* result : module->entry()->root()->operands())
+    EXPECT_EQ(result->shape().dimensions(0), 2) << module->ToString();
+}
+
 // p * (p * v): the inner product, which nobody has asked for, is reduced. Two partial factors would give the sum of the
 // products and not the product of the sums.
 TEST(PartitionModule, MultipliesOnlyOneFactorByPartialSums) {

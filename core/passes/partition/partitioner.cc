@@ -121,6 +121,16 @@ absl::StatusOr<bool> Partitioner::Rewrite() {
         RETURN_IF_ERROR(BroadcastRandomValue(i));
         changed = true;
         continue;
+      case Opcode::kReduce:
+      case Opcode::kReduceWindow:
+      case Opcode::kSort:
+      case Opcode::kTopK:
+        if (partitions_ >= 2 && !manual && i->shape().IsTuple()) {
+          ASSIGN_OR_RETURN(const bool is_split, PartitionMultiOutput(i));
+          changed |= is_split;
+          continue;
+        }
+        break;
       default:
         break;
     }

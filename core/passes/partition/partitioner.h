@@ -121,7 +121,9 @@ class Partitioner {
   MaybeShards PartitionGather(Instruction* i);
   MaybeShards PartitionScatter(Instruction* i);
   MaybeShards PartitionScatterByUpdates(Instruction* i);
+  // These two replace an operation with several results, if it can be split. Return whether they have done so.
   absl::StatusOr<bool> PartitionBatchedCall(Instruction* i);
+  absl::StatusOr<bool> PartitionMultiOutput(Instruction* i);
 
   // slicing.cc
   // Recomputes `full` on slices of its operands. Returns null if slicing the result is cheaper.
@@ -198,6 +200,8 @@ class Partitioner {
                               PrimitiveType type = PrimitiveType::kS32);
   // Replaces `full` by an all-gather of `shards` and records them. Returns the replacement.
   Instruction* ReplaceWithShards(Instruction* full, Shards shards);
+  // The same for all results of `full`, a tuple of arrays. `tilings` are those of the elements of `on_shards`.
+  void ReplaceWithShardsOfTuple(Instruction* full, Instruction* on_shards, std::vector<Tiling> tilings);
   // Reshards the value to its propagated tiling if that needs no communication.
   absl::Status ApplyPropagatedTiling(Instruction* full, const Tiling& propagated);
   // Replaces `x` by `by` in `users`, and as the root.
