@@ -46,10 +46,16 @@ class CpuBackend : public Backend {
                                                        const HostServices& services) override {
     NamedValues options = given;
     ASSIGN_OR_RETURN(ProcessOptions processes, TakeProcessOptions(&options));
-    ASSIGN_OR_RETURN(int devices, ReadDeviceCountOption(options, kOptions));
-    ASSIGN_OR_RETURN(std::chrono::milliseconds time_limit, ReadCollectiveTimeLimitOption(options));
-    ASSIGN_OR_RETURN(int64_t limit_bytes, ReadMemoryLimitOption(options));
-    ASSIGN_OR_RETURN(Subnormals subnormals, ReadSubnormalsOption(options));
+    std::chrono::milliseconds time_limit{};
+    int64_t limit_bytes = 0;
+    Subnormals subnormals{};
+    absl::StatusOr<Topology> local = [&]() -> absl::StatusOr<Topology> {
+      ASSIGN_OR_RETURN(int devices, ReadDeviceCountOption(options, kOptions));
+      ASSIGN_OR_RETURN(time_limit, ReadCollectiveTimeLimitOption(options));
+      ASSIGN_OR_RETURN(limit_bytes, ReadMemoryLimitOption(options));
+      ASSIGN_OR_RETURN(subnormals, ReadSubnormalsOption(options));
+      return HostTopology(PlatformVersion(), devices);
+    }();
     // First uses of LLVM and oneDNN cost milliseconds each; the host's first program should not wait for them.
     static const bool warming = [] {
       Runtime::Get().Schedule([] {
@@ -63,8 +69,7 @@ class CpuBackend : public Backend {
       return true;
     }();
     (void)warming;
-    ASSIGN_OR_RETURN(JoinedTopology joined,
-                     JoinProcesses(processes, services, HostTopology(PlatformVersion(), devices)));
+    ASSIGN_OR_RETURN(JoinedTopology joined, JoinProcesses(processes, services, platform_name(), std::move(local)));
     return std::make_unique<EngineClient>(std::move(joined.topology), time_limit, limit_bytes, subnormals,
                                           std::move(joined.group));
   }

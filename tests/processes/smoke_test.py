@@ -69,6 +69,13 @@ def check_failures(plugin, options):
         print(f"{how}: {errors[0][:200]}")
 
 
+def check_refused_client(plugin, options):
+    """Process 1 has a wrong option. Process 0 learns it at once."""
+    wrong = {"per_process": lambda i: ["--option=colour=3"] if i == 1 else []}
+    run = Run("failures.py", plugin, 2, 1, options, ["how=none"], **wrong).wait(60)
+    assert re.search("process 1 of 2: it has no client: .*colour", run.outputs[0]), tail(run)
+
+
 def check_transfers(plugin, devices, options):
     """Arrays that jax.device_put copies to another process; what becomes of them if the sender is killed."""
     run = Run("transfers.py", plugin, 2, devices, options).wait(120)
@@ -90,6 +97,7 @@ def main():
     compared = check_same_bits(a.plugin, a.processes, a.devices, [f"sizes={a.sizes}"], a.option)
     check_compile_cache(a.plugin, a.processes, a.devices, a.option)
     check_failures(a.plugin, a.option)
+    check_refused_client(a.plugin, a.option)
     check_transfers(a.plugin, a.devices, a.option)
     print(f"{compared} results of {a.processes} processes x {a.devices} devices have the bits of one process")
 

@@ -25,10 +25,13 @@ class EmulatorBackend : public Backend {
                                                        const HostServices& services) override {
     NamedValues options = given;
     ASSIGN_OR_RETURN(ProcessOptions processes, TakeProcessOptions(&options));
-    ASSIGN_OR_RETURN(EmulatorOptions chosen, ReadOptions("", options));
-    if (!chosen.report.empty()) RETURN_IF_ERROR(CheckReportFolder(chosen.report));
-    ASSIGN_OR_RETURN(JoinedTopology joined,
-                     JoinProcesses(processes, services, MakeTopology(chosen, processes.process)));
+    EmulatorOptions chosen;
+    absl::StatusOr<Topology> local = [&]() -> absl::StatusOr<Topology> {
+      ASSIGN_OR_RETURN(chosen, ReadOptions("", options));
+      if (!chosen.report.empty()) RETURN_IF_ERROR(CheckReportFolder(chosen.report));
+      return MakeTopology(chosen, processes.process);
+    }();
+    ASSIGN_OR_RETURN(JoinedTopology joined, JoinProcesses(processes, services, platform_name(), std::move(local)));
     const auto all_devices = static_cast<int64_t>(joined.topology.devices.size());
     auto memory = std::make_shared<Hbm>(all_devices, chosen.machine.hbm_bytes, chosen.poison);
     const TileShape tile{chosen.machine.tile_rows, chosen.machine.tile_lanes};

@@ -49,10 +49,14 @@ class MixedBackend : public Backend {
                                                        const HostServices& services) override {
     NamedValues options = given;
     ASSIGN_OR_RETURN(ProcessOptions processes, TakeProcessOptions(&options));
-    ASSIGN_OR_RETURN(Topology topology, DescribeTopology("", options));
-    ASSIGN_OR_RETURN(std::chrono::milliseconds time_limit, ReadCollectiveTimeLimitOption(options));
-    ASSIGN_OR_RETURN(int64_t limit, ReadMemoryLimitOption(options));
-    ASSIGN_OR_RETURN(JoinedTopology joined, JoinProcesses(processes, services, std::move(topology)));
+    std::chrono::milliseconds time_limit{};
+    int64_t limit = 0;
+    absl::StatusOr<Topology> local = [&]() -> absl::StatusOr<Topology> {
+      ASSIGN_OR_RETURN(time_limit, ReadCollectiveTimeLimitOption(options));
+      ASSIGN_OR_RETURN(limit, ReadMemoryLimitOption(options));
+      return DescribeTopology("", options);
+    }();
+    ASSIGN_OR_RETURN(JoinedTopology joined, JoinProcesses(processes, services, platform_name(), std::move(local)));
     std::shared_ptr<DeviceMemory> memory = options_.memory;
     if (memory != nullptr && joined.group != nullptr)
       memory = std::make_shared<MemoryOfProcess>(std::move(memory), joined.group->first_device());

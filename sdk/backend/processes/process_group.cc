@@ -22,11 +22,13 @@ using std::chrono::milliseconds;
 
 constexpr int64_t kMaxMergedDevices = 65536;
 constexpr int64_t kSharedMegabytes = 32;  // over Gloo
-constexpr int kMaxMeetings = 10000;       // of clients one after another over one store
+constexpr size_t kMaxFailureText = 1000;
+constexpr int kMaxMeetings = 10000;  // of clients one after another over one store
 
 // What a process tells the others.
 struct MeetingRecord {
   std::string build, transport, network, token, topology;
+  std::string failure;  // why it does not come; it has no other fields then
   int64_t num_processes = 0;
 
   std::string Serialize() const {
@@ -37,6 +39,7 @@ struct MeetingRecord {
     out.Bytes(4, network);
     out.Bytes(5, token);
     out.Bytes(6, topology);
+    out.Bytes(7, failure);
     return out.Take();
   }
   static absl::StatusOr<MeetingRecord> Parse(absl::string_view bytes) {
@@ -49,6 +52,7 @@ struct MeetingRecord {
       if (in.field == 4) r.network = std::string(in.bytes);
       if (in.field == 5) r.token = std::string(in.bytes);
       if (in.field == 6) r.topology = std::string(in.bytes);
+      if (in.field == 7) r.failure = std::string(in.bytes);
     }
     if (!in.ok()) return absl::InvalidArgumentError("its record in the key-value store is invalid");
     return r;
@@ -79,6 +83,15 @@ absl::StatusOr<std::string> PutRecord(KeyValueStore& store, const std::string& p
     if (last.code() != absl::StatusCode::kAlreadyExists) break;
   }
   return last;
+}
+
+// Tells the other processes why this one does not come to the meeting. Returns `why`.
+absl::Status RefuseMeeting(const ProcessOptions& options, KeyValueStore& store, const std::string& platform,
+                           const absl::Status& why) {
+  MeetingRecord mine;
+  mine.failure = std::string(why.message().substr(0, kMaxFailureText));
+  (void)PutRecord(store, platform, options.process, mine.Serialize());  // without it the others wait for their limit
+  return why;
 }
 
 absl::Status NameProcess(int32_t process, int32_t count, const absl::Status& status) {
@@ -148,11 +161,15 @@ absl::StatusOr<std::shared_ptr<ProcessGroup>> ProcessGroup::Join(const ProcessOp
                      ": the host has given no key-value store, in which the processes find one another"));
   }
   const auto deadline = Clock::now() + options.connect_limit;
-  ASSIGN_OR_RETURN(const BackplaneTransport* transport, LoadTransport(options.transport));
+  absl::StatusOr<const BackplaneTransport*> loaded = LoadTransport(options.transport);
+  if (!loaded.ok()) return RefuseMeeting(options, *store, local.platform_name, loaded.status());
+  const BackplaneTransport* const transport = *loaded;
   // A wrong name of an interface is an error at once, not after the others have come.
   std::string address;
   if (!options.network_interface.empty()) {
-    ASSIGN_OR_RETURN(address, FindListenAddress(options.network_interface));
+    absl::StatusOr<std::string> found = FindListenAddress(options.network_interface);
+    if (!found.ok()) return RefuseMeeting(options, *store, local.platform_name, found.status());
+    address = *std::move(found);
   }
   MeetingRecord mine;
   mine.build = BuildId();
@@ -179,6 +196,8 @@ absl::StatusOr<std::shared_ptr<ProcessGroup>> ProcessGroup::Join(const ProcessOp
     }
     absl::StatusOr<MeetingRecord> record = MeetingRecord::Parse(*bytes);
     if (!record.ok()) return NameProcess(p, count, record.status());
+    if (!record->failure.empty())
+      return NameProcess(p, count, absl::AbortedError(absl::StrCat("it has no client: ", record->failure)));
     if (absl::Status fits = CheckFits(mine, *record); !fits.ok()) return NameProcess(p, count, fits);
     if (p == 0) token = record->token;
     if (record->network == mine.network) ++here;
@@ -213,13 +232,16 @@ absl::StatusOr<std::shared_ptr<ProcessGroup>> ProcessGroup::Join(const ProcessOp
 }
 
 absl::StatusOr<JoinedTopology> JoinProcesses(const ProcessOptions& options, const HostServices& services,
-                                             Topology local) {
+                                             const std::string& platform, absl::StatusOr<Topology> local) {
   JoinedTopology out;
   if (options.num_processes == 1) {
-    out.topology = std::move(local);
+    ASSIGN_OR_RETURN(out.topology, std::move(local));
     return out;
   }
-  ASSIGN_OR_RETURN(out.group, ProcessGroup::Join(options, services.key_values.get(), local));
+  if (!local.ok() && services.key_values != nullptr)
+    return RefuseMeeting(options, *services.key_values, platform, local.status());
+  RETURN_IF_ERROR(local.status());
+  ASSIGN_OR_RETURN(out.group, ProcessGroup::Join(options, services.key_values.get(), *local));
   out.topology = out.group->topology();
   return out;
 }

@@ -91,9 +91,10 @@ struct JoinedTopology {
   std::shared_ptr<ProcessGroup> group;  // null: there is only this process
 };
 
-// Steps 1 and 2 for a backend whose devices are `local`.
+// Steps 1 and 2 for a backend. `platform` is its name, `local` describes its devices. If the backend cannot create its
+// client and passes an error instead, the other processes are told so and need not wait; returns that error.
 absl::StatusOr<JoinedTopology> JoinProcesses(const ProcessOptions& options, const HostServices& services,
-                                             Topology local);
+                                             const std::string& platform, absl::StatusOr<Topology> local);
 
 // Returns the devices and memories of several processes as one topology: ids follow one another in the order of the
 // processes, and `process_index` is set. Names and attributes are those of the first one.
