@@ -26,7 +26,9 @@ int Guard(BackplaneTransportError error, Body&& body) {
   try {
     return body();
   } catch (const std::exception& e) {
-    SetError(error, e.what());
+    // Gloo's texts begin with a line of its sources: "[./gloo/transport/tcp/pair.cc:598] Connection closed by peer".
+    const char* const end = e.what()[0] == '[' ? std::strstr(e.what(), "] ") : nullptr;
+    SetError(error, end != nullptr ? end + 2 : e.what());
   } catch (...) {
     SetError(error, "unknown exception");
   }
@@ -71,7 +73,7 @@ class CallerStore {
     std::string data(capacity, '\0');
     size_t size = 0;
     if (args_.get(args_.store, key.c_str(), data.data(), data.size(), &size) != 0 || size > data.size())
-      throw std::runtime_error("the key-value store does not have " + key);
+      throw std::runtime_error("the key-value store does not have \"" + key + "\", which another process puts there");
     data.resize(size);
     return data;
   }
