@@ -134,30 +134,17 @@ absl::Status Launch::EnterRendezvous(const Key& key, absl::string_view what, abs
 
 namespace {
 
-// Divides a message into parts that can be sent without waiting for the receiver. Messages are named by the channel,
-// whose number is negative here to tell them from collectives.
+// Messages to other nodes are named by the channel, whose number is negative here to tell them from collectives.
 ExchangeKey MessageExchangeKey(int64_t channel, int64_t iteration, int64_t from, int64_t to) {
   return {-1 - channel, iteration, from, to};
-}
-
-template <typename Part, typename Data>
-std::vector<Part> DivideMessage(int32_t node, Data* data, int64_t bytes) {
-  std::vector<Part> parts;
-  for (int64_t at = 0; at < bytes; at += LaunchExchange::kMaxPostedBytes) {
-    const int64_t part = std::min(bytes - at, LaunchExchange::kMaxPostedBytes);
-    parts.push_back({node, at / LaunchExchange::kMaxPostedBytes, data + at, part});
-  }
-  return parts;
 }
 
 }  // namespace
 
 absl::Status Launch::PostMessage(int64_t channel, int64_t iteration, int64_t from, int64_t to, std::string bytes,
                                  absl::string_view what) {
-  if (!IsLocal(to)) {
-    const auto parts = DivideMessage<OutgoingPart>(NodeOf(to), bytes.data(), static_cast<int64_t>(bytes.size()));
-    return exchange()->Exchange(MessageExchangeKey(channel, iteration, from, to), what, parts, {});
-  }
+  if (!IsLocal(to))
+    return exchange()->Post(MessageExchangeKey(channel, iteration, from, to), what, NodeOf(to), std::move(bytes));
   MutexLock lock(mu_);
   if (!failure_.ok()) return failure_;
   messages_[MessageKey(channel, iteration, from, to)] = std::move(bytes);
@@ -169,9 +156,9 @@ absl::StatusOr<std::string> Launch::FetchMessage(int64_t channel, int64_t iterat
                                                  int64_t expected_bytes, absl::string_view what) {
   if (!IsLocal(from)) {
     std::string bytes(static_cast<size_t>(expected_bytes), '\0');
-    const auto parts = DivideMessage<IncomingPart>(NodeOf(from), bytes.data(), expected_bytes);
+    const IncomingPart part{NodeOf(from), 0, bytes.data(), expected_bytes};
     const Workers::Waiting waiting(Workers::Waiting::For::kDevices);
-    RETURN_IF_ERROR(exchange()->Exchange(MessageExchangeKey(channel, iteration, from, to), what, {}, parts));
+    RETURN_IF_ERROR(exchange()->Exchange(MessageExchangeKey(channel, iteration, from, to), what, {}, {&part, 1}));
     return bytes;
   }
   MutexLock lock(mu_);

@@ -15,7 +15,7 @@ namespace backplane {
 
 // All frames have slot 0. Larger blocks have a slot of their own, which the receiver chooses.
 inline constexpr uint64_t kFrameSlot = 0;
-inline constexpr uint32_t kFrameMagic = 0x42504d34;  // "BPM4"; other bytes: another version or order of bytes
+inline constexpr uint32_t kFrameMagic = 0x42504d35;  // "BPM5"; other bytes: another version or order of bytes
 inline constexpr int64_t kMaxPayloadBytes = LaunchExchange::kMaxPostedBytes;
 inline constexpr int64_t kMaxTextBytes = 4096;
 
@@ -23,16 +23,19 @@ enum class FrameKind : uint8_t {
   kHello,    // the first frame of a connection; the payload is the token of the job
   kData,     // the payload is a part
   kOffer,    // a part of `total_bytes` can be sent
-  kReady,    // the receiver of an offered part expects it in `slot`
+  kReady,    // the receiver of an offered or kept part expects it in `slot`
   kAbort,    // the launch has failed; the payload is a text
-  kGoodbye,  // the process closes its client
-  kPing,     // asks whether the process is alive
-  kPong,     // the answer
+  kGoodbye,  // the process closes its client; with a payload: it has given up the receiver, and says why
+  kPing,     // asks whether the process is alive; `sequence` counts the pings
+  kPong,     // the answer; `sequence` is that of the ping
   kMemory,   // while connecting: describes the sender's shared memory, or 0 bytes; then whether it reaches the
              // receiver's
   kChunk,    // a chunk of a part is in the sender's shared memory; `total_bytes` is the size of the part
+  kKept,     // like kOffer, for a part that the sender keeps, after its launch has ended, until it gets kTaken
+  kTaken,    // the receiver has taken or refused a kept part
+  kRoom,     // the receiver has used `total_bytes` of what the sender sent before it was expected
 };
-inline constexpr uint8_t kFrameKinds = 10;
+inline constexpr uint8_t kFrameKinds = 13;
 
 struct FrameHeader {
   uint32_t magic = kFrameMagic;

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "absl/strings/str_join.h"
+#include "sdk/backend/exceptions.h"
 #include "sdk/backend/processes/mesh_state.h"
 
 namespace backplane {
@@ -15,14 +16,16 @@ LaunchKey MessageMesh::State::Register(const std::shared_ptr<Record>& record, ab
   std::shared_ptr<Record>& known = records_[key];
   if (known != nullptr) {
     --unknown_launches_;
-    record->arrived = std::move(known->arrived);
+    known->arrived.RemoveAll([&](Arrived* arrived) { record->arrived.Add(arrived); });
     record->claims = std::move(known->claims);
     record->failure = known->failure;
+    record->own_failure = known->own_failure;
     record->failed_at = known->failed_at;
   }
   known = record;
   record->registered = true;
-  if (record->failure.ok() && closing_) record->failure = absl::CancelledError("the client is being closed");
+  if (record->failure.ok() && stopped_) record->failure = absl::CancelledError("the client is being closed");
+  if (record->failure.ok() && !record->own_failure.ok()) (void)FailLocked(key, *record, record->own_failure, true);
   for (int32_t peer : record->processes) {
     const absl::Status& lost = lost_[static_cast<size_t>(peer)];
     if (lost.ok() || !record->failure.ok()) continue;
@@ -41,18 +44,20 @@ void MessageMesh::State::Unregister(const LaunchKey& key) {
   MutexLock lock(mu_);
   const auto at = records_.find(key);
   if (at == records_.end()) return;
-  for (const auto& [part, arrived] : at->second->arrived) DropArrivedLocked(part.peer, arrived);
+  at->second->arrived.RemoveAll([&](Arrived* a) {
+    mu_.AssertHeld();
+    const std::unique_ptr<Arrived> arrived(a);
+    DropArrivedLocked(key, *arrived);
+  });
   records_.erase(at);
-  queue_drained_.NotifyAll();
 }
 
 // Arrays that go to several processes are written once.
-std::vector<SharedSend> MessageMesh::State::PlanSharedSends(absl::Span<const OutgoingPart> sends,
-                                                            std::vector<OutgoingPart>* others) {
-  std::vector<SharedSend> shared;
+void MessageMesh::State::PlanSends(absl::Span<const OutgoingPart> sends, bool at_once, RunningExchange* run) {
+  std::vector<SharedSend>& shared = run->shared;
   for (const OutgoingPart& s : sends) {
     if (s.bytes < (HasRings(s.process) ? kMinSharedBytesWithRings : kMinSharedBytes) || !SharesMemoryWith(s.process)) {
-      if (s.bytes > 0) others->push_back(s);
+      if (s.bytes > 0) run->messages.push_back(s);
       continue;
     }
     // A process releases a block once, so it reads an array once.
@@ -75,29 +80,27 @@ std::vector<SharedSend> MessageMesh::State::PlanSharedSends(absl::Span<const Out
     const bool is_large = s.bytes > static_cast<int64_t>(kBlocksOfSend) * kSharedBlockBytes;
     const auto blocks = static_cast<size_t>((s.bytes + kSharedBlockBytes - 1) / kSharedBlockBytes);
     if (!has_one_peer || !is_large) s.blocks = shared_->TakeBlocks(std::min(blocks, kBlocksOfSend));
-    // To wait for blocks could be to wait for ever: a process may release them only after another exchange, which waits
-    // for this one. One that has a block waits only for processes that come to this very exchange.
+    if (at_once && s.blocks.size() < blocks) {
+      shared_->ReturnBlocks(s.blocks);
+      s.blocks.clear();
+    }
+    // An array that gets no block goes in messages. To wait for a first block could be to wait for ever: its readers
+    // may release it only after another exchange, which waits for this one. An array that has a block can wait for its
+    // next one: the readers of that block are here in this very exchange.
     if (!s.blocks.empty()) continue;
     for (const SharedSend::Reader& reader : s.readers)
-      others->push_back({reader.process, reader.part, s.data, s.bytes});
+      run->messages.push_back({reader.process, reader.part, s.data, s.bytes});
   }
   shared.erase(std::remove_if(shared.begin(), shared.end(), [](const SharedSend& s) { return s.blocks.empty(); }),
                shared.end());
-  return shared;
 }
 
-void MessageMesh::State::ReturnBlocks(absl::Span<const SharedSend> sends) {
-  for (const SharedSend& s : sends) shared_->ReturnBlocks(s.blocks);
-}
-
-absl::StatusOr<bool> MessageMesh::State::AdvanceSharedSends(const FrameHeader& like, std::vector<SharedSend>& sends,
-                                                            Watch& watch) {
-  std::vector<Pending> frames;
+absl::StatusOr<bool> MessageMesh::State::AdvanceSharedSends(const FrameHeader& like, RunningExchange& run) {
   absl::Status status;
   bool advanced = false;
   for (bool again = true; again && status.ok();) {
     again = false;
-    for (SharedSend& s : sends) {
+    for (SharedSend& s : run.shared) {
       const uint32_t block = s.blocks[s.next];
       if (s.IsDone() || !shared_->FindReaders(block).empty()) continue;
       std::vector<int32_t> readers;
@@ -114,7 +117,7 @@ absl::StatusOr<bool> MessageMesh::State::AdvanceSharedSends(const FrameHeader& l
         // The chunks of an array must arrive in order, so after one over the connection none follows in the ring.
         s.uses_rings = s.uses_rings && PostInRing(reader.process, header, nullptr);
         if (s.uses_rings) continue;
-        absl::Status started = StartFrame(reader.process, header, nullptr, &frames);
+        absl::Status started = StartFrame(reader.process, header, nullptr, &run.frames);
         if (status.ok()) status = std::move(started);
       }
       s.position += header.chunk.bytes;
@@ -123,112 +126,190 @@ absl::StatusOr<bool> MessageMesh::State::AdvanceSharedSends(const FrameHeader& l
       if (!status.ok()) break;
     }
   }
-  absl::Status sent = WaitFor(frames, watch);
+  absl::Status sent = WaitFor(run.frames, run.watch);
   if (status.ok()) status = std::move(sent);
   if (!status.ok()) return status;
   return advanced;
 }
 
-absl::Status MessageMesh::State::RunExchange(const LaunchKey& launch, const std::shared_ptr<Record>& record,
-                                             const ExchangeKey& key, absl::string_view what,
-                                             absl::Span<const OutgoingPart> sends,
-                                             absl::Span<const IncomingPart> receives) {
-  using Step = PartState::Step;
-  const auto deadline = Clock::now() + record->limit;
-  std::vector<PartState> in, out;  // `out` has the parts that are offered
-  std::vector<std::pair<size_t, Arrived>> early;
-  in.reserve(receives.size());
+absl::Status MessageMesh::State::Exchange(const LaunchKey& launch, const std::shared_ptr<Record>& record,
+                                          const ExchangeKey& key, absl::string_view what,
+                                          absl::Span<const OutgoingPart> sends,
+                                          absl::Span<const IncomingPart> receives) {
+  RunningExchange run(this, launch, record, key, what);
+  run.watch.deadline = Clock::now() + record->limit;
+  run.in.reserve(receives.size());
   for (const IncomingPart& r : receives) {
-    if (r.bytes > 0) in.push_back({Step::kWaiting, r.process, r.part, r.bytes, r.data, nullptr, 0});
+    if (r.bytes <= 0) continue;
+    PartState& part = run.in.emplace_back();
+    part.key = {key, r.part, r.process};
+    part.bytes = r.bytes;
+    part.to = r.data;
   }
-  std::vector<OutgoingPart> messages;  // what does not go through shared memory
-  std::vector<SharedSend> shared = PlanSharedSends(sends, &messages);
-  for (const OutgoingPart& s : messages) {
-    if (s.bytes > kMaxPayloadBytes) out.push_back({Step::kWaiting, s.process, s.part, s.bytes, nullptr, s.data, 0});
+  PlanSends(sends, /*at_once=*/false, &run);
+  return RunExchange(run);
+}
+
+// Sends what goes in messages. They are counted already.
+void MessageMesh::State::StartMessages(RunningExchange& run) {
+  for (const OutgoingPart& s : run.messages) {
+    FrameHeader header = HeaderFor(run.launch, run.record(), FrameKind::kData, run.key, s.part);
+    header.payload_bytes = static_cast<uint64_t>(s.bytes);
+    if (!PostInRing(s.process, header, s.data)) run.Note(StartFrame(s.process, header, s.data, &run.frames));
+    ++run.messages_started;
   }
-  Watch watch;
-  watch.deadline = deadline;
-  watch.record = record;
-  watch.what = std::string(what);
-  absl::Status error;
+  for (const PartState& s : run.out) {
+    FrameHeader header = HeaderFor(run.launch, run.record(), FrameKind::kOffer, run.key, s.key.part);
+    header.total_bytes = static_cast<uint64_t>(s.bytes);
+    run.Note(StartFrame(s.key.peer, header, nullptr, &run.frames));
+    ++run.messages_started;
+  }
+  run.Note(WaitFor(run.frames, run.watch));
+}
+
+// Copies what had arrived before. After an error it only releases it.
+void MessageMesh::State::TakeEarly(RunningExchange& run) {
+  for (const auto& [part, arrived] : run.early) {
+    if (arrived == nullptr) continue;
+    const int32_t peer = part->key.peer;
+    if (run.error.ok() && !arrived->data.empty()) std::memcpy(part->to, arrived->data.data(), arrived->data.size());
+    for (const SharedChunk& chunk : arrived->chunks) {
+      if (run.error.ok()) {
+        std::memcpy(static_cast<std::byte*>(part->to) + chunk.position, shared_->Find(peer, chunk),
+                    static_cast<size_t>(chunk.bytes));
+      }
+      shared_->Release(peer, chunk);
+      MutexLock lock(mu_);
+      FinishChunkLocked(run.record(), *part, chunk.bytes);
+    }
+  }
+  run.early.clear();
+}
+
+// Does not throw.
+void MessageMesh::State::EndExchange(RunningExchange& run) {
+  if (std::exchange(run.has_ended, true)) return;
+  run.Note(WaitFor(run.frames, run.watch));
+  run.Note(WaitFor(run.pending, run.watch));
+  // After an exception.
+  if (!run.early.empty()) run.Note(absl::Status(absl::StatusCode::kResourceExhausted, ""));
+  TakeEarly(run);
+  for (const SharedSend& s : run.shared) shared_->ReturnBlocks(s.blocks);
+  Record& record = run.record();
+  MutexLock lock(mu_);
+  // The receiving thread may still copy into a part.
+  auto copying = [&] {
+    return std::any_of(run.in.begin(), run.in.end(), [](const PartState& s) { return s.copies > 0; });
+  };
+  while (copying()) record.changed.WaitFor(mu_, kWatchInterval);
+  for (const PartState& s : run.in) {
+    record.receives.Remove(s.key);
+    if (!s.is_kept) continue;
+    (void)CatchExceptions([&] {
+      mu_.AssertHeld();
+      QueueTakenLocked(run.launch, s.key);
+    });
+  }
+  for (const PartState& s : run.out) record.sends.Remove(s.key);
+  size_t number = 0;
+  auto uncount = [&](int32_t peer, int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (run.is_counted && number++ >= run.messages_started) ahead_bytes_[static_cast<size_t>(peer)] -= QueueCost(bytes);
+  };
+  for (const OutgoingPart& s : run.messages) uncount(s.process, s.bytes);
+  for (const PartState& s : run.out) uncount(s.key.peer, 0);
+  watches_.erase(std::remove(watches_.begin(), watches_.end(), &run.watch), watches_.end());
+  if (run.is_active) record.active.erase(std::find(record.active.begin(), record.active.end(), run.watch.what));
+}
+
+void MessageMesh::State::AbandonExchange(RunningExchange& run) {
+  Callback then;
+  (void)CatchExceptions([&] {
+    const absl::Status failure = absl::ResourceExhaustedError(absl::StrCat(run.watch.what, ": out of host memory"));
+    MutexLock lock(mu_);
+    then = FailLocked(run.launch, run.record(), failure, true);
+  });
+  EndExchange(run);
+  if (then) (void)CatchExceptions([&] { then(); });
+}
+
+absl::Status MessageMesh::State::RunExchange(RunningExchange& run) {
+  using Step = PartState::Step;
+  Record& record = run.record();
+  const std::string& what = run.watch.what;
   Callback then;
   {
     MutexLock lock(mu_);
-    if (!record->failure.ok()) {
-      const absl::Status failure = record->failure;
+    if (!record.failure.ok()) {
+      const absl::Status failure = record.failure;
       lock.Unlock();
-      ReturnBlocks(shared);
+      EndExchange(run);
       FlushReports();
       return failure;
     }
-    for (size_t i = 0; i < in.size(); ++i) {
-      const PartKey part{key, in[i].part, in[i].peer};
-      const auto at = record->arrived.find(part);
-      if (at == record->arrived.end()) {
-        record->receives[part] = &in[i];
+    for (PartState& in : run.in) {
+      const int32_t peer = in.key.peer;
+      if (record.arrived.Find(in.key) == nullptr) {
+        record.receives.Add(&in);
         continue;
       }
-      Arrived& arrived = at->second;
-      if (arrived.bytes != in[i].bytes && error.ok())
-        error = SizeError(absl::StrCat(what, " of ", record->program.name), in[i].peer, arrived.bytes, in[i].bytes);
-      if (arrived.is_offer) {
-        in[i].step = Step::kAnswered;
-      } else {
-        queued_bytes_[static_cast<size_t>(in[i].peer)] -= static_cast<int64_t>(arrived.data.size());
-        queued_chunks_[static_cast<size_t>(in[i].peer)] -= static_cast<int64_t>(arrived.chunks.size());
-        in[i].copies = static_cast<int>(arrived.chunks.size());
-        in[i].announced = arrived.announced;
-        if (arrived.chunks.empty()) in[i].step = Step::kDone;
-        if (error.ok() && arrived.announced > 0 && arrived.announced < arrived.bytes) record->receives[part] = &in[i];
-        early.emplace_back(i, std::move(arrived));
-      }
-      record->arrived.erase(at);
+      run.early.emplace_back(&in, nullptr);  // what throws comes first
+      run.early.back().second.reset(record.arrived.Remove(in.key));
+      const Arrived& arrived = *run.early.back().second;
+      const auto chunks = static_cast<int>(arrived.chunks.size());
+      queued_chunks_[static_cast<size_t>(peer)] -= chunks;
+      queued_bytes_[static_cast<size_t>(peer)] -= arrived.cost;
+      in.is_kept = arrived.is_kept;
+      in.copies = chunks;
+      in.announced = arrived.announced;
+      if (chunks == 0) in.step = arrived.is_offer ? Step::kAnswered : Step::kDone;
+      AddUsedBytesLocked(peer, arrived.cost);
+      if (arrived.bytes != in.bytes && run.error.ok())
+        run.error = SizeError(absl::StrCat(what, " of ", record.program.name), peer, arrived.bytes, in.bytes);
+      if (run.error.ok() && chunks > 0 && arrived.announced < arrived.bytes) record.receives.Add(&in);
     }
-    if (!early.empty()) queue_drained_.NotifyAll();
-    for (PartState& s : out) record->sends[PartKey{key, s.part, s.peer}] = &s;
-    record->active.push_back(watch.what);
-    watches_.push_back(&watch);
-    if (!error.ok()) then = FailLocked(launch, *record, error, true);
+    if (run.error.ok() && !run.is_counted) {
+      const auto fits = [&](const OutgoingPart& s) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+        int64_t& ahead = ahead_bytes_[static_cast<size_t>(s.process)];
+        const bool is_ahead = s.bytes <= kMaxPayloadBytes && ahead + QueueCost(s.bytes) <= max_ahead_bytes_;
+        ahead += QueueCost(is_ahead ? s.bytes : 0);
+        return is_ahead;
+      };
+      size_t kept = 0;
+      for (size_t i = 0; i < run.messages.size(); ++i) {
+        const OutgoingPart s = run.messages[i];
+        if (fits(s)) {
+          run.messages[kept++] = s;
+          continue;
+        }
+        PartState& part = run.out.emplace_back();
+        part.key = {run.key, s.part, s.process};
+        part.bytes = s.bytes;
+        part.from = s.data;
+      }
+      run.messages.resize(kept);
+      run.is_counted = true;
+    }
+    for (PartState& s : run.out) record.sends.Add(&s);
+    record.active.push_back(what);
+    run.is_active = true;
+    watches_.push_back(&run.watch);
+    if (!run.error.ok()) then = FailLocked(run.launch, record, run.error, true);
   }
   if (then) {
     FlushReports();
     then();
   }
-  std::vector<Pending> pending, frames;
-  Clock::time_point wait_until = deadline, asked{};
-  auto note = [&](absl::Status status) {
-    if (error.ok()) error = std::move(status);
-  };
-  if (error.ok()) {
-    for (const OutgoingPart& s : messages) {
-      if (s.bytes <= 0) continue;
-      const bool offered = s.bytes > kMaxPayloadBytes;
-      FrameHeader header = HeaderFor(launch, *record, offered ? FrameKind::kOffer : FrameKind::kData, key, s.part);
-      (offered ? header.total_bytes : header.payload_bytes) = static_cast<uint64_t>(s.bytes);
-      if (!offered && PostInRing(s.process, header, s.data)) continue;
-      note(StartFrame(s.process, header, s.data, &frames));
-    }
-    note(WaitFor(frames, watch));
-  }
-  const FrameHeader chunk_header = HeaderFor(launch, *record, FrameKind::kChunk, key, 0);
-  if (error.ok()) note(AdvanceSharedSends(chunk_header, shared, watch).status());
-  for (const auto& [i, arrived] : early) {
-    if (error.ok()) std::memcpy(in[i].to, arrived.data.data(), arrived.data.size());
-    for (const SharedChunk& chunk : arrived.chunks) {
-      if (error.ok()) {
-        std::memcpy(static_cast<std::byte*>(in[i].to) + chunk.position, shared_->Find(in[i].peer, chunk),
-                    static_cast<size_t>(chunk.bytes));
-      }
-      shared_->Release(in[i].peer, chunk);
-      MutexLock lock(mu_);
-      FinishChunkLocked(*record, PartKey{key, in[i].part, in[i].peer}, in[i], chunk.bytes);
-    }
-  }
+  if (run.error.ok()) StartMessages(run);
+  const FrameHeader chunk_header = HeaderFor(run.launch, record, FrameKind::kChunk, run.key, 0);
+  if (run.error.ok()) run.Note(AdvanceSharedSends(chunk_header, run).status());
+  TakeEarly(run);
   std::chrono::microseconds pause = kFirstBlockPause;
-  while (error.ok()) {
-    const absl::StatusOr<bool> advanced = AdvanceSharedSends(chunk_header, shared, watch);
+  const auto deadline = run.watch.deadline;
+  Clock::time_point wait_until = deadline, asked{};
+  while (run.error.ok()) {
+    const absl::StatusOr<bool> advanced = AdvanceSharedSends(chunk_header, run);
     if (!advanced.ok()) {
-      note(advanced.status());
+      run.Note(advanced.status());
       break;
     }
     pause = *advanced ? kFirstBlockPause : std::min(2 * pause, kLastBlockPause);
@@ -236,34 +317,34 @@ absl::Status MessageMesh::State::RunExchange(const LaunchKey& launch, const std:
     {
       MutexLock lock(mu_);
       const bool needs_blocks =
-          std::any_of(shared.begin(), shared.end(), [](const SharedSend& s) { return !s.IsDone(); });
+          std::any_of(run.shared.begin(), run.shared.end(), [](const SharedSend& s) { return !s.IsDone(); });
       bool waiting = needs_blocks;
-      for (PartState& s : in) {
+      for (PartState& s : run.in) {
         if (s.step == Step::kAnswered) answered.push_back(&s);
         waiting |= s.step == Step::kWaiting || s.copies > 0;
       }
-      for (PartState& s : out) {
+      for (PartState& s : run.out) {
         if (s.step == Step::kAnswered) answered.push_back(&s);
         waiting |= s.step == Step::kWaiting;
       }
-      if (!record->failure.ok()) {
-        error = record->failure;
+      if (!record.failure.ok()) {
+        run.error = record.failure;
         break;
       }
       if (answered.empty()) {
         if (!waiting) break;
         const auto wake = needs_blocks ? std::min<Clock::time_point>(wait_until, Clock::now() + pause) : wait_until;
-        if (!record->changed.WaitUntil(mu_, wake) && Clock::now() >= wait_until && record->failure.ok()) {
+        if (!record.changed.WaitUntil(mu_, wake) && Clock::now() >= wait_until && record.failure.ok()) {
           std::vector<int32_t> missing;
           auto add = [&](int32_t peer) {
             if (std::find(missing.begin(), missing.end(), peer) == missing.end()) missing.push_back(peer);
           };
-          for (const auto* parts : {&in, &out}) {
+          for (const auto* parts : {&run.in, &run.out}) {
             for (const PartState& s : *parts) {
-              if (s.step == Step::kWaiting) add(s.peer);
+              if (s.step == Step::kWaiting) add(s.key.peer);
             }
           }
-          for (const SharedSend& s : shared) {
+          for (const SharedSend& s : run.shared) {
             if (s.IsDone()) continue;
             for (int32_t reader : shared_->FindReaders(s.blocks[s.next])) add(reader);
           }
@@ -283,10 +364,10 @@ absl::Status MessageMesh::State::RunExchange(const LaunchKey& launch, const std:
             continue;
           }
           if (!silent.empty()) missing = silent;
-          error = absl::DeadlineExceededError(absl::StrCat(what, " of ", record->program.name, ": process ",
-                                                           absl::StrJoin(missing, ", process "),
-                                                           " did not answer within ", Seconds(record->limit)));
-          then = FailLocked(launch, *record, error, true);
+          run.error = absl::DeadlineExceededError(absl::StrCat(what, " of ", record.program.name, ": process ",
+                                                               absl::StrJoin(missing, ", process "),
+                                                               " did not answer within ", Seconds(record.limit)));
+          then = FailLocked(run.launch, record, run.error, true);
         }
         continue;
       }
@@ -294,40 +375,34 @@ absl::Status MessageMesh::State::RunExchange(const LaunchKey& launch, const std:
     }
     for (PartState* s : answered) {
       if (s->to != nullptr) {
-        FrameHeader ready = HeaderFor(launch, *record, FrameKind::kReady, key, s->part);
+        FrameHeader ready = HeaderFor(run.launch, record, FrameKind::kReady, run.key, s->key.part);
         ready.slot = next_slot_.fetch_add(1);
-        note(StartReceive(s->peer, *s, ready, &pending));
+        run.Note(StartReceive(s->key.peer, *s, ready, &run.pending));
       } else {
         BackplaneTransfer* transfer = nullptr;
         ErrorText text;
-        pending.reserve(pending.size() + 1);
-        const int code = transport_->start_send(mesh_, s->peer, s->slot, s->from, static_cast<size_t>(s->bytes),
+        run.pending.reserve(run.pending.size() + 1);
+        const int code = transport_->start_send(mesh_, s->key.peer, s->slot, s->from, static_cast<size_t>(s->bytes),
                                                 &transfer, text.get());
         if (code == BACKPLANE_TRANSPORT_OK)
-          pending.push_back({transfer, s->peer, nullptr});
+          run.pending.push_back({transfer, s->key.peer, nullptr});
         else
-          note(TransportError(code, text, s->peer));
+          run.Note(TransportError(code, text, s->key.peer));
       }
     }
   }
   if (then) std::exchange(then, nullptr)();
-  note(WaitFor(pending, watch));
-  ReturnBlocks(shared);
-  MutexLock lock(mu_);
-  // The receiving thread may still copy into a part.
-  auto copying = [&] { return std::any_of(in.begin(), in.end(), [](const PartState& s) { return s.copies > 0; }); };
-  while (copying()) record->changed.WaitFor(mu_, kWatchInterval);
-  for (const PartState& s : in) record->receives.erase(PartKey{key, s.part, s.peer});
-  for (const PartState& s : out) record->sends.erase(PartKey{key, s.part, s.peer});
-  watches_.erase(std::find(watches_.begin(), watches_.end(), &watch));
-  record->active.erase(std::find(record->active.begin(), record->active.end(), watch.what));
-  if (error.ok()) return absl::OkStatus();
-  if (record->failure.ok()) {
-    absl::Status named(error.code(), absl::StrCat(what, " of ", record->program.name, ": ", error.message()));
-    then = FailLocked(launch, *record, std::move(named), true);
+  EndExchange(run);
+  if (run.error.ok()) return absl::OkStatus();
+  absl::Status result;
+  {
+    MutexLock lock(mu_);
+    if (record.failure.ok()) {
+      absl::Status named(run.error.code(), absl::StrCat(what, " of ", record.program.name, ": ", run.error.message()));
+      then = FailLocked(run.launch, record, std::move(named), true);
+    }
+    result = record.failure;
   }
-  const absl::Status result = record->failure;
-  lock.Unlock();
   FlushReports();
   if (then) then();
   return result;

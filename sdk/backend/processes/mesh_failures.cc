@@ -33,7 +33,7 @@ void MessageMesh::State::FailFromHere(const LaunchKey& key, const std::shared_pt
   (void)FailLocked(key, *record, why, true);  // the caller knows
 }
 
-void MessageMesh::State::LosePeer(int32_t peer, const std::string& why) {
+void MessageMesh::State::LosePeer(int32_t peer, const std::string& why, bool tells) {
   std::vector<Callback> calls;
   {
     MutexLock lock(mu_);
@@ -42,6 +42,16 @@ void MessageMesh::State::LosePeer(int32_t peer, const std::string& why) {
     lost = absl::UnavailableError(leaving_[static_cast<size_t>(peer)]
                                       ? absl::StrCat("process ", peer, " has closed its client")
                                       : absl::StrCat("process ", peer, " is lost: ", why));
+    if (tells && !leaving_[static_cast<size_t>(peer)]) {
+      FrameHeader header;
+      header.kind = FrameKind::kGoodbye;
+      header.process = static_cast<uint16_t>(self_);
+      std::string text(lost.message().substr(0, kMaxTextBytes));
+      header.payload_bytes = text.size();
+      reports_.push_back({peer, header, std::move(text)});
+      control_.NotifyAll();
+    }
+    std::erase_if(kept_, [&](const auto& entry) { return entry.first.second.peer == peer && !entry.second->is_sent; });
     for (const auto& [key, record] : records_) {
       if (!record->registered || !record->Includes(peer)) continue;
       absl::Status status(lost.code(), absl::StrCat(record->Doing(), ": ", lost.message()));
@@ -51,21 +61,13 @@ void MessageMesh::State::LosePeer(int32_t peer, const std::string& why) {
   for (const Callback& call : calls) call();
 }
 
-void MessageMesh::State::QueuePlainFrame(int32_t peer, FrameKind kind) {
+void MessageMesh::State::QueuePlainFrame(int32_t peer, FrameKind kind, uint64_t number) {
   FrameHeader header;
   header.kind = kind;
+  header.sequence = number;
   header.process = static_cast<uint16_t>(self_);
   reports_.push_back({peer, header, ""});
   control_.NotifyAll();
-}
-
-void MessageMesh::State::SendReport(Report report) {
-  (void)CatchExceptions([&] {
-    // The result is of no interest: a lost process needs no report. The buffer is kept until the connections are
-    // closed, so it is no larger than the report.
-    FrameBuffer buffer(new char[sizeof report.header + report.text.size()]);
-    (void)StartFrameIn(std::move(buffer), report.peer, report.header, report.text.data(), &sent_reports_);
-  });
 }
 
 // Waits until the reports of a failure are on their way. After an error the host may end the process, and the others
@@ -120,7 +122,7 @@ void MessageMesh::State::Control() {
       sending_reports_ = !reports.empty();
       if (reports.empty() && stopped_) return;
     }
-    for (Report& report : reports) SendReport(std::move(report));
+    for (const Report& report : reports) SendUnawaited(report);
     (void)CatchExceptions([&] { CheckWatches(); });
   }
 }

@@ -48,7 +48,6 @@ FrameBuffer MessageMesh::State::TakeBuffer() {
 }
 
 void MessageMesh::State::ReturnBuffer(FrameBuffer buffer) {
-  constexpr size_t kKeptBuffers = 32;
   if (buffer == nullptr) return;
   MutexLock lock(buffers_mu_);
   if (buffers_.size() < kKeptBuffers) buffers_.push_back(std::move(buffer));
@@ -96,24 +95,28 @@ absl::Status MessageMesh::State::DrainRing(int32_t peer) {
   if (!HasRings(peer)) return absl::OkStatus();
   Ring& ring = rings_[static_cast<size_t>(peer)];
   MutexLock lock(ring.mu);
+  if (ring.is_invalid) return absl::OkStatus();
   if (ring.record == nullptr) ring.record.reset(new char[MessageRing::kMaxRecordBytes]);
+  ring.is_invalid = true;  // unless this ends well
   while (true) {
     ASSIGN_OR_RETURN(const size_t bytes, shared_->ReadMessage(peer, reinterpret_cast<std::byte*>(ring.record.get())));
-    if (bytes == 0) return absl::OkStatus();
+    if (bytes == 0) break;
     FrameHeader header;
     if (bytes >= sizeof header) std::memcpy(&header, ring.record.get(), sizeof header);
     if (bytes < sizeof header || !header.IsValid() || header.process != peer ||
-        (header.kind != FrameKind::kData && header.kind != FrameKind::kChunk) ||
+        (header.kind != FrameKind::kData && header.kind != FrameKind::kChunk && header.kind != FrameKind::kKept) ||
         header.payload_bytes != bytes - sizeof header)
       return absl::InvalidArgumentError("it sent an invalid message");
     RETURN_IF_ERROR(HandleFrame(peer, header, ring.record.get() + sizeof header));
   }
+  ring.is_invalid = false;
+  return absl::OkStatus();
 }
 
 void MessageMesh::State::ReceiveFromRing(int32_t peer) {
   while (!closing_) {
     const absl::Status status = CatchExceptions([&] { return DrainRing(peer); });
-    if (!status.ok() && !closing_) LosePeer(peer, std::string(status.message()));
+    if (!status.ok() && !closing_) LosePeer(peer, std::string(status.message()), /*tells=*/true);
     {
       MutexLock lock(mu_);
       if (!lost_[static_cast<size_t>(peer)].ok()) return;
@@ -126,22 +129,25 @@ absl::Status MessageMesh::State::StartReceive(int32_t peer, const PartState& par
                                               std::vector<Pending>* pending) {
   BackplaneTransfer* transfer = nullptr;
   ErrorText error;
+  // What may throw comes first: a receive that has started ends only when the sender knows of it.
   pending->reserve(pending->size() + 2);
+  FrameBuffer buffer = TakeBuffer();
   const int code = transport_->start_receive(mesh_, peer, ready.slot, part.to, static_cast<size_t>(part.bytes),
                                              &transfer, error.get());
   if (code != BACKPLANE_TRANSPORT_OK) return TransportError(code, error, peer);
   pending->push_back({transfer, peer, nullptr});
-  return StartFrame(peer, ready, nullptr, pending);
+  return StartFrameIn(std::move(buffer), peer, ready, nullptr, pending);
 }
 
-// Waits for all transfers, also after an error, because they use the memory of the caller.
+// Waits for all transfers, also after an error, because they use the memory of the caller. Does not throw.
 absl::Status MessageMesh::State::WaitFor(std::vector<Pending>& pending, Watch& watch) {
   absl::Status result;
   for (Pending& p : pending) {
     watch.peer = p.peer;
     ErrorText error;
     const int code = transport_->wait(p.transfer, -1, error.get());
-    if (code != BACKPLANE_TRANSPORT_OK && result.ok()) result = TransportError(code, error, p.peer);
+    if (code != BACKPLANE_TRANSPORT_OK && result.ok())
+      result = CatchExceptions([&] { return TransportError(code, error, p.peer); });
     ReturnBuffer(std::move(p.buffer));
   }
   pending.clear();
@@ -149,18 +155,21 @@ absl::Status MessageMesh::State::WaitFor(std::vector<Pending>& pending, Watch& w
   return result;
 }
 
+// After an error that the process has made, what it still sends is read and ignored, so that it does not wait.
 void MessageMesh::State::Receive(int32_t peer) {
   // Several receives are posted, so that the other process rarely waits for one.
   std::array<FrameBuffer, kPostedFrames> buffers;
   std::array<BackplaneTransfer*, kPostedFrames> transfers{};
   size_t posted = 0;  // receives from `next` on, in the order of the ring
-  absl::Status lost;
-  for (size_t next = 0; lost.ok(); next = (next + 1) % kPostedFrames) {
+  bool is_connected = true;
+  for (size_t next = 0; is_connected; next = (next + 1) % kPostedFrames) {
     ErrorText error;
     int code = BACKPLANE_TRANSPORT_OK;
     while (posted < kPostedFrames && code == BACKPLANE_TRANSPORT_OK) {
       const size_t at = (next + posted) % kPostedFrames;
-      if (buffers[at] == nullptr) buffers[at].reset(new char[kFrameBytes]);
+      if (buffers[at] == nullptr) buffers[at].reset(new char[kFrameBytes]());
+      // A frame may be shorter than it says. It must not be completed from the one before.
+      std::memset(buffers[at].get(), 0, sizeof(FrameHeader));
       code = transport_->start_receive(mesh_, peer, kFrameSlot, buffers[at].get(), kFrameBytes, &transfers[at],
                                        error.get());
       if (code == BACKPLANE_TRANSPORT_OK) ++posted;
@@ -169,19 +178,20 @@ void MessageMesh::State::Receive(int32_t peer) {
       code = transport_->wait(transfers[next], -1, error.get());
       --posted;
     }
-    lost = CatchExceptions([&] { return DrainRing(peer); });
-    if (lost.ok() && code != BACKPLANE_TRANSPORT_OK) {
-      lost = absl::UnavailableError(error.text);
-    } else if (lost.ok()) {
+    is_connected = code == BACKPLANE_TRANSPORT_OK;
+    absl::Status status = CatchExceptions([&] { return DrainRing(peer); });
+    if (status.ok() && !is_connected) {
+      status = absl::UnavailableError(error.text);
+    } else if (status.ok()) {
       FrameHeader header;
       std::memcpy(&header, buffers[next].get(), sizeof header);
-      lost = !header.IsValid() || header.process != peer
-                 ? absl::InvalidArgumentError("it sent an invalid message")
-                 : CatchExceptions([&] { return HandleFrame(peer, header, buffers[next].get() + sizeof header); });
+      status = !header.IsValid() || header.process != peer
+                   ? absl::InvalidArgumentError("it sent an invalid message")
+                   : CatchExceptions([&] { return HandleFrame(peer, header, buffers[next].get() + sizeof header); });
     }
-    if (!lost.ok() && !closing_) LosePeer(peer, std::string(lost.message()));
+    if (!status.ok() && !closing_) LosePeer(peer, std::string(status.message()), /*tells=*/is_connected);
     // What is still posted ends when the connections are closed; until then its memory is in use.
-    for (; !lost.ok() && posted > 0; --posted) {
+    for (; !is_connected && posted > 0; --posted) {
       next = (next + 1) % kPostedFrames;
       (void)transport_->wait(transfers[next], -1, error.get());
     }
@@ -198,24 +208,31 @@ absl::StatusOr<PartState*> MessageMesh::State::HandleChunkLocked(const LaunchKey
                                                                  bool* keep, Callback* then) {
   const SharedChunk& chunk = header.chunk;
   const auto total = static_cast<int64_t>(header.total_bytes);
-  const auto receive = record.receives.find(key);
-  if (receive == record.receives.end()) {
-    const auto [at, added] = record.arrived.try_emplace(key);
-    Arrived& arrived = at->second;
-    if (added) arrived.bytes = total;
-    if (arrived.is_offer || !arrived.data.empty() || arrived.bytes != total || chunk.position != arrived.announced)
+  PartState* const part = record.receives.Find(key);
+  if (part == nullptr) {
+    Arrived* arrived = record.arrived.Find(key);
+    if (arrived == nullptr ? chunk.position != 0
+                           : arrived->chunks.empty() || arrived->bytes != total || chunk.position != arrived->announced)
       return absl::InvalidArgumentError("it sent an unexpected chunk");
     int64_t& queued = queued_chunks_[static_cast<size_t>(key.peer)];
     if (queued >= kMaxSharedBlocks) return absl::ResourceExhaustedError("it sent too many chunks");
+    if (arrived == nullptr) {
+      auto first = std::make_unique<Arrived>();
+      first->key = key;
+      first->bytes = total;
+      first->chunks.push_back(chunk);
+      arrived = first.release();
+      record.arrived.Add(arrived);
+    } else {
+      arrived->chunks.push_back(chunk);
+    }
+    arrived->announced += chunk.bytes;
     ++queued;
-    arrived.announced += chunk.bytes;
-    arrived.chunks.push_back(chunk);
     *keep = true;
     return nullptr;
   }
-  PartState* const part = receive->second;
   if (part->bytes != total) {
-    record.receives.erase(receive);
+    record.receives.Remove(key);
     part->step = PartState::Step::kDone;
     *then = FailLocked(launch, record, SizeError(record.Doing(), key.peer, total, part->bytes), true);
     return nullptr;
@@ -226,21 +243,27 @@ absl::StatusOr<PartState*> MessageMesh::State::HandleChunkLocked(const LaunchKey
   return part;
 }
 
-void MessageMesh::State::FinishChunkLocked(Record& record, const PartKey& key, PartState& part, int64_t bytes) {
+void MessageMesh::State::FinishChunkLocked(Record& record, PartState& part, int64_t bytes) {
   --part.copies;
   part.copied += bytes;
   if (part.copied == part.bytes) {
     part.step = PartState::Step::kDone;
-    record.receives.erase(key);
+    record.receives.Remove(part.key);
   }
   if (part.copied == part.bytes || !record.failure.ok()) record.changed.NotifyAll();
 }
 
-void MessageMesh::State::DropArrivedLocked(int32_t peer, const Arrived& arrived) {
-  const auto p = static_cast<size_t>(peer);
-  queued_bytes_[p] -= static_cast<int64_t>(arrived.data.size());
+void MessageMesh::State::DropArrivedLocked(const LaunchKey& launch, const Arrived& arrived) {
+  const PartKey& key = arrived.key;
+  const auto p = static_cast<size_t>(key.peer);
+  queued_bytes_[p] -= arrived.cost;
   queued_chunks_[p] -= static_cast<int64_t>(arrived.chunks.size());
-  for (const SharedChunk& chunk : arrived.chunks) shared_->Release(peer, chunk);
+  for (const SharedChunk& chunk : arrived.chunks) shared_->Release(key.peer, chunk);
+  (void)CatchExceptions([&] {
+    mu_.AssertHeld();
+    AddUsedBytesLocked(key.peer, arrived.cost);
+    if (arrived.is_kept) QueueTakenLocked(launch, key);
+  });
 }
 
 absl::Status MessageMesh::State::SizeError(absl::string_view doing, int32_t peer, int64_t sent,
@@ -249,7 +272,50 @@ absl::Status MessageMesh::State::SizeError(absl::string_view doing, int32_t peer
       absl::StrCat(doing, ": process ", peer, " sends ", sent, " bytes, process ", self_, " expects ", expected));
 }
 
+absl::StatusOr<std::shared_ptr<Record>> MessageMesh::State::FindRecordLocked(const LaunchKey& launch) {
+  const auto at = records_.find(launch);
+  if (at != records_.end()) return at->second;
+  const auto next = next_sequence_.find(launch.first);
+  if (next != next_sequence_.end() && launch.second < next->second) return nullptr;
+  if (unknown_launches_ >= kMaxUnknownLaunches) return absl::ResourceExhaustedError("it starts too many launches");
+  auto record = std::make_shared<Record>();
+  records_.emplace(launch, record);
+  ++unknown_launches_;
+  return record;
+}
+
 absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& header, const char* payload) {
+  bool is_handled = false;
+  const absl::Status status = CatchExceptions([&] {
+    absl::Status handled = HandleFrameWithMemory(peer, header, payload);
+    is_handled = true;
+    return handled;
+  });
+  const bool is_of_launch = header.kind == FrameKind::kData || header.kind == FrameKind::kOffer ||
+                            header.kind == FrameKind::kKept || header.kind == FrameKind::kChunk ||
+                            header.kind == FrameKind::kAbort || header.kind == FrameKind::kReady;
+  if (is_handled) return status;
+  if (!is_of_launch) return header.kind == FrameKind::kGoodbye ? status : absl::OkStatus();
+  Callback then;
+  {
+    MutexLock lock(mu_);
+    const LaunchKey launch(header.set, header.sequence);
+    ASSIGN_OR_RETURN(const std::shared_ptr<Record> record, FindRecordLocked(launch));
+    if (record == nullptr) return absl::OkStatus();
+    if (header.kind == FrameKind::kKept) QueueTakenLocked(launch, {header.key, header.part, peer});
+    const absl::Status named(status.code(), absl::StrCat("a message of process ", peer, ": ", status.message()));
+    if (record->registered) {
+      then = FailLocked(launch, *record, named, true);
+    } else if (record->own_failure.ok()) {
+      record->own_failure = named;
+    }
+  }
+  FlushReports();
+  if (then) then();
+  return absl::OkStatus();
+}
+
+absl::Status MessageMesh::State::HandleFrameWithMemory(int32_t peer, const FrameHeader& header, const char* payload) {
   const size_t p = static_cast<size_t>(peer);
   const LaunchKey launch(header.set, header.sequence);
   const PartKey key{header.key, header.part, peer};
@@ -262,35 +328,64 @@ absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& he
       return absl::InvalidArgumentError("it sent an invalid chunk");
   }
   ChunkReleaser releaser{chunk == nullptr ? nullptr : shared_.get(), peer, header.chunk};
+  const absl::string_view text(payload, std::min<size_t>(header.payload_bytes, kMaxTextBytes));
   Callback then;
   MutexLock lock(mu_);
   heard_[p] = Clock::now();
-  if (header.kind == FrameKind::kGoodbye) leaving_[p] = true;
-  // A pong that is still queued answers this ping, too.
-  if (header.kind == FrameKind::kPing && std::none_of(reports_.begin(), reports_.end(), [&](const Report& r) {
+  if (!lost_[p].ok()) return absl::OkStatus();
+  switch (header.kind) {
+    case FrameKind::kGoodbye:
+      leaving_[p] = text.empty();
+      lock.Unlock();
+      if (!text.empty()) LosePeer(peer, absl::StrCat("it reports: ", text), /*tells=*/false);
+      return absl::OkStatus();
+    case FrameKind::kPing: {
+      // A pong that is still queued answers this ping, too.
+      const auto queued = std::find_if(reports_.begin(), reports_.end(), [&](const Report& r) {
         return r.peer == peer && r.header.kind == FrameKind::kPong;
-      }))
-    QueuePlainFrame(peer, FrameKind::kPong);
-  if (header.kind == FrameKind::kGoodbye || header.kind == FrameKind::kPing || header.kind == FrameKind::kPong)
-    return absl::OkStatus();
-  auto at = records_.find(launch);
-  if (at == records_.end()) {
-    const auto next = next_sequence_.find(launch.first);
-    const bool over = next != next_sequence_.end() && launch.second < next->second;
-    if (over) return absl::OkStatus();
-    if (unknown_launches_ >= kMaxUnknownLaunches) return absl::ResourceExhaustedError("it starts too many launches");
-    at = records_.emplace(launch, std::make_shared<Record>()).first;
-    ++unknown_launches_;
+      });
+      if (queued == reports_.end())
+        QueuePlainFrame(peer, FrameKind::kPong, header.sequence);
+      else
+        queued->header.sequence = header.sequence;
+      return absl::OkStatus();
+    }
+    case FrameKind::kPong:
+      lock.Unlock();
+      FreeUnawaited(peer, header.sequence);
+      return absl::OkStatus();
+    case FrameKind::kRoom:
+      ahead_bytes_[p] -= std::min(ahead_bytes_[p], static_cast<int64_t>(header.total_bytes));
+      return absl::OkStatus();
+    case FrameKind::kTaken:
+      lock.Unlock();
+      HandleTaken(KeptKey(launch, key));
+      return absl::OkStatus();
+    case FrameKind::kReady: {
+      bool is_kept = false;
+      lock.Unlock();
+      absl::Status sent = HandleReady(header, KeptKey(launch, key), &is_kept);
+      if (is_kept) return sent;
+      lock.Lock();
+      break;
+    }
+    default:
+      break;
   }
-  const std::shared_ptr<Record> record = at->second;
+  const bool is_offer = header.kind == FrameKind::kOffer || header.kind == FrameKind::kKept;
+  const bool is_kept = header.kind == FrameKind::kKept;
+  if (is_offer || header.kind == FrameKind::kData)
+    AddUsedBytesLocked(peer, QueueCost(is_offer ? 0 : static_cast<int64_t>(header.payload_bytes)));
+  ASSIGN_OR_RETURN(const std::shared_ptr<Record> record, FindRecordLocked(launch));
+  if (record == nullptr || !record->failure.ok()) {
+    if (is_kept) QueueTakenLocked(launch, key);
+    return absl::OkStatus();
+  }
   if (header.kind == FrameKind::kAbort) {
-    const size_t n = std::min<size_t>(header.payload_bytes, kMaxTextBytes);
     const auto code = header.status_code == 0 || header.status_code > 16
                           ? absl::StatusCode::kAborted
                           : static_cast<absl::StatusCode>(header.status_code);
-    then = FailLocked(launch, *record,
-                      absl::Status(code, absl::StrCat("process ", peer, " reports: ", absl::string_view(payload, n))),
-                      false);
+    then = FailLocked(launch, *record, absl::Status(code, absl::StrCat("process ", peer, " reports: ", text)), false);
     lock.Unlock();
     if (then) then();
     return absl::OkStatus();
@@ -302,19 +397,18 @@ absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& he
     if (!known) record->claims.push_back(claim);
   } else if (absl::Status same = CheckClaim(*record, claim); !same.ok()) {
     then = FailLocked(launch, *record, std::move(same), true);
+    if (is_kept) QueueTakenLocked(launch, key);
     lock.Unlock();
     FlushReports();
     if (then) then();
     return absl::OkStatus();
   }
-  if (!record->failure.ok()) return absl::OkStatus();
   if (header.kind == FrameKind::kReady) {
-    const auto send = record->sends.find(key);
-    if (send == record->sends.end()) return absl::OkStatus();  // the sender has given up
     if (header.slot == kFrameSlot) return absl::InvalidArgumentError("it sent an invalid slot");
-    send->second->slot = header.slot;
-    send->second->step = PartState::Step::kAnswered;
-    record->sends.erase(send);
+    PartState* const send = record->sends.Remove(key);
+    if (send == nullptr) return absl::OkStatus();  // the sender has given up
+    send->slot = header.slot;
+    send->step = PartState::Step::kAnswered;
     record->changed.NotifyAll();
     return absl::OkStatus();
   }
@@ -330,7 +424,7 @@ absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& he
                   static_cast<size_t>(header.chunk.bytes));
       releaser.Release();
       lock.Lock();
-      FinishChunkLocked(*record, key, **part, header.chunk.bytes);
+      FinishChunkLocked(*record, **part, header.chunk.bytes);
     }
     lock.Unlock();
     if (then) {
@@ -339,25 +433,29 @@ absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& he
     }
     return absl::OkStatus();
   }
-  if (header.kind != FrameKind::kData && header.kind != FrameKind::kOffer)
-    return absl::InvalidArgumentError("it sent an unexpected message");
-  const bool is_offer = header.kind == FrameKind::kOffer;
+  if (header.kind != FrameKind::kData && !is_offer) return absl::InvalidArgumentError("it sent an unexpected message");
   const int64_t bytes = static_cast<int64_t>(is_offer ? header.total_bytes : header.payload_bytes);
-  const auto receive = record->receives.find(key);
-  if (receive == record->receives.end()) {
-    Arrived arrived;
-    arrived.is_offer = is_offer;
-    arrived.bytes = bytes;
-    if (!is_offer) arrived.data.assign(payload, static_cast<size_t>(bytes));
-    if (!record->arrived.emplace(key, std::move(arrived)).second)
-      return absl::InvalidArgumentError("it sent a message twice");
-    if (!is_offer) queued_bytes_[p] += bytes;
-    while (queued_bytes_[p] > kMaxQueuedBytes && !closing_) queue_drained_.WaitFor(mu_, kWatchInterval);
+  PartState* const part = record->receives.Find(key);
+  if (part == nullptr) {
+    const int64_t cost = QueueCost(is_offer ? 0 : bytes);
+    if (queued_bytes_[p] + cost > kQueueLimits * max_ahead_bytes_)
+      return absl::ResourceExhaustedError("it sent too much ahead");
+    if (record->arrived.Find(key) != nullptr) return absl::InvalidArgumentError("it sent a message twice");
+    auto arrived = std::make_unique<Arrived>();
+    arrived->key = key;
+    arrived->is_offer = is_offer;
+    arrived->is_kept = is_kept;
+    arrived->bytes = bytes;
+    arrived->cost = cost;
+    if (!is_offer) arrived->data.assign(payload, static_cast<size_t>(bytes));
+    record->arrived.Add(arrived.release());
+    queued_bytes_[p] += cost;
+    used_bytes_[p] -= cost;  // counted above
     return absl::OkStatus();
   }
-  PartState* const part = receive->second;
   if (part->announced > 0) return absl::InvalidArgumentError("it sent an unexpected message");
-  record->receives.erase(receive);
+  part->is_kept = is_kept;
+  record->receives.Remove(key);
   if (part->bytes != bytes) {
     part->step = PartState::Step::kDone;
     then = FailLocked(launch, *record, SizeError(record->Doing(), peer, bytes, part->bytes), true);

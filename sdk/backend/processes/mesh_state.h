@@ -1,5 +1,6 @@
-// The state of a MessageMesh. message_mesh.cc has the connections, mesh_frames.cc what arrives, mesh_failures.cc the
-// reports of failures and the time limits, mesh_exchange.cc the exchanges of launches. Used by these files only.
+// The state of a MessageMesh. message_mesh.cc has the connections, mesh_frames.cc what arrives, mesh_posts.cc the
+// messages that this process keeps, mesh_failures.cc the reports of failures and the time limits, mesh_exchange.cc the
+// exchanges of launches. Used by these files only.
 #ifndef BACKPLANE_SDK_BACKEND_PROCESSES_MESH_STATE_H_
 #define BACKPLANE_SDK_BACKEND_PROCESSES_MESH_STATE_H_
 
@@ -11,16 +12,18 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/fnv.h"
 #include "base/mutex.h"
 #include "sdk/backend/processes/frame.h"
 #include "sdk/backend/processes/message_mesh.h"
+#include "sdk/backend/processes/part_table.h"
 #include "sdk/backend/processes/shared_memory.h"
 
 namespace backplane {
@@ -29,8 +32,15 @@ namespace message_mesh {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// A process that has sent more than this before it was expected is not read from until some of it is used.
-constexpr int64_t kMaxQueuedBytes = int64_t{256} << 20;
+// A process counts what it sends before it is expected (QueueCost), and beyond Options::max_ahead_bytes it only offers.
+// One that goes on until as many times that limit are queued does not keep to the rules.
+constexpr int64_t kQueueLimits = 4;
+// What the receiver needs for a message besides its data.
+constexpr int64_t kQueuedEntryBytes = 512;
+constexpr int64_t QueueCost(int64_t data_bytes) { return kQueuedEntryBytes + data_bytes; }
+// Frames that nobody waits for and that may still be on their way. After as many, the receiver is asked for an answer,
+// which tells that it has them.
+constexpr size_t kUnawaitedFrames = 64;
 // Launches of which others have spoken before this process has started them.
 constexpr size_t kMaxUnknownLaunches = 65536;
 // How long a transfer may go on after its launch has failed. Then the connections are closed, since its memory cannot
@@ -38,8 +48,8 @@ constexpr size_t kMaxUnknownLaunches = 65536;
 constexpr milliseconds kTransferGrace{2000};
 constexpr milliseconds kWatchInterval{100};
 constexpr size_t kPostedFrames = 3;
-// Smaller parts are sent in messages, although the memory is shared. With rings a message costs little, and so does the
-// one that announces a block.
+// Smaller parts are sent in messages, although the memory is shared. The limit is lower with rings, because the message
+// that announces a block costs little there.
 constexpr int64_t kMinSharedBytes = 64 * 1024, kMinSharedBytesWithRings = 16 * 1024;
 static_assert(sizeof(FrameHeader) + kMinSharedBytesWithRings <= MessageRing::kMaxRecordBytes);
 // The blocks of one array that is being sent. While the receivers copy one, the next is filled.
@@ -69,38 +79,32 @@ inline uint64_t HashProcesses(const std::vector<int32_t>& processes) {
       absl::string_view(reinterpret_cast<const char*>(processes.data()), processes.size() * sizeof(processes[0])));
 }
 
-// A part of one exchange with one process.
-struct PartKey {
-  ExchangeKey key;
-  int64_t part = 0;
-  int32_t peer = 0;
-  friend bool operator==(const PartKey&, const PartKey&) = default;
-  template <typename H>
-  friend H AbslHashValue(H h, const PartKey& k) {
-    return H::combine(std::move(h), k.key, k.part, k.peer);
-  }
-};
-
 // A part that this process expects, or sends after an offer.
 struct PartState {
   enum class Step : uint8_t { kWaiting, kAnswered, kStarted, kDone } step = Step::kWaiting;
-  int32_t peer = 0;
-  int64_t part = 0, bytes = 0;
+  PartKey key;
+  int64_t bytes = 0;
+  bool is_kept = false;        // of a receive: the sender waits for kTaken
   void* to = nullptr;          // of a receive
   const void* from = nullptr;  // of a send
   uint64_t slot = 0;           // of an answered send
   // Of a receive: the threads that copy into it now, and the bytes of the chunks that were announced and copied.
   int copies = 0;
   int64_t announced = 0, copied = 0;
+  PartState* next = nullptr;
 };
 
 // What has arrived and is not expected yet: an offer, the data, or chunks in shared memory.
 struct Arrived {
+  PartKey key;
   bool is_offer = false;
+  bool is_kept = false;  // an offer whose sender waits for kTaken
   int64_t bytes = 0;
   std::string data;
   std::vector<SharedChunk> chunks;
   int64_t announced = 0;  // the bytes of the chunks
+  int64_t cost = 0;       // of what was sent ahead; chunks are counted otherwise
+  Arrived* next = nullptr;
 };
 
 struct Claim {
@@ -115,14 +119,18 @@ struct Record {
   LaunchProgram program;
   milliseconds limit{0};
   absl::Status failure;
+  absl::Status own_failure;  // of this process, before the registration: to be reported then
   Clock::time_point failed_at;
   std::function<void(const absl::Status&)> on_failure;
-  std::vector<Claim> claims;  // of other processes, before the registration
-  absl::flat_hash_map<PartKey, Arrived> arrived;
-  absl::flat_hash_map<PartKey, PartState*> receives, sends;
+  std::vector<Claim> claims;   // of other processes, before the registration
+  PartTable<Arrived> arrived;  // owned
+  PartTable<PartState> receives, sends;
   std::vector<std::string> active;  // the operations that wait, for messages
   CondVar changed;
 
+  ~Record() {
+    arrived.RemoveAll([](Arrived* a) { delete a; });
+  }
   bool Includes(int32_t process) const {
     return std::find(processes.begin(), processes.end(), process) != processes.end();
   }
@@ -159,6 +167,14 @@ struct SharedSend {
 
 using FrameBuffer = std::unique_ptr<char[]>;
 
+// A message that this process keeps until its receiver has taken it.
+struct KeptMessage {
+  std::string bytes;
+  bool is_sent = false;                   // the receiver has asked for it
+  BackplaneTransfer* transfer = nullptr;  // of the receiving thread
+};
+using KeptKey = std::pair<LaunchKey, PartKey>;
+
 }  // namespace message_mesh
 
 using namespace message_mesh;  // NOLINT: names of the files of this class
@@ -174,7 +190,13 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
         heard_(static_cast<size_t>(count_)),
         queued_bytes_(static_cast<size_t>(count_)),
         queued_chunks_(static_cast<size_t>(count_)),
-        rings_(new Ring[static_cast<size_t>(count_)]) {}
+        used_bytes_(static_cast<size_t>(count_)),
+        ahead_bytes_(static_cast<size_t>(count_)),
+        max_ahead_bytes_(options.max_ahead_bytes),
+        unawaited_(static_cast<size_t>(count_)),
+        rings_(new Ring[static_cast<size_t>(count_)]) {
+    buffers_.reserve(kKeptBuffers);
+  }
   ~State() {
     if (mesh_ != nullptr) transport_->destroy(mesh_);
   }
@@ -188,22 +210,64 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   void ReceiveFromRing(int32_t peer);  // the same for messages in shared memory
   void Control();                      // the body of the thread for reports and time limits
   void Close();
-  void LosePeer(int32_t peer, const std::string& why);
+  // `tells`: `peer` may not know, and is told.
+  void LosePeer(int32_t peer, const std::string& why, bool tells);
 
   // Starts a launch and returns its key, and the failure of which others have already told.
   LaunchKey Register(const std::shared_ptr<Record>& record, absl::Status* failure);
   void FlushReports() ABSL_LOCKS_EXCLUDED(mu_);
   void Unregister(const LaunchKey& key);
   void FailFromHere(const LaunchKey& key, const std::shared_ptr<Record>& record, const absl::Status& why);
-  absl::Status RunExchange(const LaunchKey& launch, const std::shared_ptr<Record>& record, const ExchangeKey& key,
-                           absl::string_view what, absl::Span<const OutgoingPart> sends,
-                           absl::Span<const IncomingPart> receives);
+  absl::Status Exchange(const LaunchKey& launch, const std::shared_ptr<Record>& record, const ExchangeKey& key,
+                        absl::string_view what, absl::Span<const OutgoingPart> sends,
+                        absl::Span<const IncomingPart> receives);
+  size_t CountKept() {
+    MutexLock lock(mu_);
+    return kept_.size();
+  }
+  absl::Status Post(const LaunchKey& launch, const std::shared_ptr<Record>& record, const ExchangeKey& key,
+                    absl::string_view what, int32_t process, std::string bytes);
 
  private:
+  static constexpr size_t kKeptBuffers = 32;
   struct Pending {
     BackplaneTransfer* transfer;
     int32_t peer;
     FrameBuffer buffer;  // null: memory of the caller
+  };
+  // An exchange in progress. Other threads have pointers to it, and transfers use memory of it and of the caller, so
+  // its destructor ends all that, also after an exception.
+  struct RunningExchange {
+    RunningExchange(State* s, const LaunchKey& l, const std::shared_ptr<Record>& r, const ExchangeKey& k,
+                    absl::string_view what)
+        : state(s), launch(l), key(k) {
+      watch.record = r;
+      watch.what = std::string(what);
+    }
+    ~RunningExchange() {
+      if (!has_ended) state->AbandonExchange(*this);
+    }
+    RunningExchange(const RunningExchange&) = delete;
+    RunningExchange& operator=(const RunningExchange&) = delete;
+    Record& record() const { return *watch.record; }
+    void Note(absl::Status status) {
+      if (error.ok()) error = std::move(status);
+    }
+
+    State* const state;
+    const LaunchKey launch;
+    const ExchangeKey key;
+    Watch watch;
+    absl::Status error;
+    std::vector<PartState> in, out;  // `out` has the parts that are offered
+    std::vector<OutgoingPart> messages;
+    std::vector<SharedSend> shared;
+    std::vector<std::pair<PartState*, std::unique_ptr<Arrived>>> early;  // what had arrived before
+    std::vector<Pending> pending, frames;
+    bool is_active = false;       // has its name in the record
+    bool is_counted = false;      // what it sends ahead is counted
+    size_t messages_started = 0;  // of `messages`, then of `out`
+    bool has_ended = false;
   };
   struct Report {
     int32_t peer;
@@ -222,6 +286,14 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   // The same with a buffer that has room for the frame.
   absl::Status StartFrameIn(FrameBuffer buffer, int32_t peer, const FrameHeader& header, const void* payload,
                             std::vector<Pending>* pending);
+  // Starts a frame for which nobody waits.
+  void SendUnawaited(const Report& report);
+  void StartUnawaitedLocked(int32_t peer, FrameHeader header, const std::string& text)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(unawaited_mu_);
+  // Sends a ping if many frames may still be on their way.
+  void AskWhetherArrivedLocked(int32_t peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(unawaited_mu_);
+  // The answer to the ping `number` has come: frees what was sent before it.
+  void FreeUnawaited(int32_t peer, uint64_t number);
   // Sends a frame through the ring to `peer`. Returns false if there is none, or no room.
   bool PostInRing(int32_t peer, const FrameHeader& header, const void* payload);
   // Handles all frames that are in the ring from `peer`.
@@ -229,25 +301,38 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   absl::Status StartReceive(int32_t peer, const PartState& part, const FrameHeader& ready,
                             std::vector<Pending>* pending);
   absl::Status WaitFor(std::vector<Pending>& pending, Watch& watch);
+  // Returns an error if the process does not keep to the rules. If this process runs out of memory, the launch fails.
   absl::Status HandleFrame(int32_t peer, const FrameHeader& header, const char* payload);
+  absl::Status HandleFrameWithMemory(int32_t peer, const FrameHeader& header, const char* payload);
+  absl::Status HandleReady(const FrameHeader& header, const KeptKey& key, bool* is_kept);
+  void HandleTaken(const KeptKey& key);
+  // Returns the record of a launch, which may be created. Null: the launch is over.
+  absl::StatusOr<std::shared_ptr<Record>> FindRecordLocked(const LaunchKey& launch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Returns the part into which the chunk is to be copied, or null. Sets `keep` if the chunk is released later, and
   // `then` to what to call without the lock.
   absl::StatusOr<PartState*> HandleChunkLocked(const LaunchKey& launch, Record& record, const PartKey& key,
                                                const FrameHeader& header, bool* keep, Callback* then)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void FinishChunkLocked(Record& record, const PartKey& key, PartState& part, int64_t bytes)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void DropArrivedLocked(int32_t peer, const Arrived& arrived) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  std::vector<SharedSend> PlanSharedSends(absl::Span<const OutgoingPart> sends, std::vector<OutgoingPart>* others);
+  void FinishChunkLocked(Record& record, PartState& part, int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void DropArrivedLocked(const LaunchKey& launch, const Arrived& arrived) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Something that `peer` sent ahead has been used.
+  void AddUsedBytesLocked(int32_t peer, int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void QueueTakenLocked(const LaunchKey& launch, const PartKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Divides what is sent between shared memory and messages. `at_once`: shared memory is used only if there is room
+  // for all now.
+  void PlanSends(absl::Span<const OutgoingPart> sends, bool at_once, RunningExchange* run);
+  absl::Status RunExchange(RunningExchange& run);
+  void StartMessages(RunningExchange& run);
+  void TakeEarly(RunningExchange& run);
+  void EndExchange(RunningExchange& run);
+  void AbandonExchange(RunningExchange& run);  // after an exception: fails the launch, and ends the exchange
   // Returns whether anything was written. `like` is the header of their messages.
-  absl::StatusOr<bool> AdvanceSharedSends(const FrameHeader& like, std::vector<SharedSend>& sends, Watch& watch);
-  void ReturnBlocks(absl::Span<const SharedSend> sends);
+  absl::StatusOr<bool> AdvanceSharedSends(const FrameHeader& like, RunningExchange& run);
   void CheckWatches();
-  void SendReport(Report report);
   // Fails a launch and queues the reports for `except` and the other processes. Returns what to call without the lock.
   Callback FailLocked(const LaunchKey& key, Record& record, absl::Status why, bool report, int32_t except = -1)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void QueuePlainFrame(int32_t peer, FrameKind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void QueuePlainFrame(int32_t peer, FrameKind kind, uint64_t number = 0) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Sends a frame to each process and receives one of the same kind from each, before the threads start.
   absl::Status ExchangeFrames(FrameKind kind, const std::function<std::string(int32_t)>& make_payload,
                               const std::function<absl::Status(int32_t, absl::string_view)>& accept,
@@ -271,8 +356,11 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   std::vector<bool> leaving_ ABSL_GUARDED_BY(mu_);             // by process
   std::vector<Clock::time_point> heard_ ABSL_GUARDED_BY(mu_);  // by process: when its last frame came
   std::vector<int64_t> queued_bytes_ ABSL_GUARDED_BY(mu_);     // by process: what arrived before it was expected
-  std::vector<int64_t> queued_chunks_ ABSL_GUARDED_BY(mu_);    // by process: those in its shared memory
-  CondVar queue_drained_;
+  std::vector<int64_t> queued_chunks_ ABSL_GUARDED_BY(mu_);    // by process: chunks that were not expected either
+  std::vector<int64_t> used_bytes_ ABSL_GUARDED_BY(mu_);       // by process: of what it sent ahead, not yet told to it
+  std::vector<int64_t> ahead_bytes_ ABSL_GUARDED_BY(mu_);      // by process: sent to it, not yet known to be used
+  const int64_t max_ahead_bytes_;
+  std::unordered_map<KeptKey, std::unique_ptr<KeptMessage>, absl::Hash<KeptKey>> kept_ ABSL_GUARDED_BY(mu_);
   std::deque<Report> reports_ ABSL_GUARDED_BY(mu_);
   bool sending_reports_ ABSL_GUARDED_BY(mu_) = false;
   CondVar reports_sent_;
@@ -282,8 +370,19 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
 
   Mutex buffers_mu_;
   std::vector<FrameBuffer> buffers_ ABSL_GUARDED_BY(buffers_mu_);
-  std::vector<Pending> sent_reports_;  // of the control thread; their memory is kept until the connections are closed
+  std::vector<Pending> greetings_;                        // while connecting
   std::vector<std::pair<int32_t, FrameBuffer>> answers_;  // while connecting
+
+  // The frames to a process for which nobody waits. A transfer cannot be asked whether it has ended; but when the
+  // answer to a ping comes, all frames before it have.
+  struct Unawaited {
+    std::vector<Pending> frames;
+    uint64_t ping = 0;  // whose answer has not come; 0: none
+    size_t before = 0;  // the first frames, up to that ping
+  };
+  Mutex unawaited_mu_;
+  std::vector<Unawaited> unawaited_ ABSL_GUARDED_BY(unawaited_mu_);  // by process
+  uint64_t pings_ ABSL_GUARDED_BY(unawaited_mu_) = 0;
 
   // What a process sends through its ring and what it sends through the connection is handled in two threads. The order
   // of the two does not matter, except that everything in the ring is handled before a later frame of the connection,
@@ -291,6 +390,7 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   struct Ring {
     Mutex mu;  // taken before mu_; guards the reader's side
     FrameBuffer record ABSL_GUARDED_BY(mu);
+    bool is_invalid ABSL_GUARDED_BY(mu) = false;  // nothing more is read
   };
   const std::unique_ptr<Ring[]> rings_;  // by process
 };

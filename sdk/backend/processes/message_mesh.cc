@@ -64,7 +64,7 @@ absl::Status MessageMesh::State::Connect(const Options& options) {
 absl::Status MessageMesh::State::ExchangeFrames(FrameKind kind, const std::function<std::string(int32_t)>& make_payload,
                                                 const std::function<absl::Status(int32_t, absl::string_view)>& accept,
                                                 Clock::time_point deadline) {
-  std::vector<Pending>& sent = sent_reports_;  // after an error their memory is still in use
+  std::vector<Pending>& sent = greetings_;  // after an error their memory is still in use
   ErrorText error;
   std::vector<BackplaneTransfer*> receives;
   for (int32_t peer = 0; peer < count_; ++peer) {
@@ -155,7 +155,10 @@ class MessageMesh::LaunchMessages : public LaunchExchange {
   int32_t process() const override { return state_->self(); }
   absl::Status Exchange(const ExchangeKey& key, absl::string_view what, absl::Span<const OutgoingPart> sends,
                         absl::Span<const IncomingPart> receives) override {
-    return state_->RunExchange(key_, record_, key, what, sends, receives);
+    return state_->Exchange(key_, record_, key, what, sends, receives);
+  }
+  absl::Status Post(const ExchangeKey& key, absl::string_view what, int32_t process, std::string bytes) override {
+    return state_->Post(key_, record_, key, what, process, std::move(bytes));
   }
   void Fail(const absl::Status& why) override { state_->FailFromHere(key_, record_, why); }
 
@@ -192,9 +195,11 @@ bool MessageMesh::SharesMemoryWith(int32_t process) const {
   return process >= 0 && process < state_->count() && state_->SharesMemoryWith(process);
 }
 
+size_t MessageMesh::CountKept() const { return state_->CountKept(); }
+
 void MessageMesh::ReportFailure(int32_t process, const std::string& why) {
   if (process < 0 || process >= state_->count() || process == state_->self()) return;
-  state_->LosePeer(process, why);
+  state_->LosePeer(process, why, /*tells=*/true);
 }
 
 void MessageMesh::Close() {

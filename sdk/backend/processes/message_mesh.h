@@ -3,12 +3,15 @@
 //
 // Parts of up to LaunchExchange::kMaxPostedBytes are sent at once; the receiver keeps those that it does not expect
 // yet. Larger parts are offered. When the receiver has memory for one, it says so, and the part is sent there without a
-// copy. Between processes of one machine the data of parts from kMinSharedBytes on goes through shared memory
-// (shared_memory.h), and the messages say where it is. One thread for each other process receives, so an error of a
-// connection is noticed at once. Another thread sends reports of failures and watches the time limits.
+// copy. A receiver keeps up to `max_ahead_bytes` of each process; beyond that small parts are offered, too. So messages
+// are always read, and none waits behind others that nobody takes. Between processes of one machine the data of parts
+// from kMinSharedBytes on goes through shared memory (shared_memory.h), and the messages say where it is. One thread
+// for each other process receives, so an error of a connection is noticed at once. Another thread sends reports of
+// failures and watches the time limits.
 //
 // Every message names its launch by the processes that take part and a number, and carries the digest of the program.
-// Sizes are checked before anything is allocated or written. A process that sends an invalid message counts as lost.
+// The sizes in a message are checked before memory is allocated or written for it. A process that sends an invalid
+// message counts as lost, and is told so.
 #ifndef BACKPLANE_SDK_BACKEND_PROCESSES_MESSAGE_MESH_H_
 #define BACKPLANE_SDK_BACKEND_PROCESSES_MESSAGE_MESH_H_
 
@@ -35,9 +38,10 @@ class MessageMesh {
     std::string address;  // to listen on
     std::string token;    // of the job; a connection whose other end does not send it is refused
     std::chrono::milliseconds connect_limit{120000};
-    int64_t shared_blocks = 0;       // of the shared memory of this process, up to kMaxSharedBlocks; 0: none
-    KeyValueStore* store = nullptr;  // used during Connect only
-    std::string key_prefix;          // of the keys in the store
+    int64_t shared_blocks = 0;  // of the shared memory of this process, up to kMaxSharedBlocks; 0: none
+    int64_t max_ahead_bytes = int64_t{64} << 20;  // equal in all processes
+    KeyValueStore* store = nullptr;               // used during Connect only
+    std::string key_prefix;                       // of the keys in the store
   };
 
   // Connects all processes, each of which must call it. Returns the error of the first step that failed.
@@ -48,6 +52,8 @@ class MessageMesh {
 
   // Whether the data of collectives goes through memory that this process shares with `process`.
   bool SharesMemoryWith(int32_t process) const;
+
+  size_t CountKept() const;  // the messages that their receivers have not taken; for tests
 
   // A process has failed, as the host says. Ignored for this process, and for one that is lost already.
   void ReportFailure(int32_t process, const std::string& why);

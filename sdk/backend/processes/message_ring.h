@@ -1,8 +1,9 @@
 // A ring of small messages from one process to another, in memory that the two share (shared_memory.h).
 //
-// The writer writes records into the ring and then their number of slots into its head. The reader copies records out
-// of it and then writes how far it has read into a state of its own, because each process writes to its own memory
-// only. A reader without work sleeps on the head (a futex); the writer makes a system call only if the reader sleeps.
+// The writer writes a record into the ring and then moves the head, a count of all slots that were ever written, past
+// it. The reader copies records out of the ring and then writes the count of those that it has read into a state of its
+// own, because each process writes to its own memory only. A reader without work sleeps on the head (a futex); the
+// writer makes a system call only if the reader sleeps.
 //
 // The reader trusts nothing that it reads: the other process may write anything there at any time.
 #ifndef BACKPLANE_SDK_BACKEND_PROCESSES_MESSAGE_RING_H_
