@@ -364,6 +364,7 @@ class FakeClient : public Client {
  public:
   explicit FakeClient(Topology topology) : topology_(std::move(topology)) {
     if (FakeControl::Get().own_worker) worker_ = std::make_unique<Worker>();
+    first_elsewhere_ = FakeControl::Get().first_device_elsewhere;
     ++FakeControl::Get().clients;
   }
   ~FakeClient() override {
@@ -375,6 +376,8 @@ class FakeClient : public Client {
     worker_->Schedule(std::move(task));
   }
   const Topology& topology() const override { return topology_; }
+  bool addressable(int32_t device) const override { return device < first_elsewhere_; }
+  TransferService* transfers() override { return FakeControl::Get().transfers; }
   absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t memory, size_t bytes) override {
     if (memory % 2 == 1 && bytes > kRemoteBytes) {
       return absl::ResourceExhaustedError(absl::StrCat("remote memory: ", bytes, " bytes of ", kRemoteBytes));
@@ -446,6 +449,7 @@ class FakeClient : public Client {
   }
 
   const Topology topology_;
+  int32_t first_elsewhere_;
   std::unique_ptr<Worker> worker_;
 };
 

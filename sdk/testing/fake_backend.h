@@ -15,6 +15,7 @@
 
 #include "base/mutex.h"
 #include "sdk/backend/backend.h"
+#include "sdk/backend/transfer_service.h"
 
 namespace backplane::testing {
 
@@ -72,6 +73,10 @@ class FakeControl {
   const void* last_stream = nullptr;          // of the last request
   std::atomic<int> traces{0};                 // begun and not ended
   std::atomic<int> compilations{0};           // of modules
+
+  // The devices of later clients from this one on belong to another process, to which `transfers` copies.
+  std::atomic<int32_t> first_device_elsewhere{INT32_MAX};
+  std::atomic<TransferService*> transfers{nullptr};
 
   // The following is used by the backend itself.
   struct QueuedCopy {

@@ -63,7 +63,15 @@ absl::Status SendBuffers(PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args& a
     if (a.buffers[i]->client != client) return absl::InvalidArgumentError("send: the buffer belongs to another client");
     if (!a.buffers[i]->shape.IsArray()) return absl::InvalidArgumentError("send: a token has no value");
     RETURN_IF_ERROR(CheckIsElsewhere(*client, targets[i]));
-    ASSIGN_OR_RETURN(arrays[i], a.buffers[i]->Read("send"));
+    absl::StatusOr<HeldArray> array = a.buffers[i]->Read("send");
+    if (array.ok()) {
+      arrays[i] = *std::move(array);
+    } else {
+      // It starts all the same: both sides get the error, and later transfers still match.
+      arrays[i].shape = a.buffers[i]->shape;
+      arrays[i].memory = a.buffers[i]->memory->info->id;
+      arrays[i].ready = Event::Ready(array.status());
+    }
     events[i].reset(NewEvent(Event()));
   }
   ASSIGN_OR_RETURN(TransferService * transfers, TransfersOf(*client));

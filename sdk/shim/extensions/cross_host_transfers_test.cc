@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/testing/api_calls.h"
+#include "sdk/testing/fake_backend.h"
 
 namespace backplane::shim {
 namespace {
@@ -93,6 +94,55 @@ TEST_F(CrossHostTransfersTest, DevicesOfThisProcessAndMissingListsAreErrors) {
   EXPECT_THAT(std::string(Send(kNewSize, own).message()), HasSubstr("task_ids"));
   EXPECT_THAT(std::string(Receive(1).message()), HasSubstr("device 1 is one of this process"));
   EXPECT_THAT(std::string(Receive(-1).message()), HasSubstr("no device -1"));
+}
+
+// Keeps what it is asked for.
+class RecordedTransfers : public TransferService {
+ public:
+  Event StartSend(DeviceArray src, const ArrayTransfer& transfer) override {
+    keys.push_back(transfer.key);
+    return src.ready;
+  }
+  Event StartReceive(DeviceArray, const ArrayTransfer&) override { return Event(); }
+  std::vector<int64_t> keys;
+};
+
+// Both processes count their transfers, so one that cannot be sent starts all the same.
+TEST(CrossHostTransfers, ADeletedBufferIsAnErrorOfItsTransferOnly) {
+  RecordedTransfers transfers;
+  auto& control = testing::FakeControl::Get();
+  control.first_device_elsewhere = 1;
+  control.transfers = &transfers;
+  PJRT_Client* const client = testing::NewClient();
+  control.first_device_elsewhere = INT32_MAX;
+  PJRT_Device* const device = testing::Devices(client)[0];
+  PJRT_Buffer* const good = testing::NewBuffer(client, device, {1, 2});
+  PJRT_Buffer* const deleted = testing::NewBuffer(client, device, {1, 2});
+  ASSERT_TRUE(testing::Delete(deleted).ok());
+  BP_ARGS(a, PJRT_Transfers_PJRT_Client_CrossHostSendBuffers);
+  PJRT_Buffer* buffers[] = {good, deleted, good};
+  const int64_t keys[] = {3, 4, 5}, targets[] = {1, 1, 1};
+  PJRT_Event* events[3] = {};
+  a.client = client;
+  a.num_buffers = 3;
+  a.buffers = buffers;
+  a.dst_global_device_ids = targets;
+  a.transfer_keys = keys;
+  a.send_events = events;
+  const PJRT_Extension_Base* base = testing::Api().extension_start;
+  while (base->type != PJRT_Extension_Type_CrossHostTransfers) base = base->next;
+  const auto* extension = reinterpret_cast<const PJRT_CrossHostTransfers_Extension*>(base);
+  EXPECT_TRUE(testing::Take(extension->PJRT_Transfers_PJRT_Client_CrossHostSendBuffers(&a)).ok());
+  EXPECT_EQ(transfers.keys, (std::vector<int64_t>{3, 4, 5}));
+  for (int i : {0, 1, 2}) {
+    ASSERT_NE(events[i], nullptr);
+    const absl::Status sent = testing::AwaitAndDestroy(events[i]);
+    EXPECT_EQ(sent.code(), i == 1 ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kOk) << sent;
+  }
+  testing::Destroy(good);
+  testing::Destroy(deleted);
+  testing::Destroy(client);
+  control.transfers = nullptr;
 }
 
 // The host learns it by the callback, and its descriptor is freed.
