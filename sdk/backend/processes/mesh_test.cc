@@ -10,6 +10,7 @@
 #include "sdk/backend/collectives/rendezvous.h"
 #include "sdk/backend/exceptions.h"
 #include "sdk/backend/processes/mesh_fixture.h"
+#include "sdk/backend/processes/mesh_state.h"
 
 using backplane::allocations_left;
 
@@ -300,6 +301,31 @@ TEST_F(MessageMeshTest, AMessageWithoutMemoryFailsItsLaunch) {
   }
   wires_.on_received = nullptr;
   ExchangeAll({1000, kPosted + 1});
+}
+
+// Also while it grows, and when there is no memory to grow.
+TEST(PartTableTest, KeepsAllEntries) {
+  for (const bool has_memory : {true, false}) {
+    std::vector<PartState> parts(1000);
+    PartTable<PartState> table;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      parts[i].key = {
+          {1, 2, 3, static_cast<int64_t>(i % 7)}, static_cast<int64_t>(i / 10), static_cast<int32_t>(i % 10)};
+      if (!has_memory) allocations_left = 0;
+      table.Add(&parts[i]);
+      allocations_left = -1;
+    }
+    const PartKey missing{{1, 2, 3, 8}, 0, 0};
+    EXPECT_EQ(table.Find(missing), nullptr);
+    EXPECT_EQ(table.Remove(missing), nullptr);
+    for (PartState& part : parts) ASSERT_EQ(table.Find(part.key), &part);
+    for (size_t i = 0; i < parts.size(); i += 2) ASSERT_EQ(table.Remove(parts[i].key), &parts[i]);
+    for (size_t i = 0; i < parts.size(); ++i) ASSERT_EQ(table.Find(parts[i].key), i % 2 == 0 ? nullptr : &parts[i]);
+    int left = 0;
+    table.RemoveAll([&](PartState*) { ++left; });
+    EXPECT_EQ(left, 500);
+    EXPECT_EQ(table.Find(parts[1].key), nullptr);
+  }
 }
 
 }  // namespace
