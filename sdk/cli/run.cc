@@ -153,7 +153,7 @@ absl::Status Run(const RunOptions& o, Terminal& terminal, int* exit_code) {
     if (const int64_t devices = config.num_replicas * config.num_partitions; devices > 1)
       terminal.Note(
           absl::StrCat("note: the program is for ", devices,
-                       " devices and is compiled for one; --processes 1 runs it on all devices of the plugin"));
+                       " devices; it runs on one device here, and on all devices of the plugin with --processes 1"));
   } else {  // the plugin may read a program that we cannot
     terminal.Note(absl::StrCat("note: ", absl::string_view(file.unread.message())));
     BP_ASSIGN_OR_RETURN(inputs, ReadInputs(o.inputs));

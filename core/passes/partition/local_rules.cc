@@ -235,13 +235,25 @@ Partitioner::MaybeShards Partitioner::PartitionConvolution(Instruction* i) {
 }
 
 // Splits operations along the dimensions that they leave as they are.
+std::optional<Tiling> Partitioner::ChooseTiling(absl::Span<Instruction* const> operands,
+                                                absl::FunctionRef<bool(int64_t dim)> may_split) const {
+  std::optional<Tiling> best;
+  for (const Instruction* operand : operands) {
+    const Shards* known = FindShards(operand);
+    if (known == nullptr) continue;
+    Tiling tiling = known->tiling;
+    for (int64_t d = 0; d < operand->shape().rank(); ++d) {
+      if (tiling.IsTiled(d) && !may_split(d)) tiling = tiling.ReplicateDim(d);
+    }
+    if (!tiling.IsReplicated() && (!best || tiling.CountTiles() > best->CountTiles())) best = std::move(tiling);
+  }
+  return best;
+}
+
 Partitioner::MaybeShards Partitioner::PartitionAlongUntouchedDims(Instruction* i) {
-  const Shards* known = FindShards(i->operand(0));
   int64_t split_operands = 1;  // the leading operands to split; the others are replicated
   if (i->Is(Opcode::kConcatenate) || i->Is(Opcode::kTriangularSolve)) split_operands = i->operand_count();
   if (i->Is(Opcode::kDynamicUpdateSlice)) split_operands = 2;
-  for (int64_t k = 1; k < split_operands && known == nullptr; ++k) known = FindShards(i->operand(k));
-  if (known == nullptr) return std::optional<Shards>();
   const Shape& in = i->operand(0)->shape();
   auto is_untouched = [&](int64_t d) {
     const size_t k = static_cast<size_t>(d);
@@ -264,11 +276,9 @@ Partitioner::MaybeShards Partitioner::PartitionAlongUntouchedDims(Instruction* i
         return !absl::c_linear_search(i->dimensions(), d);
     }
   };
-  Tiling tiling = known->tiling;
-  for (int64_t d = 0; d < in.rank(); ++d) {
-    if (tiling.IsTiled(d) && !is_untouched(d)) tiling = tiling.ReplicateDim(d);
-  }
-  if (tiling.IsReplicated()) return std::optional<Shards>();
+  const std::optional<Tiling> chosen = ChooseTiling(i->operands().subspan(0, split_operands), is_untouched);
+  if (!chosen) return std::optional<Shards>();
+  Tiling tiling = *chosen;
   std::vector<Instruction*> operands(i->operands().begin(), i->operands().end());
   for (int64_t k = 0; k < split_operands; ++k) {
     ASSIGN_OR_RETURN(operands[static_cast<size_t>(k)], ReshardTo(i->operand(k), tiling));
@@ -445,17 +455,17 @@ absl::StatusOr<bool> Partitioner::PartitionMultiOutput(Instruction* i) {
   if (!factors || !i->control_predecessors().empty()) return false;
   const bool has_initial_values = i->Is(Opcode::kReduce) || i->Is(Opcode::kReduceWindow);
   const int64_t inputs = has_initial_values ? i->operand_count() / 2 : i->operand_count();
-  const Shards* known = nullptr;
-  for (int64_t k = 0; k < inputs && known == nullptr; ++k) known = FindShards(i->operand(k));
-  if (known == nullptr) return false;
-  Tiling tiling = known->tiling;
+  bool is_dynamic = false;  // a shard would not know how much of it is used
+  for (const Shape& s : i->shape().tuple_shapes()) is_dynamic |= s.HasDynamicDimensions();
+  for (const Instruction* o : i->operands()) is_dynamic |= o->shape().HasDynamicDimensions();
+  if (is_dynamic) return false;
   const Ints& of_operand = factors->operands[0];
-  for (int64_t d = 0; d < tiling.rank(); ++d) {
+  const std::optional<Tiling> chosen = ChooseTiling(i->operands().subspan(0, inputs), [&](int64_t d) {
     const int64_t factor = of_operand[static_cast<size_t>(d)];
-    if (tiling.IsTiled(d) && (factor < 0 || !absl::c_linear_search(factors->result, factor)))
-      tiling = tiling.ReplicateDim(d);
-  }
-  if (tiling.IsReplicated()) return false;
+    return factor >= 0 && absl::c_linear_search(factors->result, factor);
+  });
+  if (!chosen) return false;
+  const Tiling tiling = *chosen;
   Ints from;  // the dimension of the operands for each one of the results
   for (const int64_t factor : factors->result) {
     const auto at = absl::c_find(of_operand, factor);

@@ -63,11 +63,12 @@ struct ResultRequest {
   std::optional<Sharding> requested;
   bool is_binding = false;  // the host relies on `requested`
   std::optional<Tiling> propagated;
+  std::optional<Tiling> of_operand;  // see OperandTiling
 };
 
-// Some operations, such as a cumulative sum along a split dimension, compute a value on every partition although their
-// operand is split. Returns the tiling of such an operand, in the dimensions of `value`: a partition that keeps only
-// its tile of a result saves the memory of the others.
+// Some operations, such as a cumulative sum along a split dimension, compute their result on every partition although
+// their operand is split. This finds the tiling of such an operand, in the dimensions of the result: a program result
+// that each partition cuts to its own tile needs less memory.
 class OperandTiling {
  public:
   explicit OperandTiling(const PartitionContext& context) : context_(context) {}
@@ -81,23 +82,43 @@ class OperandTiling {
   static constexpr size_t kMaxSearched = 100;
 
   std::optional<Tiling> Search(const Instruction* i) {
-    if (seen_.size() >= kMaxSearched || !i->shape().IsArray() || context_.IsManual(i) || !seen_.insert(i).second)
+    if (seen_.size() >= kMaxSearched || !i->shape().IsArray() || i->shape().HasDynamicDimensions() ||
+        context_.IsManual(i) || !seen_.insert(i).second)
       return std::nullopt;
     if (const Tiling* tiling = context_.FindPropagated(i)) return *tiling;
-    if (i->Is(Opcode::kCustomCall) || i->HasSideEffect()) return std::nullopt;
     if (i->Is(Opcode::kTranspose)) {
       const std::optional<Tiling> tiling = Search(i->operand(0));
       return tiling ? std::optional<Tiling>(tiling->SelectDims(i->dimensions())) : std::nullopt;
     }
-    const bool keeps_rank = i->Is(Opcode::kSlice) || i->Is(Opcode::kPad) || i->Is(Opcode::kConcatenate) ||
-                            i->Is(Opcode::kFft) || i->Is(Opcode::kReduceWindow);
-    for (const Instruction* operand : i->operands()) {
-      const Shape &in = operand->shape(), &out = i->shape();
-      const bool maps = in.IsArray() && (keeps_rank ? in.rank() == out.rank() : in.dimensions() == out.dimensions());
-      if (!maps) continue;
+    for (const Instruction* operand : OperandsWithDimensionsOf(i)) {
+      if (!operand->shape().IsArray() || operand->shape().rank() != i->shape().rank()) continue;
       if (std::optional<Tiling> tiling = Search(operand)) return tiling;
     }
     return std::nullopt;
+  }
+
+  // The operands of which each dimension means the same as that of the result. Those of a dot do not, even if they have
+  // the same sizes.
+  static absl::Span<Instruction* const> OperandsWithDimensionsOf(const Instruction* i) {
+    switch (i->opcode()) {
+      case Opcode::kConcatenate:
+        return i->operands();
+      case Opcode::kCholesky:
+      case Opcode::kDynamicSlice:
+      case Opcode::kDynamicUpdateSlice:
+      case Opcode::kFft:
+      case Opcode::kPad:
+      case Opcode::kReduceWindow:
+      case Opcode::kReverse:
+      case Opcode::kScatter:
+      case Opcode::kSlice:
+      case Opcode::kSort:
+        return i->operands().subspan(0, 1);
+      case Opcode::kTriangularSolve:
+        return i->operands().subspan(1, 1);
+      default:
+        return i->info().Has(kElementwise) ? i->operands() : absl::Span<Instruction* const>();
+    }
   }
 
   const PartitionContext& context_;
@@ -118,7 +139,9 @@ std::vector<ResultRequest> CollectResultRequests(const Computation* entry, const
     if (root_sharding != nullptr) requested = root_sharding;
     if (requested != nullptr) requests[k].requested = *requested;
     requests[k].is_binding = IsResultAnnotation(value) || root_sharding != nullptr;
-    if (requested == nullptr) requests[k].propagated = OperandTiling(context).Find(value);
+    const Tiling* propagated = value->shape().IsArray() ? context.FindPropagated(value) : nullptr;
+    if (propagated != nullptr) requests[k].propagated = *propagated;
+    if (requested == nullptr && propagated == nullptr) requests[k].of_operand = OperandTiling(context).Find(value);
   }
   return requests;
 }
@@ -159,6 +182,9 @@ absl::Status ShardResults(Computation* entry, int64_t partitions, const std::vec
       // Keeps the requested spelling if the tiling is equal.
       shardings->push_back(requested_tiling && *requested_tiling == tiling ? *requested : tiling.ToSharding());
       ASSIGN_OR_RETURN(values[k], partitioner.ReshardTo(value, tiling));
+    } else if (requests[k].of_operand && may_propagate) {
+      shardings->push_back(requests[k].of_operand->ToSharding());
+      ASSIGN_OR_RETURN(values[k], partitioner.ReshardTo(value, *requests[k].of_operand));
     } else {
       ForEachLeaf(value->shape(), [&](const Shape&, const std::vector<int64_t>&) { shardings->emplace_back(); });
     }

@@ -7,12 +7,13 @@
 //
 // An operation stays on shards if a rule of local_rules.cc supports it and its operands have a compatible tiling:
 // elementwise operations, broadcasts, transposes, reshapes, reductions (partial results and an all-reduce), dots (split
-// along batch, free and contracting dimensions), slices, pads and concatenations along other dimensions, and
-// convolutions split by batch. Any other operation all-gathers its operands and runs replicated; each partition then
-// slices its part of the result. Manual regions stay as written.
+// along batch, free and contracting dimensions), convolutions split by batch, and slices, pads, concatenations, sorts,
+// top-k, reductions with several results, Fourier transforms and factorizations along other dimensions. Any other
+// operation all-gathers its operands and runs replicated. Manual regions stay as written.
 //
 // Propagation (propagation.h) first infers the tilings that the program does not state. Results without a stated
-// sharding are returned with the tiling that they end up with.
+// sharding are returned with the tiling that they end up with. One that every partition has computed gets the tiling of
+// the operand of which it has the dimensions.
 //
 // Custom calls and host transfers with a maximal sharding run on their device only; the other partitions receive the
 // results. Random numbers without an explicit state are drawn on the first partition.

@@ -323,6 +323,61 @@ ENTRY e {
     EXPECT_EQ(result->shape().dimensions(0), 2) << module->ToString();
 }
 
+// The dimensions of a product, or of the rows that a gather finds, mean something else than those of the operands, even
+// if their sizes are equal. A result with a dynamic size would lose it.
+TEST(PartitionModule, KeepsTilesOfResultsOnlyAlongTheDimensionsOfTheOperand) {
+  for (const char* result : {
+           "f32[8,8] dot(x, x), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+           "f32[8,8] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, "
+           "slice_sizes={1,8}",
+           "f32[<=8,8] set-dimension-size(x, n), dimensions={0}",
+       }) {
+    auto module = ParseAndPartition(absl::StrReplaceAll(R"(
+HloModule m, num_partitions=4
+ENTRY e {
+  x = f32[8,8] parameter(0), sharding={devices=[4,1]<=[4]}
+  i = s32[8,1] parameter(1)
+  n = s32[] parameter(2)
+  ROOT r = RESULT
+})",
+                                                        {{"RESULT", result}}));
+    ASSERT_NE(module, nullptr) << result;
+    EXPECT_EQ(module->entry()->root()->shape().dimensions(0), 8) << module->ToString();
+    EXPECT_EQ(module->entry()->root()->shape().dimensions(1), 8) << module->ToString();
+  }
+  auto module = ParseAndPartition(R"(
+HloModule m, num_partitions=4
+max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT m = f32[] maximum(a, b) }
+ENTRY e {
+  x = f32[8,8] parameter(0), sharding={devices=[4,1]<=[4]}
+  low = f32[] constant(-inf)
+  ROOT r = f32[8,8] reduce-window(x, low), window={size=8x1 pad=7_0x0_0}, to_apply=max
+})");
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(module->entry()->root()->shape().dimensions(0), 2) << module->ToString();
+}
+
+// The operand with the most tiles along the dimensions that may be split decides.
+TEST(PartitionModule, SplitsLikeTheOperandThatCanBeSplit) {
+  auto module = ParseAndPartition(R"(
+HloModule m, num_partitions=4
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  c = f32[] parameter(2)
+  d = f32[] parameter(3)
+  ROOT l = pred[] compare(a, b), direction=LT
+}
+ENTRY e {
+  x = f32[4,4] parameter(0), sharding={devices=[1,4]<=[4]}
+  y = f32[4,4] parameter(1), sharding={devices=[4,1]<=[4]}
+  s = (f32[4,4], f32[4,4]) sort(x, y), dimensions={1}, to_apply=less
+  ROOT r = f32[4,4] get-tuple-element(s), index=1
+})");
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(module->entry()->root()->shape().dimensions(0), 1) << module->ToString();
+}
+
 // p * (p * v): the inner product, which nobody has asked for, is reduced. Two partial factors would give the sum of the
 // products and not the product of the sums.
 TEST(PartitionModule, MultipliesOnlyOneFactorByPartialSums) {

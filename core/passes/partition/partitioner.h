@@ -29,6 +29,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
 #include "core/ir/module.h"
 #include "core/passes/partition/annotations.h"
 #include "core/passes/partition/custom_partitioning.h"
@@ -118,6 +120,10 @@ class Partitioner {
   MaybeShards PartitionDot(Instruction* i);
   MaybeShards PartitionConvolution(Instruction* i);
   MaybeShards PartitionAlongUntouchedDims(Instruction* i);
+  // Of the tilings of operands with equal dimensions, restricted to dimensions that may be split: the one with the most
+  // tiles. None if no operand has tiles there.
+  std::optional<Tiling> ChooseTiling(absl::Span<Instruction* const> operands,
+                                     absl::FunctionRef<bool(int64_t dim)> may_split) const;
   MaybeShards PartitionGather(Instruction* i);
   MaybeShards PartitionScatter(Instruction* i);
   MaybeShards PartitionScatterByUpdates(Instruction* i);

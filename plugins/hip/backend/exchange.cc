@@ -6,6 +6,12 @@
 #include "core/types/status_macros.h"
 
 namespace backplane::hip {
+namespace {
+
+// The collectives of the same program that the host runs are numbered from 0.
+constexpr int64_t kFirstDeviceCollective = int64_t{1} << 40;
+
+}  // namespace
 
 absl::StatusOr<std::vector<Peer>> DeviceExchange::Synchronize(const Instruction& collective,
                                                               absl::Span<const int64_t> group, size_t position,
@@ -23,7 +29,7 @@ absl::StatusOr<std::vector<Peer>> DeviceExchange::Synchronize(const Instruction&
   entry.own.event = event;
   entry.own.memory = memory_;
   RETURN_IF_ERROR(ToStatus(api.hipEventRecord(event, stream_), "recording an event"));
-  const int64_t id = collective.id();
+  const int64_t id = kFirstDeviceCollective + collective.id();
   RETURN_IF_ERROR(member_.launch().EnterRendezvous({id, member_.NextIteration(id), group.front()}, collective.name(),
                                                    group, position, &entry, [](absl::Span<void* const> entries) {
                                                      std::vector<Contribution> all;

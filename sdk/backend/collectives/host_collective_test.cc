@@ -147,7 +147,7 @@ TEST(Reducer, ReducesInOrder) {
   }
 }
 
-// Adding 1 to 256 in bf16 rounds back, and so it does to the other numbers. Adding eight at once does not.
+// Adding 1 to 256 in bf16 gives 256, and likewise in the other types. Adding eight at once does not.
 TEST(Reducer, RoundsSumsOfNarrowFloatsOnce) {
   for (auto [type, large] : {std::pair(PrimitiveType::kBF16, 256), std::pair(PrimitiveType::kF16, 2048),
                              std::pair(PrimitiveType::kF8E4M3FN, 16), std::pair(PrimitiveType::kF8E5M2, 8)}) {

@@ -187,7 +187,7 @@ double BoundOscillation(Opcode op, std::complex<double> operand, double error, b
   if (op == Opcode::kSin || op == Opcode::kCos) return complex ? 2 * std::cosh(std::abs(operand.imag()) + error) : 2;
   if (!complex) return 0;
   if (op == Opcode::kCosh) return 2 * std::cosh(std::abs(operand.real()) + error);
-  if (op == Opcode::kExp) return 2 * std::exp(operand.real() + error);
+  if (op == Opcode::kExp || op == Opcode::kExpm1) return 2 * std::exp(operand.real() + error);
   return 0;
 }
 

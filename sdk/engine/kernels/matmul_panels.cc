@@ -26,10 +26,14 @@ constexpr int64_t kTailTileBytes = 8 * 128;  // a whole tile: 8 rows of two 64-b
 constexpr int64_t kAliasingBytes = 2048;     // rows at a multiple of this distance share few sets of the first cache
 constexpr int64_t kFewColumns = 256;         // of a task: fewer than this do not repay a copy of the rows
 
-// How many lines of one set the first data cache holds; 0: unknown.
+// The associativity of the first data cache; 0: unknown.
 int64_t CountFirstCacheWays() {
+#ifdef _SC_LEVEL1_DCACHE_ASSOC  // an extension of glibc
   static const int64_t ways = sysconf(_SC_LEVEL1_DCACHE_ASSOC);
   return std::max<int64_t>(ways, 0);
+#else
+  return 0;
+#endif
 }
 
 class PanelMatmul : public MatmulPlan {
