@@ -69,17 +69,23 @@ std::string MakeToken() {
   return absl::BytesToHexString(bytes);
 }
 
-// Puts the record of this process and returns the prefix of the keys of this meeting. The first number under which this
-// process has not met before is the one that the others use, too.
-absl::StatusOr<std::string> PutRecord(KeyValueStore& store, const std::string& platform, int32_t process,
-                                      const std::string& record) {
+std::string MeetingPrefix(const std::string& platform, int meeting) {
+  return absl::StrCat("backplane/", platform, "/", meeting, "/");
+}
+std::string RecordKey(const std::string& platform, int meeting, int32_t process) {
+  return absl::StrCat(MeetingPrefix(platform, meeting), "process/", process);
+}
+
+// Puts the record of this process and returns the number of this meeting: the first one at which this process was not
+// before, which the others use, too.
+absl::StatusOr<int> PutRecord(KeyValueStore& store, const std::string& platform, int32_t process,
+                              const std::string& record) {
   absl::Status last;
   for (int meeting = 0; meeting < kMaxMeetings; ++meeting) {
-    const std::string prefix = absl::StrCat("backplane/", platform, "/", meeting, "/");
-    const std::string key = absl::StrCat(prefix, "process/", process);
+    const std::string key = RecordKey(platform, meeting, process);
     if (store.TryGet(key).ok()) continue;
     last = store.Put(key, record);
-    if (last.ok()) return prefix;
+    if (last.ok()) return meeting;
     if (last.code() != absl::StatusCode::kAlreadyExists) break;
   }
   return last;
@@ -88,8 +94,14 @@ absl::StatusOr<std::string> PutRecord(KeyValueStore& store, const std::string& p
 // Tells the other processes why this one does not come to the meeting. Returns `why`.
 absl::Status RefuseMeeting(const ProcessOptions& options, KeyValueStore& store, const std::string& platform,
                            const absl::Status& why) {
+  absl::string_view text = why.message().empty() ? "unknown error" : why.message();
+  if (text.size() > kMaxFailureText) {
+    size_t n = kMaxFailureText;
+    while (n > 0 && (text[n] & 0xC0) == 0x80) --n;  // not within a character of UTF-8
+    text = text.substr(0, n);
+  }
   MeetingRecord mine;
-  mine.failure = std::string(why.message().substr(0, kMaxFailureText));
+  mine.failure = std::string(text);
   (void)PutRecord(store, platform, options.process, mine.Serialize());  // without it the others wait for their limit
   return why;
 }
@@ -112,6 +124,47 @@ absl::Status CheckFits(const MeetingRecord& mine, const MeetingRecord& other) {
         absl::StrCat("it uses the transport ", other.transport, ", this process ", mine.transport));
   }
   return absl::OkStatus();
+}
+
+// What the records of all processes say.
+struct Meeting {
+  int number = 0;
+  std::vector<Topology> topologies;  // by process
+  std::string token;
+  int32_t processes_here = 0;  // on this machine and network
+};
+
+// Reads the records of a meeting. Returns none if a process did not come to it, and has put a record for the next one.
+absl::StatusOr<std::optional<Meeting>> ReadRecords(KeyValueStore& store, const std::string& platform, int number,
+                                                   const MeetingRecord& mine, Clock::time_point deadline,
+                                                   const ProcessOptions& options) {
+  Meeting out;
+  out.number = number;
+  const int32_t count = options.num_processes;
+  for (int32_t p = 0; p < count; ++p) {
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
+    absl::StatusOr<std::string> bytes = store.Get(RecordKey(platform, number, p), std::max(left, milliseconds(1)));
+    if (!bytes.ok()) {
+      return NameProcess(
+          p, count,
+          absl::Status(bytes.status().code(), absl::StrCat("it has not created its client within ",
+                                                           static_cast<double>(options.connect_limit.count()) / 1000,
+                                                           " s: ", bytes.status().message())));
+    }
+    absl::StatusOr<MeetingRecord> record = MeetingRecord::Parse(*bytes);
+    if (!record.ok()) return NameProcess(p, count, record.status());
+    if (!record->failure.empty()) {
+      if (store.TryGet(RecordKey(platform, number + 1, p)).ok()) return std::optional<Meeting>();
+      return NameProcess(p, count, absl::AbortedError(absl::StrCat("it has no client: ", record->failure)));
+    }
+    if (absl::Status fits = CheckFits(mine, *record); !fits.ok()) return NameProcess(p, count, fits);
+    if (p == 0) out.token = record->token;
+    if (record->network == mine.network) ++out.processes_here;
+    absl::StatusOr<Topology> topology = ParseTopology(record->topology);
+    if (!topology.ok()) return NameProcess(p, count, topology.status());
+    out.topologies.push_back(*std::move(topology));
+  }
+  return std::optional<Meeting>(std::move(out));
 }
 
 }  // namespace
@@ -178,52 +231,31 @@ absl::StatusOr<std::shared_ptr<ProcessGroup>> ProcessGroup::Join(const ProcessOp
   mine.network = NetworkId();
   mine.topology = SerializeTopology(local);
   if (self == 0) mine.token = MakeToken();
-  absl::StatusOr<std::string> prefix = PutRecord(*store, local.platform_name, self, mine.Serialize());
-  if (!prefix.ok()) return NameProcess(self, count, prefix.status());
-  std::vector<Topology> topologies;
-  std::string token;
-  int32_t here = 0;
-  for (int32_t p = 0; p < count; ++p) {
-    const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
-    absl::StatusOr<std::string> bytes =
-        store->Get(absl::StrCat(*prefix, "process/", p), std::max(left, milliseconds(1)));
-    if (!bytes.ok()) {
-      return NameProcess(
-          p, count,
-          absl::Status(bytes.status().code(), absl::StrCat("it has not created its client within ",
-                                                           static_cast<double>(options.connect_limit.count()) / 1000,
-                                                           " s: ", bytes.status().message())));
-    }
-    absl::StatusOr<MeetingRecord> record = MeetingRecord::Parse(*bytes);
-    if (!record.ok()) return NameProcess(p, count, record.status());
-    if (!record->failure.empty())
-      return NameProcess(p, count, absl::AbortedError(absl::StrCat("it has no client: ", record->failure)));
-    if (absl::Status fits = CheckFits(mine, *record); !fits.ok()) return NameProcess(p, count, fits);
-    if (p == 0) token = record->token;
-    if (record->network == mine.network) ++here;
-    absl::StatusOr<Topology> topology = ParseTopology(record->topology);
-    if (!topology.ok()) return NameProcess(p, count, topology.status());
-    topologies.push_back(*std::move(topology));
+  std::optional<Meeting> meeting;
+  while (!meeting) {
+    const absl::StatusOr<int> number = PutRecord(*store, local.platform_name, self, mine.Serialize());
+    if (!number.ok()) return NameProcess(self, count, number.status());
+    ASSIGN_OR_RETURN(meeting, ReadRecords(*store, local.platform_name, *number, mine, deadline, options));
   }
-  if (address.empty() && here == count) address = kLoopbackAddress;
+  if (address.empty() && meeting->processes_here == count) address = kLoopbackAddress;
   if (address.empty()) {
     ASSIGN_OR_RETURN(address, FindListenAddress(""));
   }
   std::shared_ptr<ProcessGroup> group(new ProcessGroup);
   group->options_ = options;
-  group->processes_here_ = here;
-  ASSIGN_OR_RETURN(group->topology_, MergeTopologies(topologies));
+  group->processes_here_ = meeting->processes_here;
+  ASSIGN_OR_RETURN(group->topology_, MergeTopologies(meeting->topologies));
   for (int32_t p = 0; p < self; ++p)
-    group->first_device_ += static_cast<int32_t>(topologies[static_cast<size_t>(p)].devices.size());
+    group->first_device_ += static_cast<int32_t>(meeting->topologies[static_cast<size_t>(p)].devices.size());
   MessageMesh::Options mesh;
   mesh.transport = transport;
   mesh.process = self;
   mesh.num_processes = count;
   mesh.address = address;
-  mesh.token = token;
+  mesh.token = meeting->token;
   mesh.connect_limit = std::max(std::chrono::duration_cast<milliseconds>(deadline - Clock::now()), milliseconds(1));
   mesh.store = store;
-  mesh.key_prefix = *prefix;
+  mesh.key_prefix = MeetingPrefix(local.platform_name, meeting->number);
   const bool is_gloo = absl::string_view(transport->name) == "gloo";
   mesh.shared_blocks =
       options.shared_megabytes.value_or(is_gloo ? kSharedMegabytes : 0) * (int64_t{1} << 20) / kSharedBlockBytes;
