@@ -146,7 +146,7 @@ class EmulatorLoadedExecutable : public LoadedExecutable {
         std::make_shared<EmulatorLaunch>(std::move(request), executable_, client_->collective_time_limit(), &nodes_);
     std::vector<DeviceArray> outputs;
     absl::Status prepared = launch->Prepare(*client_, output_memories_[device], &outputs);
-    if (!prepared.ok()) return launch->Refuse(std::move(prepared));
+    if (!prepared.ok()) return launch->EndUnstarted(std::move(prepared));
     if (RunCounter* runs = executable_->runs()) runs->Add();
     return engine::ProgramLaunch::Start(std::move(launch), std::move(outputs),
                                         static_cast<double>(executable_->copied_bytes()) / kBytesPerMicrosecond);

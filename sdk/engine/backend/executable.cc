@@ -116,7 +116,7 @@ class EngineLoadedExecutable : public LoadedExecutable {
     std::vector<DeviceArray> outputs;
     absl::Status prepared = Fault(FaultSite::kLaunch);
     if (prepared.ok()) prepared = launch->Prepare(*client_, *executable_, &outputs);
-    if (!prepared.ok()) return launch->Refuse(std::move(prepared));
+    if (!prepared.ok()) return launch->EndUnstarted(std::move(prepared));
     // Hosts of one device expect the effects of a call, and its error, when it returns, as with JAX's own CPU client.
     // With several devices that could wait for ever: a callback of one may wait for another.
     const bool alone = client_->topology().devices.size() == 1;

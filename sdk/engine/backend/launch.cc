@@ -101,7 +101,7 @@ void ProgramLaunch::Finish(absl::Status status) {
   done.Set(std::move(status));
 }
 
-absl::Status ProgramLaunch::Refuse(absl::Status why) {
+absl::Status ProgramLaunch::EndUnstarted(absl::Status why) {
   if (member_ != nullptr)
     member_->End(absl::Status(why.code(), absl::StrCat(executable_->name(), ": ", why.message())));
   return why;
@@ -150,7 +150,7 @@ absl::StatusOr<ExecuteResult> ProgramLaunch::Start(std::shared_ptr<ProgramLaunch
   launch->results_ = result.outputs;
   if (ready) {
     if (launch->program_.may_use_pool()) launch->runtime_.pool.WakeUp();
-    if (absl::Status s = Dispatch(launch); !s.ok()) return launch->Refuse(std::move(s));
+    if (absl::Status s = Dispatch(launch); !s.ok()) return launch->EndUnstarted(std::move(s));
     return result;
   }
   std::vector<Event> events;

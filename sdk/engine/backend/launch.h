@@ -42,7 +42,7 @@ class ProgramLaunch {
                                              double more_microseconds, bool has_one_device = false);
 
   // Ends a launch that cannot be started, so that the other devices learn why. Returns `why`.
-  absl::Status Refuse(absl::Status why);
+  absl::Status EndUnstarted(absl::Status why);
 
  protected:
   // Computes the outputs from ready arguments. Called at most once, on any thread.
