@@ -117,7 +117,9 @@ absl::StatusOr<bool> MessageMesh::State::AdvanceSharedSends(const FrameHeader& l
         // The chunks of an array must arrive in order, so after one over the connection none follows in the ring.
         s.uses_rings = s.uses_rings && PostInRing(reader.process, header, nullptr);
         if (s.uses_rings) continue;
-        absl::Status started = StartFrame(reader.process, header, nullptr, &run.frames);
+        absl::Status started =
+            CatchExceptions([&] { return StartFrame(reader.process, header, nullptr, &run.frames); });
+        if (!started.ok()) shared_->RemoveReader(block, reader.process);  // it never hears of the block
         if (status.ok()) status = std::move(started);
       }
       s.position += header.chunk.bytes;
@@ -197,6 +199,8 @@ void MessageMesh::State::EndExchange(RunningExchange& run) {
   for (const SharedSend& s : run.shared) shared_->ReturnBlocks(s.blocks);
   Record& record = run.record();
   MutexLock lock(mu_);
+  // While its receives are still known: afterwards what comes for them is unexpected, unless the launch has failed.
+  if (!run.error.ok() && record.failure.ok()) run.then = FailLocked(run.launch, record, run.NameError(), true);
   // The receiving thread may still copy into a part.
   auto copying = [&] {
     return std::any_of(run.in.begin(), run.in.end(), [](const PartState& s) { return s.copies > 0; });
@@ -222,21 +226,22 @@ void MessageMesh::State::EndExchange(RunningExchange& run) {
 }
 
 void MessageMesh::State::AbandonExchange(RunningExchange& run) {
-  Callback then;
-  (void)CatchExceptions([&] {
-    const absl::Status failure = absl::ResourceExhaustedError(absl::StrCat(run.watch.what, ": out of host memory"));
+  run.Note(CatchExceptions([] { return absl::ResourceExhaustedError("out of host memory"); }));
+  {
     MutexLock lock(mu_);
-    then = FailLocked(run.launch, run.record(), failure, true);
-  });
+    if (run.record().failure.ok()) run.then = FailLocked(run.launch, run.record(), run.NameError(), true);
+  }
   EndExchange(run);
-  if (then) (void)CatchExceptions([&] { then(); });
+  if (run.then) (void)CatchExceptions([&] { run.then(); });
 }
 
 absl::Status MessageMesh::State::RunExchange(RunningExchange& run) {
   using Step = PartState::Step;
   Record& record = run.record();
   const std::string& what = run.watch.what;
-  Callback then;
+  // What is taken from the tables, and what is counted, is not lost if there is no memory.
+  run.early.reserve(run.in.size());
+  if (!run.is_counted) run.out.reserve(run.messages.size());
   {
     MutexLock lock(mu_);
     if (!record.failure.ok()) {
@@ -252,8 +257,7 @@ absl::Status MessageMesh::State::RunExchange(RunningExchange& run) {
         record.receives.Add(&in);
         continue;
       }
-      run.early.emplace_back(&in, nullptr);  // what throws comes first
-      run.early.back().second.reset(record.arrived.Remove(in.key));
+      run.early.emplace_back(&in, record.arrived.Remove(in.key));
       const Arrived& arrived = *run.early.back().second;
       const auto chunks = static_cast<int>(arrived.chunks.size());
       queued_chunks_[static_cast<size_t>(peer)] -= chunks;
@@ -263,8 +267,10 @@ absl::Status MessageMesh::State::RunExchange(RunningExchange& run) {
       in.announced = arrived.announced;
       if (chunks == 0) in.step = arrived.is_offer ? Step::kAnswered : Step::kDone;
       AddUsedBytesLocked(peer, arrived.cost);
-      if (arrived.bytes != in.bytes && run.error.ok())
-        run.error = SizeError(absl::StrCat(what, " of ", record.program.name), peer, arrived.bytes, in.bytes);
+      if (arrived.bytes != in.bytes && run.error.ok()) {
+        run.error = CatchExceptions(
+            [&] { return SizeError(absl::StrCat(what, " of ", record.program.name), peer, arrived.bytes, in.bytes); });
+      }
       if (run.error.ok() && chunks > 0 && arrived.announced < arrived.bytes) record.receives.Add(&in);
     }
     if (run.error.ok() && !run.is_counted) {
@@ -290,14 +296,14 @@ absl::Status MessageMesh::State::RunExchange(RunningExchange& run) {
       run.is_counted = true;
     }
     for (PartState& s : run.out) record.sends.Add(&s);
+    if (!run.error.ok()) run.then = FailLocked(run.launch, record, run.error, true);
     record.active.push_back(what);
     run.is_active = true;
     watches_.push_back(&run.watch);
-    if (!run.error.ok()) then = FailLocked(run.launch, record, run.error, true);
   }
-  if (then) {
+  if (run.then) {
     FlushReports();
-    then();
+    std::exchange(run.then, {})();
   }
   if (run.error.ok()) StartMessages(run);
   const FrameHeader chunk_header = HeaderFor(run.launch, record, FrameKind::kChunk, run.key, 0);
@@ -367,7 +373,7 @@ absl::Status MessageMesh::State::RunExchange(RunningExchange& run) {
           run.error = absl::DeadlineExceededError(absl::StrCat(what, " of ", record.program.name, ": process ",
                                                                absl::StrJoin(missing, ", process "),
                                                                " did not answer within ", Seconds(record.limit)));
-          then = FailLocked(run.launch, record, run.error, true);
+          run.then = FailLocked(run.launch, record, run.error, true);
         }
         continue;
       }
@@ -381,7 +387,7 @@ absl::Status MessageMesh::State::RunExchange(RunningExchange& run) {
       } else {
         BackplaneTransfer* transfer = nullptr;
         ErrorText text;
-        run.pending.reserve(run.pending.size() + 1);
+        ReserveMore(&run.pending, 1);
         const int code = transport_->start_send(mesh_, s->key.peer, s->slot, s->from, static_cast<size_t>(s->bytes),
                                                 &transfer, text.get());
         if (code == BACKPLANE_TRANSPORT_OK)
@@ -391,20 +397,16 @@ absl::Status MessageMesh::State::RunExchange(RunningExchange& run) {
       }
     }
   }
-  if (then) std::exchange(then, nullptr)();
+  if (run.then) std::exchange(run.then, {})();
   EndExchange(run);
   if (run.error.ok()) return absl::OkStatus();
   absl::Status result;
   {
     MutexLock lock(mu_);
-    if (record.failure.ok()) {
-      absl::Status named(run.error.code(), absl::StrCat(what, " of ", record.program.name, ": ", run.error.message()));
-      then = FailLocked(run.launch, record, std::move(named), true);
-    }
     result = record.failure;
   }
   FlushReports();
-  if (then) then();
+  if (run.then) run.then();
   return result;
 }
 

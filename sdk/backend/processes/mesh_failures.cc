@@ -8,23 +8,40 @@ namespace backplane {
 
 MessageMesh::State::Callback MessageMesh::State::FailLocked(const LaunchKey& key, Record& record, absl::Status why,
                                                             bool report, int32_t except) {
-  if (!record.failure.ok()) return nullptr;
-  record.failure = why;
+  if (!record.failure.ok()) return {};
+  record.failure = std::move(why);
   record.failed_at = Clock::now();
   record.changed.NotifyAll();
-  if (report) {
+  record.owes_reports = report;
+  record.not_reported_to = except;
+  QueueReportsLocked(key, record);
+  return {std::exchange(record.on_failure, nullptr), record.failure};
+}
+
+void MessageMesh::State::QueueReportsLocked(const LaunchKey& key, Record& record) {
+  if (!record.owes_reports) return;
+  // After an exception those that were queued are queued again, which does no harm.
+  const absl::Status queued = CatchExceptions([&] {
+    mu_.AssertHeld();
     for (int32_t peer : record.processes) {
-      if (peer == self_ || peer == except || !lost_[static_cast<size_t>(peer)].ok()) continue;
+      if (peer == self_ || peer == record.not_reported_to || !lost_[static_cast<size_t>(peer)].ok()) continue;
       FrameHeader header = HeaderFor(key, record, FrameKind::kAbort, {}, 0);
-      header.status_code = static_cast<uint8_t>(why.code());
-      std::string text(why.message().substr(0, kMaxTextBytes));
+      header.status_code = static_cast<uint8_t>(record.failure.code());
+      std::string text(record.failure.message().substr(0, kMaxTextBytes));
       header.payload_bytes = text.size();
       reports_.push_back({peer, header, std::move(text)});
     }
-    control_.NotifyAll();
-  }
-  if (record.on_failure == nullptr) return nullptr;
-  return [call = std::exchange(record.on_failure, nullptr), why = std::move(why)] { call(why); };
+  });
+  record.owes_reports = !queued.ok();
+  has_untold_failures_ |= !queued.ok();
+  control_.NotifyAll();
+}
+
+void MessageMesh::State::AddCallLocked(Callback call, Record& record, std::vector<Callback>* calls) {
+  if (!call || CatchExceptions([&] { calls->push_back(std::move(call)); }).ok()) return;
+  record.on_failure = std::move(call.call);
+  record.owes_call = true;
+  has_untold_failures_ = true;
 }
 
 void MessageMesh::State::FailFromHere(const LaunchKey& key, const std::shared_ptr<Record>& record,
@@ -39,10 +56,13 @@ void MessageMesh::State::LosePeer(int32_t peer, const std::string& why, bool tel
     MutexLock lock(mu_);
     absl::Status& lost = lost_[static_cast<size_t>(peer)];
     if (!lost.ok()) return;
-    lost = absl::UnavailableError(leaving_[static_cast<size_t>(peer)]
-                                      ? absl::StrCat("process ", peer, " has closed its client")
-                                      : absl::StrCat("process ", peer, " is lost: ", why));
-    if (tells && !leaving_[static_cast<size_t>(peer)]) {
+    const bool is_leaving = leaving_[static_cast<size_t>(peer)];
+    lost = absl::Status(absl::StatusCode::kUnavailable, "");  // without memory for more
+    (void)CatchExceptions([&] {
+      mu_.AssertHeld();
+      lost = absl::UnavailableError(is_leaving ? absl::StrCat("process ", peer, " has closed its client")
+                                               : absl::StrCat("process ", peer, " is lost: ", why));
+      if (!tells || is_leaving) return;
       FrameHeader header;
       header.kind = FrameKind::kGoodbye;
       header.process = static_cast<uint16_t>(self_);
@@ -50,12 +70,19 @@ void MessageMesh::State::LosePeer(int32_t peer, const std::string& why, bool tel
       header.payload_bytes = text.size();
       reports_.push_back({peer, header, std::move(text)});
       control_.NotifyAll();
+    });
+    // The rest is in use until its connection has ended or it is taken.
+    for (auto at = kept_.begin(); at != kept_.end();) {
+      const auto next = std::next(at);
+      if (at->first.second.peer == peer && !at->second->is_sent) (void)TakeKeptLocked(at);
+      at = next;
     }
-    std::erase_if(kept_, [&](const auto& entry) { return entry.first.second.peer == peer && !entry.second->is_sent; });
     for (const auto& [key, record] : records_) {
       if (!record->registered || !record->Includes(peer)) continue;
-      absl::Status status(lost.code(), absl::StrCat(record->Doing(), ": ", lost.message()));
-      if (Callback call = FailLocked(key, *record, std::move(status), true, peer)) calls.push_back(std::move(call));
+      absl::Status status = lost;
+      (void)CatchExceptions(
+          [&] { status = absl::Status(lost.code(), absl::StrCat(record->Doing(), ": ", lost.message())); });
+      AddCallLocked(FailLocked(key, *record, std::move(status), true, peer), *record, &calls);
     }
   }
   for (const Callback& call : calls) call();
@@ -96,13 +123,21 @@ void MessageMesh::State::CheckWatches() {
       } else if (watch->peer >= 0 && now > watch->deadline) {
         for (const auto& [key, at] : records_) {
           if (at.get() != &record) continue;
-          if (Callback call = FailLocked(key, record,
-                                         absl::DeadlineExceededError(absl::StrCat(
-                                             watch->what, " of ", record.program.name, ": process ", watch->peer.load(),
-                                             " did not answer within ", Seconds(record.limit))),
-                                         true, watch->peer))
-            calls.push_back(std::move(call));
+          absl::Status why(absl::StatusCode::kDeadlineExceeded, "");  // without memory for more
+          (void)CatchExceptions([&] {
+            why = absl::DeadlineExceededError(absl::StrCat(watch->what, " of ", record.program.name, ": process ",
+                                                           watch->peer.load(), " did not answer within ",
+                                                           Seconds(record.limit)));
+          });
+          AddCallLocked(FailLocked(key, record, std::move(why), true, watch->peer), record, &calls);
         }
+      }
+    }
+    if (std::exchange(has_untold_failures_, false)) {
+      for (const auto& [key, record] : records_) {
+        QueueReportsLocked(key, *record);
+        if (!std::exchange(record->owes_call, false)) continue;
+        AddCallLocked({std::exchange(record->on_failure, nullptr), record->failure}, *record, &calls);
       }
     }
   }
@@ -111,18 +146,25 @@ void MessageMesh::State::CheckWatches() {
 }
 
 void MessageMesh::State::Control() {
+  std::deque<Report> reports;
   while (true) {
-    std::deque<Report> reports;
+    bool is_last_try = false;
     {
       MutexLock lock(mu_);
-      sending_reports_ = false;
-      if (reports_.empty()) reports_sent_.NotifyAll();
-      if (reports_.empty() && !stopped_) control_.WaitFor(mu_, kWatchInterval);
-      reports.swap(reports_);
+      // What there was no memory for is tried again after a while.
+      const bool is_short = !reports.empty();
+      sending_reports_ = is_short;
+      if (reports_.empty() && !is_short) reports_sent_.NotifyAll();
+      if ((reports_.empty() || is_short) && !stopped_) control_.WaitFor(mu_, kWatchInterval);
+      if (!is_short) reports.swap(reports_);
       sending_reports_ = !reports.empty();
       if (reports.empty() && stopped_) return;
+      is_last_try = stopped_;
     }
-    for (const Report& report : reports) SendUnawaited(report);
+    while (!reports.empty()) {
+      if (absl::IsResourceExhausted(SendUnawaited(reports.front())) && !is_last_try) break;
+      reports.pop_front();
+    }
     (void)CatchExceptions([&] { CheckWatches(); });
   }
 }
@@ -133,8 +175,8 @@ void MessageMesh::State::Close() {
     MutexLock lock(mu_);
     for (const auto& [key, record] : records_) {
       if (!record->registered) continue;
-      if (Callback call = FailLocked(key, *record, absl::CancelledError("the client is being closed"), true))
-        calls.push_back(std::move(call));
+      AddCallLocked(FailLocked(key, *record, absl::CancelledError("the client is being closed"), true), *record,
+                    &calls);
     }
     for (int32_t peer = 0; peer < count_; ++peer) {
       if (peer != self_ && lost_[static_cast<size_t>(peer)].ok()) QueuePlainFrame(peer, FrameKind::kGoodbye);

@@ -77,7 +77,7 @@ absl::Status MessageMesh::State::StartFrameIn(FrameBuffer buffer, int32_t peer, 
   if (header.payload_bytes > 0) std::memcpy(buffer.get() + sizeof header, payload, header.payload_bytes);
   BackplaneTransfer* transfer = nullptr;
   ErrorText error;
-  pending->reserve(pending->size() + 1);
+  ReserveMore(pending, 1);
   const int code = transport_->start_send(mesh_, peer, kFrameSlot, buffer.get(), sizeof header + header.payload_bytes,
                                           &transfer, error.get());
   if (code != BACKPLANE_TRANSPORT_OK) return TransportError(code, error, peer);
@@ -130,7 +130,7 @@ absl::Status MessageMesh::State::StartReceive(int32_t peer, const PartState& par
   BackplaneTransfer* transfer = nullptr;
   ErrorText error;
   // What may throw comes first: a receive that has started ends only when the sender knows of it.
-  pending->reserve(pending->size() + 2);
+  ReserveMore(pending, 2);
   FrameBuffer buffer = TakeBuffer();
   const int code = transport_->start_receive(mesh_, peer, ready.slot, part.to, static_cast<size_t>(part.bytes),
                                              &transfer, error.get());
@@ -196,6 +196,7 @@ void MessageMesh::State::Receive(int32_t peer) {
       (void)transport_->wait(transfers[next], -1, error.get());
     }
   }
+  FreeKept(peer);
 }
 
 absl::Status MessageMesh::State::CheckClaim(const Record& record, const Claim& claim) const {
@@ -287,7 +288,7 @@ absl::StatusOr<std::shared_ptr<Record>> MessageMesh::State::FindRecordLocked(con
 absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& header, const char* payload) {
   bool is_handled = false;
   const absl::Status status = CatchExceptions([&] {
-    absl::Status handled = HandleFrameWithMemory(peer, header, payload);
+    absl::Status handled = HandleFrameOrThrow(peer, header, payload);
     is_handled = true;
     return handled;
   });
@@ -300,10 +301,15 @@ absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& he
   {
     MutexLock lock(mu_);
     const LaunchKey launch(header.set, header.sequence);
+    CountUsedFrameLocked(peer, header);
+    if (header.kind == FrameKind::kKept) QueueTakenLocked(launch, {header.key, header.part, peer});
+    // Without memory to note even this, nothing better is left than to give up the peer.
     ASSIGN_OR_RETURN(const std::shared_ptr<Record> record, FindRecordLocked(launch));
     if (record == nullptr) return absl::OkStatus();
-    if (header.kind == FrameKind::kKept) QueueTakenLocked(launch, {header.key, header.part, peer});
-    const absl::Status named(status.code(), absl::StrCat("a message of process ", peer, ": ", status.message()));
+    absl::Status named = status;
+    (void)CatchExceptions([&] {
+      named = absl::Status(status.code(), absl::StrCat("a message of process ", peer, ": ", status.message()));
+    });
     if (record->registered) {
       then = FailLocked(launch, *record, named, true);
     } else if (record->own_failure.ok()) {
@@ -315,7 +321,7 @@ absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& he
   return absl::OkStatus();
 }
 
-absl::Status MessageMesh::State::HandleFrameWithMemory(int32_t peer, const FrameHeader& header, const char* payload) {
+absl::Status MessageMesh::State::HandleFrameOrThrow(int32_t peer, const FrameHeader& header, const char* payload) {
   const size_t p = static_cast<size_t>(peer);
   const LaunchKey launch(header.set, header.sequence);
   const PartKey key{header.key, header.part, peer};
@@ -332,7 +338,13 @@ absl::Status MessageMesh::State::HandleFrameWithMemory(int32_t peer, const Frame
   Callback then;
   MutexLock lock(mu_);
   heard_[p] = Clock::now();
-  if (!lost_[p].ok()) return absl::OkStatus();
+  if (!lost_[p].ok()) {
+    // Its answers still free what it was sent.
+    lock.Unlock();
+    if (header.kind == FrameKind::kTaken) HandleTaken(KeptKey(launch, key));
+    if (header.kind == FrameKind::kPong) FreeUnawaited(peer, header.sequence);
+    return absl::OkStatus();
+  }
   switch (header.kind) {
     case FrameKind::kGoodbye:
       leaving_[p] = text.empty();
@@ -374,10 +386,9 @@ absl::Status MessageMesh::State::HandleFrameWithMemory(int32_t peer, const Frame
   }
   const bool is_offer = header.kind == FrameKind::kOffer || header.kind == FrameKind::kKept;
   const bool is_kept = header.kind == FrameKind::kKept;
-  if (is_offer || header.kind == FrameKind::kData)
-    AddUsedBytesLocked(peer, QueueCost(is_offer ? 0 : static_cast<int64_t>(header.payload_bytes)));
   ASSIGN_OR_RETURN(const std::shared_ptr<Record> record, FindRecordLocked(launch));
-  if (record == nullptr || !record->failure.ok()) {
+  if (record == nullptr || !record->failure.ok() || !record->own_failure.ok()) {
+    CountUsedFrameLocked(peer, header);
     if (is_kept) QueueTakenLocked(launch, key);
     return absl::OkStatus();
   }
@@ -397,6 +408,7 @@ absl::Status MessageMesh::State::HandleFrameWithMemory(int32_t peer, const Frame
     if (!known) record->claims.push_back(claim);
   } else if (absl::Status same = CheckClaim(*record, claim); !same.ok()) {
     then = FailLocked(launch, *record, std::move(same), true);
+    CountUsedFrameLocked(peer, header);
     if (is_kept) QueueTakenLocked(launch, key);
     lock.Unlock();
     FlushReports();
@@ -450,7 +462,6 @@ absl::Status MessageMesh::State::HandleFrameWithMemory(int32_t peer, const Frame
     if (!is_offer) arrived->data.assign(payload, static_cast<size_t>(bytes));
     record->arrived.Add(arrived.release());
     queued_bytes_[p] += cost;
-    used_bytes_[p] -= cost;  // counted above
     return absl::OkStatus();
   }
   if (part->announced > 0) return absl::InvalidArgumentError("it sent an unexpected message");
@@ -459,11 +470,13 @@ absl::Status MessageMesh::State::HandleFrameWithMemory(int32_t peer, const Frame
   if (part->bytes != bytes) {
     part->step = PartState::Step::kDone;
     then = FailLocked(launch, *record, SizeError(record->Doing(), peer, bytes, part->bytes), true);
+    CountUsedFrameLocked(peer, header);
     lock.Unlock();
     FlushReports();
     if (then) then();
     return absl::OkStatus();
   }
+  CountUsedFrameLocked(peer, header);
   if (is_offer) {
     part->step = PartState::Step::kAnswered;
   } else {

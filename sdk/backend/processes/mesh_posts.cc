@@ -1,4 +1,5 @@
 // What a MessageMesh sends without waiting for it: messages that this process keeps, and small frames.
+#include "core/types/status_macros.h"
 #include "sdk/backend/exceptions.h"
 #include "sdk/backend/processes/mesh_state.h"
 
@@ -14,6 +15,7 @@ absl::Status MessageMesh::State::Post(const LaunchKey& launch, const std::shared
   run.watch.deadline = Clock::now() + record->limit;
   PlanSends({&send, 1}, /*at_once=*/true, &run);
   FrameHeader header = HeaderFor(launch, *record, FrameKind::kKept, key, 0);
+  const KeptKey kept_key(launch, PartKey{key, 0, process});
   {
     MutexLock lock(mu_);
     int64_t& ahead = ahead_bytes_[static_cast<size_t>(process)];
@@ -22,21 +24,60 @@ absl::Status MessageMesh::State::Post(const LaunchKey& launch, const std::shared
       for (const OutgoingPart& s : run.messages) ahead += QueueCost(s.bytes);
       run.is_counted = true;
     } else if (record->failure.ok()) {
-      auto kept = std::make_unique<KeptMessage>();
-      kept->bytes = std::move(bytes);
-      kept_[KeptKey(launch, PartKey{key, 0, process})] = std::move(kept);
-      ahead += QueueCost(0);
       run.messages.clear();
+      int64_t& kept_bytes = kept_bytes_[static_cast<size_t>(process)];
+      if (ahead + QueueCost(0) > kPostLimits * max_ahead_bytes_ ||
+          (kept_bytes > 0 && kept_bytes + size > kKeptLimits * max_ahead_bytes_)) {
+        run.error =
+            absl::ResourceExhaustedError(absl::StrCat("process ", process, " does not take its data; process ", self_,
+                                                      " keeps ", kept_bytes, " bytes for it and cannot keep more"));
+      } else {
+        auto kept = std::make_unique<KeptMessage>();
+        kept->bytes = std::move(bytes);
+        if (kept_.try_emplace(kept_key, std::move(kept)).second) {
+          ahead += QueueCost(0);
+          kept_bytes += size;
+        } else {
+          run.error = absl::InvalidArgumentError(absl::StrCat("a second message for process ", process));
+        }
+      }
     }
-    if (!fits && record->failure.ok()) {
+    if (!fits && record->failure.ok() && run.error.ok()) {
       header.total_bytes = static_cast<uint64_t>(size);
       lock.Unlock();
-      if (!PostInRing(process, header, nullptr)) SendUnawaited({process, header, ""});
-      EndExchange(run);
-      return absl::OkStatus();
+      if (!PostInRing(process, header, nullptr)) run.error = SendUnawaited({process, header, ""});
+      if (run.error.ok()) {
+        EndExchange(run);
+        return absl::OkStatus();
+      }
+      lock.Lock();
+      // The receiver does not know of it.
+      if (const auto at = kept_.find(kept_key); at != kept_.end() && !at->second->is_sent) (void)TakeKeptLocked(at);
+      ahead -= std::min(ahead, QueueCost(0));
     }
   }
+  if (!run.error.ok()) run.error = run.NameError();
   return RunExchange(run);
+}
+
+std::unique_ptr<KeptMessage> MessageMesh::State::TakeKeptLocked(KeptMessages::const_iterator at) {
+  kept_bytes_[static_cast<size_t>(at->first.second.peer)] -= static_cast<int64_t>(at->second->bytes.size());
+  return std::move(kept_.extract(at).mapped());
+}
+
+void MessageMesh::State::FreeKept(int32_t peer) {
+  while (true) {
+    std::unique_ptr<KeptMessage> kept;
+    {
+      MutexLock lock(mu_);
+      const auto at =
+          std::find_if(kept_.begin(), kept_.end(), [&](const auto& entry) { return entry.first.second.peer == peer; });
+      if (at == kept_.end()) return;
+      kept = TakeKeptLocked(at);
+    }
+    ErrorText error;
+    if (kept->transfer != nullptr) (void)transport_->wait(kept->transfer, -1, error.get());
+  }
 }
 
 // The receiver has memory for a kept message. It is sent from where it is. The receiver's answer, which the same thread
@@ -55,7 +96,12 @@ absl::Status MessageMesh::State::HandleReady(const FrameHeader& header, const Ke
   ErrorText error;
   const int code = transport_->start_send(mesh_, key.second.peer, header.slot, kept->bytes.data(), kept->bytes.size(),
                                           &kept->transfer, error.get());
-  return code == BACKPLANE_TRANSPORT_OK ? absl::OkStatus() : absl::UnavailableError(error.text);
+  if (code == BACKPLANE_TRANSPORT_OK) return absl::OkStatus();
+  {
+    MutexLock lock(mu_);
+    (void)TakeKeptLocked(kept_.find(key));
+  }
+  return absl::UnavailableError(error.text);
 }
 
 void MessageMesh::State::HandleTaken(const KeptKey& key) {
@@ -64,8 +110,7 @@ void MessageMesh::State::HandleTaken(const KeptKey& key) {
     MutexLock lock(mu_);
     const auto at = kept_.find(key);
     if (at == kept_.end()) return;
-    kept = std::move(at->second);
-    kept_.erase(at);
+    kept = TakeKeptLocked(at);
   }
   // All bytes are there, so this does not take long.
   ErrorText error;
@@ -80,8 +125,18 @@ void MessageMesh::State::QueueTakenLocked(const LaunchKey& launch, const PartKey
   header.sequence = launch.second;
   header.key = key.key;
   header.part = key.part;
-  reports_.push_back({key.peer, header, ""});
+  (void)CatchExceptions([&] {
+    mu_.AssertHeld();
+    reports_.push_back({key.peer, header, ""});
+  });
   control_.NotifyAll();
+}
+
+void MessageMesh::State::CountUsedFrameLocked(int32_t peer, const FrameHeader& header) {
+  if (header.kind == FrameKind::kData)
+    AddUsedBytesLocked(peer, QueueCost(static_cast<int64_t>(header.payload_bytes)));
+  else if (header.kind == FrameKind::kOffer || header.kind == FrameKind::kKept)
+    AddUsedBytesLocked(peer, QueueCost(0));
 }
 
 void MessageMesh::State::AddUsedBytesLocked(int32_t peer, int64_t bytes) {
@@ -92,19 +147,24 @@ void MessageMesh::State::AddUsedBytesLocked(int32_t peer, int64_t bytes) {
   header.kind = FrameKind::kRoom;
   header.process = static_cast<uint16_t>(self_);
   header.total_bytes = static_cast<uint64_t>(used);
-  reports_.push_back({peer, header, ""});
+  (void)CatchExceptions([&] {
+    mu_.AssertHeld();
+    reports_.push_back({peer, header, ""});
+    used = 0;  // otherwise it is told next time
+  });
   control_.NotifyAll();
-  used = 0;
 }
 
-void MessageMesh::State::StartUnawaitedLocked(int32_t peer, FrameHeader header, const std::string& text) {
+absl::Status MessageMesh::State::StartUnawaitedLocked(int32_t peer, FrameHeader header, const std::string& text) {
   Unawaited& to = unawaited_[static_cast<size_t>(peer)];
   const bool is_ping = header.kind == FrameKind::kPing;
   if (is_ping) header.sequence = ++pings_;
   FrameBuffer buffer(new char[sizeof header + text.size()]);  // no larger than the frame
-  if (!StartFrameIn(std::move(buffer), peer, header, text.data(), &to.frames).ok() || !is_ping || to.ping != 0) return;
+  RETURN_IF_ERROR(StartFrameIn(std::move(buffer), peer, header, text.data(), &to.frames));
+  if (!is_ping || to.ping != 0) return absl::OkStatus();
   to.ping = header.sequence;
-  to.before = to.frames.size();
+  to.asked.swap(to.frames);
+  return absl::OkStatus();
 }
 
 void MessageMesh::State::AskWhetherArrivedLocked(int32_t peer) {
@@ -113,16 +173,30 @@ void MessageMesh::State::AskWhetherArrivedLocked(int32_t peer) {
   FrameHeader ping;
   ping.kind = FrameKind::kPing;
   ping.process = static_cast<uint16_t>(self_);
-  StartUnawaitedLocked(peer, ping, "");
+  // Without memory the next frame asks.
+  (void)CatchExceptions([&] {
+    unawaited_mu_.AssertHeld();
+    return StartUnawaitedLocked(peer, ping, "");
+  });
 }
 
-void MessageMesh::State::SendUnawaited(const Report& report) {
-  // The result is of no interest: a lost process needs no frame.
-  (void)CatchExceptions([&] {
+absl::Status MessageMesh::State::SendUnawaited(const Report& report) {
+  bool is_read = false;
+  absl::Status started(absl::StatusCode::kUnavailable, "");
+  {
     MutexLock lock(unawaited_mu_);
-    StartUnawaitedLocked(report.peer, report.header, report.text);
-    AskWhetherArrivedLocked(report.peer);
-  });
+    const Unawaited& to = unawaited_[static_cast<size_t>(report.peer)];
+    is_read = to.asked.size() + to.frames.size() < kMaxUnawaitedFrames;
+    if (is_read) {
+      started = CatchExceptions([&] {
+        unawaited_mu_.AssertHeld();
+        return StartUnawaitedLocked(report.peer, report.header, report.text);
+      });
+      AskWhetherArrivedLocked(report.peer);
+    }
+  }
+  if (!is_read) (void)CatchExceptions([&] { LosePeer(report.peer, "it does not read its messages", /*tells=*/false); });
+  return started;
 }
 
 void MessageMesh::State::FreeUnawaited(int32_t peer, uint64_t number) {
@@ -131,11 +205,8 @@ void MessageMesh::State::FreeUnawaited(int32_t peer, uint64_t number) {
     MutexLock lock(unawaited_mu_);
     Unawaited& to = unawaited_[static_cast<size_t>(peer)];
     if (to.ping == 0 || number < to.ping) return;
-    const auto end = to.frames.begin() + static_cast<std::ptrdiff_t>(to.before);
-    arrived.assign(std::make_move_iterator(to.frames.begin()), std::make_move_iterator(end));
-    to.frames.erase(to.frames.begin(), end);
+    arrived.swap(to.asked);
     to.ping = 0;
-    to.before = 0;
     AskWhetherArrivedLocked(peer);
   }
   ErrorText error;

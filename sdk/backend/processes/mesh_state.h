@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/fnv.h"
 #include "base/mutex.h"
+#include "sdk/backend/exceptions.h"
 #include "sdk/backend/processes/frame.h"
 #include "sdk/backend/processes/message_mesh.h"
 #include "sdk/backend/processes/part_table.h"
@@ -33,14 +34,18 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 // A process counts what it sends before it is expected (QueueCost), and beyond Options::max_ahead_bytes it only offers.
-// One that goes on until as many times that limit are queued does not keep to the rules.
-constexpr int64_t kQueueLimits = 4;
+// From kPostLimits times that limit on it keeps no further message for the receiver. The receiver gives up a process of
+// which it would have to queue more than kQueueLimits times the limit.
+constexpr int64_t kPostLimits = 3, kQueueLimits = 4;
+// The messages that a process keeps for one other process may have as many bytes as this times the limit. One message
+// alone may be larger.
+constexpr int64_t kKeptLimits = 256;
 // What the receiver needs for a message besides its data.
 constexpr int64_t kQueuedEntryBytes = 512;
 constexpr int64_t QueueCost(int64_t data_bytes) { return kQueuedEntryBytes + data_bytes; }
-// Frames that nobody waits for and that may still be on their way. After as many, the receiver is asked for an answer,
-// which tells that it has them.
-constexpr size_t kUnawaitedFrames = 64;
+// When as many frames that nobody waits for may still be on their way to a process, it is asked for an answer, which
+// tells that they have arrived. A process that leaves kMaxUnawaitedFrames without an answer is given up.
+constexpr size_t kUnawaitedFrames = 64, kMaxUnawaitedFrames = size_t{1} << 20;
 // Launches of which others have spoken before this process has started them.
 constexpr size_t kMaxUnknownLaunches = 65536;
 // How long a transfer may go on after its launch has failed. Then the connections are closed, since its memory cannot
@@ -122,8 +127,11 @@ struct Record {
   absl::Status own_failure;  // of this process, before the registration: to be reported then
   Clock::time_point failed_at;
   std::function<void(const absl::Status&)> on_failure;
-  std::vector<Claim> claims;   // of other processes, before the registration
-  PartTable<Arrived> arrived;  // owned
+  // After the failure: what the control thread does because there was no memory for it.
+  bool owes_reports = false, owes_call = false;
+  int32_t not_reported_to = -1;  // besides lost processes
+  std::vector<Claim> claims;     // of other processes, before the registration
+  PartTable<Arrived> arrived;    // owned
   PartTable<PartState> receives, sends;
   std::vector<std::string> active;  // the operations that wait, for messages
   CondVar changed;
@@ -167,6 +175,12 @@ struct SharedSend {
 
 using FrameBuffer = std::unique_ptr<char[]>;
 
+// Makes room for `more` elements, so that adding many takes linear time.
+template <typename T>
+void ReserveMore(std::vector<T>* to, size_t more) {
+  if (to->capacity() < to->size() + more) to->reserve(std::max(2 * to->size(), to->size() + more));
+}
+
 // A message that this process keeps until its receiver has taken it.
 struct KeptMessage {
   std::string bytes;
@@ -174,6 +188,7 @@ struct KeptMessage {
   BackplaneTransfer* transfer = nullptr;  // of the receiving thread
 };
 using KeptKey = std::pair<LaunchKey, PartKey>;
+using KeptMessages = std::unordered_map<KeptKey, std::unique_ptr<KeptMessage>, absl::Hash<KeptKey>>;
 
 }  // namespace message_mesh
 
@@ -193,6 +208,7 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
         used_bytes_(static_cast<size_t>(count_)),
         ahead_bytes_(static_cast<size_t>(count_)),
         max_ahead_bytes_(options.max_ahead_bytes),
+        kept_bytes_(static_cast<size_t>(count_)),
         unawaited_(static_cast<size_t>(count_)),
         rings_(new Ring[static_cast<size_t>(count_)]) {
     buffers_.reserve(kKeptBuffers);
@@ -230,6 +246,13 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
 
  private:
   static constexpr size_t kKeptBuffers = 32;
+  // What is to be called, without the lock, after a launch has failed. Without one, it is false.
+  struct Callback {
+    std::function<void(const absl::Status&)> call;
+    absl::Status why;
+    explicit operator bool() const { return call != nullptr; }
+    void operator()() const { call(why); }
+  };
   struct Pending {
     BackplaneTransfer* transfer;
     int32_t peer;
@@ -253,6 +276,15 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
     void Note(absl::Status status) {
       if (error.ok()) error = std::move(status);
     }
+    // The error with the names of the operation and the program, if there is memory for them.
+    absl::Status NameError() const {
+      absl::Status named = error;
+      (void)CatchExceptions([&] {
+        named =
+            absl::Status(error.code(), absl::StrCat(watch.what, " of ", record().program.name, ": ", error.message()));
+      });
+      return named;
+    }
 
     State* const state;
     const LaunchKey launch;
@@ -264,6 +296,7 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
     std::vector<SharedSend> shared;
     std::vector<std::pair<PartState*, std::unique_ptr<Arrived>>> early;  // what had arrived before
     std::vector<Pending> pending, frames;
+    Callback then;                // what to call, without the lock, after the launch has failed
     bool is_active = false;       // has its name in the record
     bool is_counted = false;      // what it sends ahead is counted
     size_t messages_started = 0;  // of `messages`, then of `out`
@@ -274,8 +307,6 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
     FrameHeader header;
     std::string text;
   };
-  using Callback = std::function<void()>;
-
   absl::Status SizeError(absl::string_view doing, int32_t peer, int64_t sent, int64_t expected) const;
   absl::Status TransportError(int code, const ErrorText& error, int32_t peer) const;
   FrameHeader HeaderFor(const LaunchKey& launch, const Record& record, FrameKind kind, const ExchangeKey& key,
@@ -286,9 +317,9 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   // The same with a buffer that has room for the frame.
   absl::Status StartFrameIn(FrameBuffer buffer, int32_t peer, const FrameHeader& header, const void* payload,
                             std::vector<Pending>* pending);
-  // Starts a frame for which nobody waits.
-  void SendUnawaited(const Report& report);
-  void StartUnawaitedLocked(int32_t peer, FrameHeader header, const std::string& text)
+  // Starts a frame for which nobody waits. Does not throw. ResourceExhausted: there was no memory for it.
+  absl::Status SendUnawaited(const Report& report);
+  absl::Status StartUnawaitedLocked(int32_t peer, FrameHeader header, const std::string& text)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(unawaited_mu_);
   // Sends a ping if many frames may still be on their way.
   void AskWhetherArrivedLocked(int32_t peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(unawaited_mu_);
@@ -303,9 +334,12 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   absl::Status WaitFor(std::vector<Pending>& pending, Watch& watch);
   // Returns an error if the process does not keep to the rules. If this process runs out of memory, the launch fails.
   absl::Status HandleFrame(int32_t peer, const FrameHeader& header, const char* payload);
-  absl::Status HandleFrameWithMemory(int32_t peer, const FrameHeader& header, const char* payload);
+  absl::Status HandleFrameOrThrow(int32_t peer, const FrameHeader& header, const char* payload);
   absl::Status HandleReady(const FrameHeader& header, const KeptKey& key, bool* is_kept);
   void HandleTaken(const KeptKey& key);
+  std::unique_ptr<KeptMessage> TakeKeptLocked(KeptMessages::const_iterator at) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Frees all messages for a process whose connection has ended.
+  void FreeKept(int32_t peer);
   // Returns the record of a launch, which may be created. Null: the launch is over.
   absl::StatusOr<std::shared_ptr<Record>> FindRecordLocked(const LaunchKey& launch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Returns the part into which the chunk is to be copied, or null. Sets `keep` if the chunk is released later, and
@@ -315,8 +349,10 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FinishChunkLocked(Record& record, PartState& part, int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void DropArrivedLocked(const LaunchKey& launch, const Arrived& arrived) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Something that `peer` sent ahead has been used.
+  // Something that `peer` sent ahead has been used. They do not throw.
   void AddUsedBytesLocked(int32_t peer, int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CountUsedFrameLocked(int32_t peer, const FrameHeader& header) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Does not throw: without memory for the report, the sender keeps the message until one of the two is closed.
   void QueueTakenLocked(const LaunchKey& launch, const PartKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Divides what is sent between shared memory and messages. `at_once`: shared memory is used only if there is room
   // for all now.
@@ -329,9 +365,14 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   // Returns whether anything was written. `like` is the header of their messages.
   absl::StatusOr<bool> AdvanceSharedSends(const FrameHeader& like, RunningExchange& run);
   void CheckWatches();
-  // Fails a launch and queues the reports for `except` and the other processes. Returns what to call without the lock.
+  // Fails a launch, unless it has failed already, and queues a report for each other process except `except`. Returns
+  // what to call without the lock. Does not throw.
   Callback FailLocked(const LaunchKey& key, Record& record, absl::Status why, bool report, int32_t except = -1)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Queues the reports of a failure that are not queued yet. Does not throw.
+  void QueueReportsLocked(const LaunchKey& key, Record& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Adds `call` to `calls`, or leaves it to the control thread. Does not throw.
+  void AddCallLocked(Callback call, Record& record, std::vector<Callback>* calls) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void QueuePlainFrame(int32_t peer, FrameKind kind, uint64_t number = 0) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Sends a frame to each process and receives one of the same kind from each, before the threads start.
   absl::Status ExchangeFrames(FrameKind kind, const std::function<std::string(int32_t)>& make_payload,
@@ -360,12 +401,14 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   std::vector<int64_t> used_bytes_ ABSL_GUARDED_BY(mu_);       // by process: of what it sent ahead, not yet told to it
   std::vector<int64_t> ahead_bytes_ ABSL_GUARDED_BY(mu_);      // by process: sent to it, not yet known to be used
   const int64_t max_ahead_bytes_;
-  std::unordered_map<KeptKey, std::unique_ptr<KeptMessage>, absl::Hash<KeptKey>> kept_ ABSL_GUARDED_BY(mu_);
+  KeptMessages kept_ ABSL_GUARDED_BY(mu_);
+  std::vector<int64_t> kept_bytes_ ABSL_GUARDED_BY(mu_);  // by process: of the messages for it
   std::deque<Report> reports_ ABSL_GUARDED_BY(mu_);
   bool sending_reports_ ABSL_GUARDED_BY(mu_) = false;
   CondVar reports_sent_;
   std::vector<Watch*> watches_ ABSL_GUARDED_BY(mu_);
   CondVar control_;
+  bool has_untold_failures_ ABSL_GUARDED_BY(mu_) = false;  // a record owes something
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
 
   Mutex buffers_mu_;
@@ -376,9 +419,9 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   // The frames to a process for which nobody waits. A transfer cannot be asked whether it has ended; but when the
   // answer to a ping comes, all frames before it have.
   struct Unawaited {
-    std::vector<Pending> frames;
-    uint64_t ping = 0;  // whose answer has not come; 0: none
-    size_t before = 0;  // the first frames, up to that ping
+    uint64_t ping = 0;            // whose answer has not come; 0: none
+    std::vector<Pending> asked;   // up to that ping
+    std::vector<Pending> frames;  // later ones
   };
   Mutex unawaited_mu_;
   std::vector<Unawaited> unawaited_ ABSL_GUARDED_BY(unawaited_mu_);  // by process

@@ -303,6 +303,114 @@ TEST_F(MessageMeshTest, AMessageWithoutMemoryFailsItsLaunch) {
   ExchangeAll({1000, kPosted + 1});
 }
 
+// What a launch that failed for want of memory has counted is not lost: afterwards there is room as before.
+TEST_F(MessageMeshTest, RoomIsNotLostWithoutMemory) {
+  max_ahead_bytes_ = 5000;
+  ConnectAll(2);
+  const std::string data(3000, 'x');
+  bool has_failed = true;
+  for (int allocation = 0; has_failed; ++allocation) {
+    ASSERT_LT(allocation, 100);
+    const auto sender = Join(0), receiver = Join(1);
+    std::thread failing([&] {
+      std::this_thread::sleep_for(milliseconds(2));
+      receiver->Fail(absl::AbortedError("it went wrong"));
+    });
+    std::vector<OutgoingPart> out;
+    for (int part = 0; part < 4; ++part) out.push_back({1, part, data.data(), 3000});
+    allocations_left = allocation;
+    const absl::Status got = CatchExceptions([&] { return sender->Exchange({1, 0, 0, 0}, "send", out, {}); });
+    has_failed = allocations_left < 0;
+    allocations_left = -1;
+    failing.join();
+    EXPECT_FALSE(got.ok());
+  }
+  bool has_room = false;
+  EXPECT_TRUE(HoldsSoon([&] {
+    if (has_room) return true;
+    const auto sender = Join(0), receiver = Join(1);
+    EXPECT_TRUE(sender->Post({2, 0, 0, 0}, "send", 1, data).ok());
+    has_room = meshes_[0]->CountKept() == 0;
+    return has_room;
+  }));
+}
+
+// The same for a message that stays with its sender: it is announced, or the launch fails.
+TEST_F(MessageMeshTest, AMessageIsPostedOrItsLaunchFails) {
+  ConnectAll(2);
+  bool has_failed = true;
+  for (int allocation = 0; has_failed; ++allocation) {
+    ASSERT_LT(allocation, 100);
+    const auto sender = Join(0), receiver = Join(1);
+    std::string data(1000000, 'x'), to(1000000, '.');
+    allocations_left = allocation;
+    const absl::Status posted = CatchExceptions([&] { return sender->Post({1, 0, 0, 0}, "send", 1, std::move(data)); });
+    has_failed = allocations_left < 0;
+    allocations_left = -1;
+    const IncomingPart in{0, 0, to.data(), 1000000};
+    const absl::Status got = receiver->Exchange({1, 0, 0, 0}, "receive", {}, {&in, 1});
+    EXPECT_EQ(got.ok(), posted.ok()) << allocation << " " << posted << " " << got;
+    EXPECT_EQ(posted.code(), posted.ok() ? absl::StatusCode::kOk : absl::StatusCode::kResourceExhausted) << posted;
+    EXPECT_TRUE(HoldsSoon([&] { return meshes_[0]->CountKept() == 0; }));
+  }
+}
+
+// A sender does not go on without limit. The launch fails, and the receiver does not give up the sender.
+TEST_F(MessageMeshTest, ASenderKeepsLimitedMessages) {
+  max_ahead_bytes_ = 16384;
+  ConnectAll(2);
+  for (const int64_t bytes : {3000, 1000000}) {
+    {
+      const auto sender = Join(0);
+      absl::Status posted;
+      int64_t count = 0;
+      for (; posted.ok() && count < 1000; ++count)
+        posted = sender->Post({count, 0, 0, 0}, "send", 1, std::string(static_cast<size_t>(bytes), 'x'));
+      EXPECT_EQ(posted.code(), absl::StatusCode::kResourceExhausted) << posted;
+      EXPECT_THAT(std::string(posted.message()), HasSubstr("send of jit_f: process 1 does not take its data"));
+      EXPECT_EQ(count, bytes == 3000 ? 73 : 5);
+      char byte = 0;
+      const IncomingPart in{0, 0, &byte, 1};
+      EXPECT_THAT(std::string(Join(1)->Exchange({5000, 0, 0, 0}, "receive", {}, {&in, 1}).message()),
+                  HasSubstr("process 0 reports: send of jit_f: process 1 does not take its data"));
+    }
+    EXPECT_TRUE(HoldsSoon([&] { return meshes_[0]->CountKept() == 0; }));
+    ExchangeAll({1000, kPosted + 1});
+  }
+}
+
+// A message that is being transferred when its receiver is lost is freed when the connection ends or it is taken.
+TEST_F(MessageMeshTest, AMessageInTransferIsFreedWhenItsReceiverIsLost) {
+  for (const bool is_connected : {false, true}) {
+    meshes_.clear();
+    wires_.closed.clear();
+    ConnectAll(2);
+    const auto sender = Join(0);
+    EXPECT_TRUE(sender->Post({1, 0, 0, 0}, "send", 1, std::string(1000000, 'x')).ok());
+    FrameHeader ready;
+    ready.kind = FrameKind::kReady;
+    ready.slot = 99;
+    SendFrame(1, 0, ready);
+    EXPECT_TRUE(HoldsSoon([&] {
+      std::lock_guard<std::mutex> lock(wires_.mu);
+      return !wires_.sends[{0, 1, 99}].empty();
+    }));
+    if (!is_connected) {
+      ShutDownProcess(1);
+    } else {
+      meshes_[0]->ReportFailure(1, "the host says so");
+      EXPECT_EQ(meshes_[0]->CountKept(), 1u);
+      std::string to(1000000, '.');
+      BackplaneTransfer* transfer = nullptr;
+      ASSERT_EQ(Start(wires_.meshes[1], false, 0, 99, nullptr, to.data(), to.size(), &transfer), 0);
+      FrameHeader taken;
+      taken.kind = FrameKind::kTaken;
+      SendFrame(1, 0, taken);
+    }
+    EXPECT_TRUE(HoldsSoon([&] { return meshes_[0]->CountKept() == 0; }));
+  }
+}
+
 // Also while it grows, and when there is no memory to grow.
 TEST(PartTableTest, KeepsAllEntries) {
   for (const bool has_memory : {true, false}) {

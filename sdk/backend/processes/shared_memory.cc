@@ -218,6 +218,7 @@ bool SharedMemory::IsFree(uint32_t block) const {
 
 std::vector<uint32_t> SharedMemory::TakeBlocks(size_t most) {
   std::vector<uint32_t> taken;
+  taken.reserve(most);
   MutexLock lock(mu_);
   if (backing_ == Backing::kNone) {
     backing_ = AllocatePages(file_, own_.first_block, own_.bytes - own_.first_block) == 0 ? Backing::kComplete
@@ -242,6 +243,8 @@ uint32_t SharedMemory::StartUse(uint32_t block, std::vector<int32_t> readers) {
   uses_[block].readers = std::move(readers);
   return ++uses_[block].number;
 }
+
+void SharedMemory::RemoveReader(uint32_t block, int32_t reader) { std::erase(uses_[block].readers, reader); }
 
 std::vector<int32_t> SharedMemory::FindReaders(uint32_t block) const {
   std::vector<int32_t> left;

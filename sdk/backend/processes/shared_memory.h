@@ -85,6 +85,8 @@ class SharedMemory {
   std::byte* data(uint32_t block) const { return own_.memory + own_.first_block + block * kSharedBlockBytes; }
   // Starts another use of a block of the caller, after all readers have released the one before; returns its number.
   uint32_t StartUse(uint32_t block, std::vector<int32_t> readers);
+  // A reader of this use has not been told of it.
+  void RemoveReader(uint32_t block, int32_t reader);
   // The readers that have not released the block.
   std::vector<int32_t> FindReaders(uint32_t block) const;
 
