@@ -303,6 +303,36 @@ TEST_F(MessageMeshTest, AMessageWithoutMemoryFailsItsLaunch) {
   ExchangeAll({1000, kPosted + 1});
 }
 
+// Nor when it was the first of several chunks, and the launch has not started: the later ones are dropped.
+TEST_F(MessageMeshTest, AChunkWithoutMemoryFailsItsLaunch) {
+  shared_blocks_ = {8, 8};
+  ConnectAll(2);
+  std::atomic<bool> fails{true};
+  wires_.on_received = [&](const BackplaneTransfer& t) {
+    if (t.mesh->process == 0 && fails.exchange(false)) allocations_left = 0;
+  };
+  FrameHeader header;
+  header.kind = FrameKind::kChunk;
+  header.total_bytes = 3 * kSharedBlockBytes;
+  for (uint32_t block = 0; block < 3; ++block) {
+    header.chunk = {block, 1, block * kSharedBlockBytes, kSharedBlockBytes};
+    SendFrame(1, 0, header);
+  }
+  FrameHeader ping;
+  ping.kind = FrameKind::kPing;
+  for (size_t i = 0; i <= kPostedFrames; ++i) SendFrame(1, 0, ping);  // afterwards the chunks have been handled
+  std::vector<absl::Status> got(2);
+  RunAll([&](int i) {
+    char byte = 0;
+    const IncomingPart in{1 - i, 0, &byte, 1};
+    got[static_cast<size_t>(i)] = Join(i)->Exchange({2, 0, 0, 0}, "all-reduce", {}, {&in, 1});
+  });
+  EXPECT_EQ(got[0].message(), "a message of process 1: out of host memory");
+  EXPECT_EQ(got[1].message(), "process 0 reports: a message of process 1: out of host memory");
+  wires_.on_received = nullptr;
+  ExchangeAll({1000, kPosted + 1});
+}
+
 // What a launch that failed for want of memory has counted is not lost: afterwards there is room as before.
 TEST_F(MessageMeshTest, RoomIsNotLostWithoutMemory) {
   max_ahead_bytes_ = 5000;
