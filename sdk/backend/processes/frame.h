@@ -33,7 +33,7 @@ enum class FrameKind : uint8_t {
   kChunk,    // a chunk of a part is in the sender's shared memory; `total_bytes` is the size of the part
   kKept,     // like kOffer, for a part that the sender keeps, after its launch has ended, until it gets kTaken
   kTaken,    // the receiver has taken or refused a kept part
-  kRoom,     // of the data and offers that came from the receiver of this frame, `total_bytes` (QueueCost) are used
+  kRoom,     // the receiver has used data and offers that cost `total_bytes` (QueueCost), expected or not
 };
 inline constexpr uint8_t kFrameKinds = 13;
 

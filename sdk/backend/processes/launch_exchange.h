@@ -61,9 +61,10 @@ class LaunchExchange {
                                 absl::Span<const IncomingPart> receives) = 0;
   // Parts of at most this size are sent before the receiver asks for them, as long as it has room for them.
   static constexpr int64_t kMaxPostedBytes = 256 * 1024;
-  // Sends `bytes` to a process, which receives them as part 0 by Exchange with the same key. Never waits until it does
-  // so: what does not fit into the receiver's room stays in this process, also after the end of the launch, until the
-  // receiver asks for it.
+  // Sends `bytes` to a process, which receives them as part 0 by Exchange with the same key; a key is used once in a
+  // launch. Does not wait for the receiver: what does not fit into its room stays in this process, also after the end
+  // of the launch, until the receiver asks for it. If more would stay here than an implementation keeps for one
+  // process, the launch fails with ResourceExhausted, which names the receiver.
   virtual absl::Status Post(const ExchangeKey& key, absl::string_view what, int32_t process, std::string bytes) = 0;
   // Reports to the other processes that the launch has failed in this one. Does not wait.
   virtual void Fail(const absl::Status& why) = 0;

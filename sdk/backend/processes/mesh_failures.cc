@@ -50,7 +50,7 @@ void MessageMesh::State::FailFromHere(const LaunchKey& key, const std::shared_pt
   (void)FailLocked(key, *record, why, true);  // the caller knows
 }
 
-void MessageMesh::State::LosePeer(int32_t peer, const std::string& why, bool tells) {
+void MessageMesh::State::LosePeer(int32_t peer, absl::string_view why, bool tells) {
   std::vector<Callback> calls;
   {
     MutexLock lock(mu_);

@@ -116,7 +116,7 @@ absl::Status MessageMesh::State::DrainRing(int32_t peer) {
 void MessageMesh::State::ReceiveFromRing(int32_t peer) {
   while (!closing_) {
     const absl::Status status = CatchExceptions([&] { return DrainRing(peer); });
-    if (!status.ok() && !closing_) LosePeer(peer, std::string(status.message()), /*tells=*/true);
+    if (!status.ok() && !closing_) LosePeer(peer, status.message(), /*tells=*/true);
     {
       MutexLock lock(mu_);
       if (!lost_[static_cast<size_t>(peer)].ok()) return;
@@ -189,7 +189,7 @@ void MessageMesh::State::Receive(int32_t peer) {
                    ? absl::InvalidArgumentError("it sent an invalid message")
                    : CatchExceptions([&] { return HandleFrame(peer, header, buffers[next].get() + sizeof header); });
     }
-    if (!status.ok() && !closing_) LosePeer(peer, std::string(status.message()), /*tells=*/is_connected);
+    if (!status.ok() && !closing_) LosePeer(peer, status.message(), /*tells=*/is_connected);
     // What is still posted ends when the connections are closed; until then its memory is in use.
     for (; !is_connected && posted > 0; --posted) {
       next = (next + 1) % kPostedFrames;

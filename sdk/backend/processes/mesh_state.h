@@ -227,7 +227,7 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   void Control();                      // the body of the thread for reports and time limits
   void Close();
   // `tells`: `peer` may not know, and is told.
-  void LosePeer(int32_t peer, const std::string& why, bool tells);
+  void LosePeer(int32_t peer, absl::string_view why, bool tells);
 
   // Starts a launch and returns its key, and the failure of which others have already told.
   LaunchKey Register(const std::shared_ptr<Record>& record, absl::Status* failure);
@@ -349,7 +349,7 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FinishChunkLocked(Record& record, PartState& part, int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void DropArrivedLocked(const LaunchKey& launch, const Arrived& arrived) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Something that `peer` sent ahead has been used. They do not throw.
+  // Data or an offer of `peer` has been used or dropped, and takes no room here any more. They do not throw.
   void AddUsedBytesLocked(int32_t peer, int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CountUsedFrameLocked(int32_t peer, const FrameHeader& header) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Does not throw: without memory for the report, the sender keeps the message until one of the two is closed.
@@ -398,8 +398,9 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   std::vector<Clock::time_point> heard_ ABSL_GUARDED_BY(mu_);  // by process: when its last frame came
   std::vector<int64_t> queued_bytes_ ABSL_GUARDED_BY(mu_);     // by process: what arrived before it was expected
   std::vector<int64_t> queued_chunks_ ABSL_GUARDED_BY(mu_);    // by process: chunks that were not expected either
-  std::vector<int64_t> used_bytes_ ABSL_GUARDED_BY(mu_);       // by process: of what it sent ahead, not yet told to it
-  std::vector<int64_t> ahead_bytes_ ABSL_GUARDED_BY(mu_);      // by process: sent to it, not yet known to be used
+  std::vector<int64_t> used_bytes_
+      ABSL_GUARDED_BY(mu_);  // by process: what it has sent and is used, not yet told to it
+  std::vector<int64_t> ahead_bytes_ ABSL_GUARDED_BY(mu_);  // by process: sent to it, not yet known to be used
   const int64_t max_ahead_bytes_;
   KeptMessages kept_ ABSL_GUARDED_BY(mu_);
   std::vector<int64_t> kept_bytes_ ABSL_GUARDED_BY(mu_);  // by process: of the messages for it

@@ -4,10 +4,12 @@
 // Parts of up to LaunchExchange::kMaxPostedBytes are sent at once; the receiver keeps those that it does not expect
 // yet. Larger parts are offered. When the receiver has memory for one, it says so, and the part is sent there without a
 // copy. A receiver keeps up to `max_ahead_bytes` of each process; beyond that small parts are offered, too. So messages
-// are always read, and none waits behind others that nobody takes. Between processes of one machine the data of parts
-// from kMinSharedBytes on goes through shared memory (shared_memory.h), and the messages say where it is. One thread
-// for each other process receives, so an error of a connection is noticed at once. Another thread sends reports of
-// failures and watches the time limits.
+// are always read, and none waits behind others that nobody takes. A sender keeps at most kKeptLimits * max_ahead_bytes
+// of posts for one process, or one larger message, and none while the receiver has not used kPostLimits *
+// max_ahead_bytes (mesh_state.h); then a post fails its launch. Between processes of one machine the data of parts from
+// kMinSharedBytes on goes through shared memory (shared_memory.h), and the messages say where it is. One thread for
+// each other process receives, so an error of a connection is noticed at once. Another thread sends reports of failures
+// and watches the time limits.
 //
 // Every message names its launch by the processes that take part and a number, and carries the digest of the program.
 // The sizes in a message are checked before memory is allocated or written for it. A process that sends an invalid
