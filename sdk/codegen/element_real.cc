@@ -252,13 +252,15 @@ Value* ElementEmitter::DivideInt(PrimitiveType t, Value* x, Value* y, bool remai
       quotient = b_.CreateTrunc(b_.CreateFPToSI(q, WithLanes(b_.getInt32Ty(), x)), type);
     }
   } else {
-    Value* bad = by_zero;
+    // Zeros are replaced by a selection of their own, which folds if `y` is a constant. LLVM takes a division by a
+    // constant vector with a zero for undefined in all lanes, even if a selection never takes the lane of the zero.
+    Value* safe = b_.CreateSelect(by_zero, one, y);
     if (is_signed) {
       Value* lowest = ConstantInt::get(type, llvm::APInt::getSignedMinValue(width));
-      bad = b_.CreateOr(
-          bad, b_.CreateAnd(b_.CreateICmpEQ(x, lowest), b_.CreateICmpEQ(y, ConstantInt::getAllOnesValue(type))));
+      Value* wraps =
+          b_.CreateAnd(b_.CreateICmpEQ(x, lowest), b_.CreateICmpEQ(safe, ConstantInt::getAllOnesValue(type)));
+      safe = b_.CreateSelect(wraps, one, safe);  // the lowest by 1 is the wrapped result
     }
-    Value* safe = b_.CreateSelect(bad, one, y);  // the lowest by 1 is the wrapped result
     quotient = is_signed ? b_.CreateSDiv(x, safe) : b_.CreateUDiv(x, safe);
   }
   if (!remainder) {

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "gtest/gtest.h"
 #include "sdk/engine/codegen/kernel_testing.h"
 
@@ -274,6 +275,28 @@ TEST(Element, SelectAndClamp) {
                          Specials()),
               "")
         << t;
+  }
+}
+
+// The divisors are constant vectors with 0 and -1.
+TEST(Element, DivisionByConstantsWithZeros) {
+  for (const char* t : {"s8", "s16", "s32", "s64", "u32"}) {
+    for (const char* op : {"divide", "remainder"}) {
+      for (const char* first : {"0", "1", "2"}) {
+        const std::string hlo =
+            absl::StrReplaceAll(R"(HloModule m
+ENTRY e {
+  x = T[5,4] parameter(0)
+  i = T[5,4] iota(), iota_dimension=1
+  c = T[] constant(FIRST)
+  cs = T[5,4] broadcast(c), dimensions={}
+  n = T[5,4] subtract(cs, i)
+  ROOT r = T[5,4] OP(x, n)
+})",
+                                {{"T[", absl::StrCat(t, "[")}, {"OP(", absl::StrCat(op, "(")}, {"FIRST", first}});
+        EXPECT_EQ(Difference(hlo), "") << op << " " << t << " " << first;
+      }
+    }
   }
 }
 

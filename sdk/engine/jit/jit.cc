@@ -23,7 +23,7 @@ namespace backplane::engine::jit {
 namespace {
 
 // Raise it when generated code changes in a way that a stored object must not survive.
-constexpr int kCodegenRevision = 7;
+constexpr int kCodegenRevision = 8;
 
 using Clock = std::chrono::steady_clock;
 
