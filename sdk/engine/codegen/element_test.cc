@@ -278,23 +278,28 @@ TEST(Element, SelectAndClamp) {
   }
 }
 
-// The divisors are constant vectors with 0 and -1.
+// If one vector holds the array, the divisors are a constant vector with 0 and -1.
 TEST(Element, DivisionByConstantsWithZeros) {
   for (const char* t : {"s8", "s16", "s32", "s64", "u32"}) {
     for (const char* op : {"divide", "remainder"}) {
-      for (const char* first : {"0", "1", "2"}) {
-        const std::string hlo =
-            absl::StrReplaceAll(R"(HloModule m
+      for (const char* shape : {"1,2", "2,2", "1,4", "1,8", "5,4"}) {
+        for (const char* first : {"0", "1", "2"}) {
+          const std::string hlo = absl::StrReplaceAll(
+              R"(HloModule m
 ENTRY e {
-  x = T[5,4] parameter(0)
-  i = T[5,4] iota(), iota_dimension=1
+  x = T[S] parameter(0)
+  i = T[S] iota(), iota_dimension=1
   c = T[] constant(FIRST)
-  cs = T[5,4] broadcast(c), dimensions={}
-  n = T[5,4] subtract(cs, i)
-  ROOT r = T[5,4] OP(x, n)
+  cs = T[S] broadcast(c), dimensions={}
+  n = T[S] subtract(cs, i)
+  ROOT r = T[S] OP(x, n)
 })",
-                                {{"T[", absl::StrCat(t, "[")}, {"OP(", absl::StrCat(op, "(")}, {"FIRST", first}});
-        EXPECT_EQ(Difference(hlo), "") << op << " " << t << " " << first;
+              {{"T[S]", absl::StrCat(t, "[", shape, "]")},
+               {"T[]", absl::StrCat(t, "[]")},
+               {"OP(", absl::StrCat(op, "(")},
+               {"FIRST", first}});
+          EXPECT_EQ(Difference(hlo), "") << op << " " << t << "[" << shape << "] " << first;
+        }
       }
     }
   }
