@@ -252,7 +252,7 @@ Value* ElementEmitter::DivideInt(PrimitiveType t, Value* x, Value* y, bool remai
       quotient = b_.CreateTrunc(b_.CreateFPToSI(q, WithLanes(b_.getInt32Ty(), x)), type);
     }
   } else {
-    // Zeros are replaced by a selection of their own, which folds if `y` is a constant. LLVM takes a division by a
+    // Zeros are replaced by a selection of their own, which is a constant if `y` is one. LLVM takes a division by a
     // constant vector with a zero for undefined in all lanes, even if a selection never takes the lane of the zero.
     Value* safe = b_.CreateSelect(by_zero, one, y);
     if (is_signed) {
