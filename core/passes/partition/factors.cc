@@ -174,13 +174,15 @@ std::optional<Factors> GetScatterFactors(const Instruction& i) {
   return f;
 }
 
-}  // namespace
-
+// Returns how many leading dimensions a Fourier transform, a factorization or a solution of triangular equations leaves
+// alone: it works on each element of these batch dimensions independently.
 int64_t CountBatchDims(const Instruction& i) {
   const int64_t rank = i.operand(0)->shape().rank();
   if (i.Is(Opcode::kFft)) return rank - static_cast<int64_t>(i.attrs().GetInts(AttrId::kFftLength).size());
   return rank - 2;
 }
+
+}  // namespace
 
 std::optional<Factors> GetFactors(const Instruction& i) {
   if (i.operand_count() == 0 || !i.operand(0)->shape().IsArray()) return std::nullopt;

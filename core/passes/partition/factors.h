@@ -19,10 +19,6 @@ struct Factors {
   bool is_pass_through = false;  // each result element is computed from one element of each operand
 };
 
-// Returns how many leading dimensions a Fourier transform, a factorization or a solution of triangular equations leaves
-// alone: it works on each element of these batch dimensions independently.
-int64_t CountBatchDims(const Instruction& i);
-
 // Returns nullopt for operations without a rule.
 std::optional<Factors> GetFactors(const Instruction& i);
 

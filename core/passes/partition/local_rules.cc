@@ -271,7 +271,7 @@ Partitioner::MaybeShards Partitioner::PartitionAlongUntouchedDims(Instruction* i
       case Opcode::kFft:
       case Opcode::kCholesky:
       case Opcode::kTriangularSolve:
-        return d < CountBatchDims(*i);
+        return GetFactors(*i)->result[k] >= 0;
       default:  // reverse, concatenate, sort
         return !absl::c_linear_search(i->dimensions(), d);
     }
