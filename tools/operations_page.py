@@ -25,10 +25,9 @@ LINE = re.compile(r"interpreted: (\S+) .*?: (.*)")
 
 HEAD = """# Operations
 
-Which operation works for which element type, and how. This page is made by `tools/operations_page.py` from the programs under
-`conformance/cases/ops` and the compile logs of the plugins; a test fails when it is out of date.
-
-In the tables, of the CPU plugin:
+This page lists, for each operation and element type, whether the CPU plugin compiles, interprets or refuses it. `tools/operations_page.py`
+generates the page from the programs in `conformance/cases/ops` and the compile logs of the plugins; a test fails if it is out of date. The
+entries of the tables mean:
 
 | | |
 |---|---|
@@ -36,14 +35,15 @@ In the tables, of the CPU plugin:
 | *i* | interpreted: the evaluator runs at least one instruction of the program; the reasons are listed below the tables |
 | c/*i* | compiled in some of the forms or types that were tried, interpreted in others |
 | n | not implemented |
-| – | refused: not an element type of this operation |
+| – | refused: the programs of this row are invalid for this element type. Mostly the operation itself does not accept the type; in a few rows another operation of the program does not (the program of `Call` also subtracts) |
 | | not tried |
 
-Where the types of one column differ, the cell names them. An operation that makes another type of its operand (`convert`,
-`compare`, `is_finite`) stands under the operand's type; one without operands under its result's. Rows are those of `conformance/ops.csv`.
+If the types of one column have different entries, the cell names them. If the type of the result is not that of the operand (`convert`,
+`compare`, `is_finite`), the column is that of the operand's type; for an operation without operands it is that of the result's type. Rows are
+those of `conformance/ops.csv`.
 
-The reference plugin evaluates everything by its definition; where it takes another set of element types than the CPU plugin, that is
-listed at the end.
+The reference plugin evaluates every operation by its definition. The end of the page lists operations for which it accepts other element types
+than the CPU plugin.
 """
 
 
