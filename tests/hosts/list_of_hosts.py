@@ -49,7 +49,7 @@ HOSTS = [
          roads={"bare": ("tensorflow_first", "jax_basic"), "package": ("tensorflow_first", "jax_basic", "jax_package")},
          road_names={"bare": "bare", "package": "with the package"}),
     Host(name="fastatomstruct-2.0.0", title="fastatomstruct 2.0.0, a host in Rust", python=(11, 12), packages=("fastatomstruct==2.0.0", "ase"),
-         roads={"plugin": ("rust_host",)}, road_names={"plugin": "our plugin"}, needs="`FASTATOMSTRUCT_NO_TELEMETRY=1` for peace",
+         roads={"plugin": ("rust_host",)}, road_names={"plugin": "our plugin"}, needs="`FASTATOMSTRUCT_NO_TELEMETRY=1`, which turns its telemetry off",
          environment={"FASTATOMSTRUCT_NO_TELEMETRY": "1"}),
 ]
 
