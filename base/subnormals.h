@@ -28,11 +28,13 @@ namespace subnormals_internal {
 #if defined(__SSE2__)
 using Register = uint32_t;
 inline constexpr Register kResults = 0x8000, kOperands = 0x0040;
+inline constexpr Register kStandard = 0x1f80, kFlags = 0x003f;  // all exceptions masked, round to nearest
 inline Register Read() { return _mm_getcsr(); }
 inline void Write(Register r) { _mm_setcsr(r); }
 #elif defined(__aarch64__)
 using Register = uint64_t;
 inline constexpr Register kResults = 1u << 24, kOperands = 0;  // one bit for both
+inline constexpr Register kStandard = 0, kFlags = 0;           // no traps, round to nearest; flags are in FPSR
 inline Register Read() {
   Register r;
   asm volatile("mrs %0, fpcr" : "=r"(r));
@@ -41,7 +43,7 @@ inline Register Read() {
 inline void Write(Register r) { asm volatile("msr fpcr, %0" : : "r"(r)); }
 #else
 using Register = uint32_t;
-inline constexpr Register kResults = 0, kOperands = 0;
+inline constexpr Register kResults = 0, kOperands = 0, kStandard = 0, kFlags = 0;
 inline Register Read() { return 0; }
 inline void Write(Register) {}
 #endif
@@ -74,6 +76,30 @@ class ScopedSubnormals {
   }
   ScopedSubnormals(const ScopedSubnormals&) = delete;
   ScopedSubnormals& operator=(const ScopedSubnormals&) = delete;
+
+ private:
+  const subnormals_internal::Register before_;
+  bool changed_ = false;
+};
+
+// Floating point as a C program starts: round to nearest, no traps, subnormal numbers kept. Restores what was set
+// before at the end of the scope. Entry points of a plugin use it, because a host may call with other modes (jaxlib
+// flushes subnormal numbers, operands as well), which compilers of constants do not expect, and which new threads
+// inherit.
+class ScopedStandardFloats {
+ public:
+  ScopedStandardFloats() : before_(subnormals_internal::Read()) {
+    using namespace subnormals_internal;
+    changed_ = (before_ & ~kFlags) != kStandard;
+    if (changed_) [[unlikely]]
+      Write(kStandard);
+  }
+  ~ScopedStandardFloats() {
+    if (changed_) [[unlikely]]
+      subnormals_internal::Write(before_);
+  }
+  ScopedStandardFloats(const ScopedStandardFloats&) = delete;
+  ScopedStandardFloats& operator=(const ScopedStandardFloats&) = delete;
 
  private:
   const subnormals_internal::Register before_;

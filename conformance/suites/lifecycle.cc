@@ -8,6 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+
 #include <algorithm>
 #include <cfenv>
 #include <fstream>
@@ -247,6 +251,58 @@ void LeavesProcessAlone(Kit& k) {
   k.Require(before.environment.size() == after.environment.size(), "the environment has lost a variable");
 }
 
+// Rounds up and flushes subnormal numbers in the calling thread, as far as the processor can, until the end of the
+// scope.
+class OtherFloatModes {
+ public:
+  OtherFloatModes() {
+    std::fegetenv(&before_);
+    std::fesetround(FE_UPWARD);
+#if defined(__SSE2__)
+    _mm_setcsr(_mm_getcsr() | 0x8040);  // results and operands
+#endif
+  }
+  ~OtherFloatModes() { std::fesetenv(&before_); }
+  OtherFloatModes(const OtherFloatModes&) = delete;
+  OtherFloatModes& operator=(const OtherFloatModes&) = delete;
+
+ private:
+  std::fenv_t before_;
+};
+
+// Jaxlib, for example, calls plugins with subnormal numbers flushed. The constants of programs must not change by that,
+// nor the rounding of results.
+void HostFloatModes(Kit& k) {
+  constexpr char kProgram[] = R"(module @m { func.func public @main(%x: tensor<4xf32>, %y: tensor<4xf32>)
+      -> (tensor<4xbf16>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+    %a = stablehlo.constant dense<0x0001> : tensor<bf16>
+    %b = stablehlo.constant dense<0x00000001> : tensor<f32>
+    %c = stablehlo.constant dense<0.7> : tensor<f64>
+    %d = stablehlo.convert %c : (tensor<f64>) -> tensor<f32>
+    %e = stablehlo.broadcast_in_dim %a, dims = [] : (tensor<bf16>) -> tensor<4xbf16>
+    %f = stablehlo.broadcast_in_dim %b, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %g = stablehlo.broadcast_in_dim %d, dims = [] : (tensor<f32>) -> tensor<4xf32>
+    %h = stablehlo.add %x, %y : tensor<4xf32>
+    return %e, %f, %g, %h : tensor<4xbf16>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32> } })";
+  const float tiny = 0x1p-30f;
+  std::vector<PJRT_Buffer*> outputs;
+  {
+    const OtherFloatModes modes;
+    PJRT_Buffer *x = Put<float>(k, {4}, {1, 1, 1, 1}), *y = Put<float>(k, {4}, {tiny, tiny, tiny, tiny});
+    outputs = Execute(k, Compile(k, kProgram), {x, y});
+    k.Require(std::fegetround() == FE_UPWARD, "the rounding mode of the calling thread has changed");
+  }
+  k.Require(outputs.size() == 4, "four outputs are ", outputs.size());
+  auto require = [&](const auto& bits, auto want, const char* what) {
+    for (const auto b : bits)
+      k.Require(b == want, "a host that rounds up and flushes subnormals: ", what, " has the bits ", b, ", not ", want);
+  };
+  require(GetAs<uint16_t>(k, outputs[0]), uint16_t{1}, "the smallest bf16");
+  require(GetAs<uint32_t>(k, outputs[1]), uint32_t{1}, "the smallest f32");
+  require(GetAs<uint32_t>(k, outputs[2]), uint32_t{0x3f333333}, "0.7, converted to f32,");
+  require(GetAs<uint32_t>(k, outputs[3]), uint32_t{0x3f800000}, "1 + 2^-30 in f32");
+}
+
 void ExitAfterDestroy(Kit& k) {
   RunOnce(k);
   PJRT_Buffer* buffer = Put<float>(k, {4}, {1, 2, 3, 4});
@@ -320,6 +376,8 @@ constexpr Check kChecks[] = {
     {"lifecycle.prints_nothing", "", "nothing is written to standard output, in any check", PrintsNothing},
     {"lifecycle.leaves_process_alone", "", "signal handlers, environment, locale, rounding, folder stay as they are",
      LeavesProcessAlone},
+    {"lifecycle.host_float_modes", "", "results do not depend on the floating-point modes of the calling thread",
+     HostFloatModes},
     {"lifecycle.exit_after_destroy", "", "the process ends well after everything was destroyed", ExitAfterDestroy},
     {"lifecycle.exit_with_live_objects", "", "the process ends well with objects alive and work under way",
      ExitWithLiveObjects},

@@ -70,12 +70,26 @@ Z<P> Cbrt(Z<P> a) {
   return Z<P>(static_cast<P>(size * std::cos(angle)), static_cast<P>(im));
 }
 
-// e^a - 1 without cancellation near zero: the real part is expm1(x) cos(y) - 2 sin(y/2)^2.
+// e^a - 1 without cancellation near zero: the real part is expm1(x) cos(y) - 2 sin(y/2)^2. Without an angle both parts
+// are NaN, as numpy and JAX define it.
 inline Z<double> Expm1(Z<double> a) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  if (!std::isfinite(a.imag())) return Z<double>(nan, nan);
   if (a.real() > 40) return std::exp(a);
   const double s = std::sin(a.imag() / 2);
   const double e = std::expm1(a.real());
   return Z<double>(e * std::cos(a.imag()) - 2 * s * s, a.imag() == 0 ? a.imag() : (e + 1) * std::sin(a.imag()));
+}
+
+// Where a sine and a cosine of no angle are needed, both parts are NaN, as in C99 (C23 keeps the zero of the imaginary
+// axis; JAX's tests do not).
+inline Z<double> Tanh(Z<double> a) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  return a.real() == 0 && !std::isfinite(a.imag()) ? Z<double>(nan, nan) : std::tanh(a);
+}
+inline Z<double> Tan(Z<double> a) {
+  const Z<double> t = Tanh(Z<double>(-a.imag(), a.real()));
+  return Z<double>(t.imag(), -t.real());
 }
 
 // The real part is log|1+a|, near the unit circle log1p(2x + x^2 + y^2) / 2 with the sum in twice the precision, for

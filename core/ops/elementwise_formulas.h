@@ -159,8 +159,8 @@ FORMULA(kSign,
         COMPLEX((T a), cf::Sign(a)))
 FORMULA(kSin, FLOATS((T a), std::sin(a)) COMPLEX_PRECISE(std::sin(z)))
 FORMULA(kSqrt, FLOATS((T a), std::sqrt(a)) COMPLEX_PRECISE(std::sqrt(z)))
-FORMULA(kTan, FLOATS((T a), std::tan(a)) COMPLEX_PRECISE(std::tan(z)))
-FORMULA(kTanh, FLOATS((T a), std::tanh(a)) COMPLEX_PRECISE(std::tanh(z)))
+FORMULA(kTan, FLOATS((T a), std::tan(a)) COMPLEX_PRECISE(cf::Tan(z)))
+FORMULA(kTanh, FLOATS((T a), std::tanh(a)) COMPLEX_PRECISE(cf::Tanh(z)))
 
 // Two operands.
 FORMULA(kAdd, INTEGERS((T a, T b), static_cast<T>(Wrap(a) + Wrap(b))) FLOATS((T a, T b), a + b) COMPLEX((T a, T b), a + b))

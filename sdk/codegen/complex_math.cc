@@ -211,7 +211,10 @@ Val UnaryFunctions::Expm1(const Val& x) {
   Value* half_sine = M(Fn::kSin, b_.CreateFMul(x.im, Num(x.im, 0.5)));
   Value* shortfall = b_.CreateFMul(Num(x.v, -2), b_.CreateFMul(half_sine, half_sine));
   Value* near = b_.CreateFAdd(b_.CreateFMul(M(Fn::kExpm1, x.v), M(Fn::kCos, x.im)), shortfall);
-  return {Select(b_.CreateFCmpOGT(x.v, Num(x.v, 40)), e.v, near), e.im};
+  // Without an angle neither part has a value, also where the exponential is zero or infinite.
+  Value* no_angle = b_.CreateNot(Finite(x.im));
+  Value* re = Select(b_.CreateFCmpOGT(x.v, Num(x.v, 40)), e.v, near);
+  return {Select(no_angle, Nan(x.v), re), Select(no_angle, Nan(x.v), e.im)};
 }
 
 Val UnaryFunctions::Log1p(const Val& x) {
@@ -285,7 +288,9 @@ Val UnaryFunctions::Tanh(const Val& x) {
   Value* im_far = Select(infinite, M(Fn::kCopySign, zero, sine), rest);
   re = Select(far, re_far, re);
   im = Select(far, im_far, im);
-  return {Select(IsZero(x.v), x.v, re), Select(IsZero(x.im), x.im, im)};
+  // A zero keeps its sign, on the imaginary axis only where there is an angle.
+  Value* on_axis = b_.CreateAnd(IsZero(x.v), Finite(x.im));
+  return {Select(on_axis, x.v, re), Select(IsZero(x.im), x.im, im)};
 }
 
 // 1 / (1 + e^-z) with t = e^-|a| and 1 + cos b = 2 cos^2(b/2): no term overflows, and near the poles, where z is an odd

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "api/extensions/cross_host_transfers.h"
 #include "api/pjrt_c_api.h"
+#include "base/subnormals.h"
 #include "core/types/status_macros.h"
 #include "sdk/backend/exceptions.h"
 
@@ -87,6 +88,7 @@ absl::Status SizeError(const char* name, size_t size, size_t least);
 template <typename Args, typename Impl>
 absl::Status GuardedStatus(const char* name, Args* args, size_t full_size, Impl&& impl) noexcept {
   using Rule = SizeRule<Args>;
+  const ScopedStandardFloats standard;
   try {
     if (args == nullptr) return AddFunctionName(name, MakeNullFieldError("args"));
     const size_t size = args->struct_size;
