@@ -233,7 +233,7 @@ void ErrorOfFailedWork(Kit& k) {
   OnReady(k, event, Note, called);
   k.Require(!IsReady(k, event), "a created event is ready before it was set");
   const Err set = Set(k, event, PJRT_Error_Code_OUT_OF_RANGE, "the kit's reason");
-  k.Require(set.ok(), "PJRT_Event_Set: ", ErrText(set));
+  k.Require(set.ok(), "PJRT_Event_Set: ", FormatError(set));
   k.Require(IsReady(k, event), "an event that was set is not ready");
   k.Require(WaitFor(5, [&] { return called->times > 0; }), "the callback of an event that failed was not called");
   k.Require(called->code == PJRT_Error_Code_OUT_OF_RANGE, "the callback of an event that failed got ",
@@ -242,11 +242,13 @@ void ErrorOfFailedWork(Kit& k) {
     KIT_ARGS(k, a, PJRT_Event_Error);
     a.event = event;
     const Err e = KIT_TRY(k, PJRT_Event_Error, a);
-    k.Require(e.code == PJRT_Error_Code_OUT_OF_RANGE, "PJRT_Event_Error gives ", ErrText(e), ", expected OUT_OF_RANGE");
+    k.Require(e.code == PJRT_Error_Code_OUT_OF_RANGE, "PJRT_Event_Error gives ", FormatError(e),
+              ", expected OUT_OF_RANGE");
     k.Require(e.message.find("the kit's reason") != std::string::npos, "the message was lost: '", e.message, "'");
   }
   const Err e = Outcome(k, event);
-  k.Require(e.code == PJRT_Error_Code_OUT_OF_RANGE, "PJRT_Event_Await gives ", ErrText(e), ", expected OUT_OF_RANGE");
+  k.Require(e.code == PJRT_Error_Code_OUT_OF_RANGE, "PJRT_Event_Await gives ", FormatError(e),
+            ", expected OUT_OF_RANGE");
 }
 
 void SetOk(Kit& k) {

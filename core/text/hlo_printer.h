@@ -29,7 +29,7 @@ struct HloPrintOptions {
 };
 
 // The options for unoptimized programs, as XLA prints them: names without %, no signatures, no metadata.
-HloPrintOptions ShortHloText();
+HloPrintOptions MakeShortPrintOptions();
 
 std::string PrintInstruction(const Instruction& instruction,
                              const HloPrintOptions& options = {});  // one line, without ROOT

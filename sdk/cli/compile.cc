@@ -107,7 +107,7 @@ absl::Status Compile(const CompileCommandOptions& o, Terminal& terminal) {
     if (auto size = executable->SizeOfGeneratedCode(); size.ok()) json.Set("code_bytes", *size);
     if (auto shapes = executable->OutputShapes(); shapes.ok()) {
       host::Json outputs = host::Json::MakeArray();
-      for (const host::ArrayShape& s : *shapes) outputs.Push(host::ShapeText(s.type, s.dims));
+      for (const host::ArrayShape& s : *shapes) outputs.Push(host::FormatShape(s.type, s.dims));
       json.Set("outputs", std::move(outputs));
     }
     if (auto m = executable->MemoryStats(); m.ok()) {
@@ -139,7 +139,7 @@ absl::Status Compile(const CompileCommandOptions& o, Terminal& terminal) {
   if (auto name = executable->Name(); name.ok()) rows.push_back({bold("name"), *name});
   if (auto shapes = executable->OutputShapes(); shapes.ok()) {
     for (size_t i = 0; i < shapes->size(); ++i) {
-      rows.push_back({bold(absl::StrCat("output ", i)), host::ShapeText((*shapes)[i].type, (*shapes)[i].dims)});
+      rows.push_back({bold(absl::StrCat("output ", i)), host::FormatShape((*shapes)[i].type, (*shapes)[i].dims)});
     }
   }
   if (auto size = executable->SizeOfGeneratedCode(); size.ok())
@@ -153,7 +153,7 @@ absl::Status Compile(const CompileCommandOptions& o, Terminal& terminal) {
   if (auto cost = executable->CostAnalysis(); cost.ok()) {
     for (const char* name : {"flops", "transcendentals", "bytes accessed"}) {
       if (const host::NamedValue* v = host::Find(*cost, name); v != nullptr)
-        rows.push_back({bold(name), v->ValueText()});
+        rows.push_back({bold(name), v->FormatValue()});
     }
   }
   terminal.Print(Table(rows));

@@ -56,12 +56,12 @@ void PrintCulprit(const std::string& plugin, const absl::StatusOr<Culprit>& culp
                               terminal.Styled(Style::kBold, culprit->instruction), "\n"));
   if (!culprit->source.empty()) terminal.Print(absl::StrCat("  from ", culprit->source, "\n"));
   terminal.Print(absl::StrCat("  ", culprit->difference.differing, " of ", culprit->difference.count,
-                              " elements, by up to ", DistanceText(culprit->difference.max_ulp), " ulp\n"));
+                              " elements, by up to ", FormatDistance(culprit->difference.max_ulp), " ulp\n"));
   if (!culprit->alone_status.ok()) {
     terminal.Print(absl::StrCat("  alone: not tried: ", absl::string_view(culprit->alone_status.message()), "\n"));
   } else if (culprit->alone_differs) {
     terminal.Print(absl::StrCat("  alone, with the same operands: also differs, by up to ",
-                                DistanceText(culprit->alone.max_ulp), " ulp: element ", culprit->alone.worst, " is ",
+                                FormatDistance(culprit->alone.max_ulp), " ulp: element ", culprit->alone.worst, " is ",
                                 culprit->alone.worst_a, " and ", culprit->alone.worst_b, "\n"));
   } else {
     terminal.Print(
@@ -100,7 +100,8 @@ absl::Status Diff(const DiffOptions& o, Terminal& terminal, int* exit_code) {
     for (size_t r = 0; r < results[0].size(); ++r) {
       BP_ASSIGN_OR_RETURN(const Difference difference, Compare(results[0][r], results[p][r], o.tolerance));
       same = same && difference.agrees();
-      rows.push_back({sessions[p].found.name, r, host::ShapeText(results[0][r].type, results[0][r].dims), difference});
+      rows.push_back(
+          {sessions[p].found.name, r, host::FormatShape(results[0][r].type, results[0][r].dims), difference});
     }
     agree = agree && same;
     if (!same && o.bisect) {
@@ -135,7 +136,7 @@ absl::Status Diff(const DiffOptions& o, Terminal& terminal, int* exit_code) {
     const Difference& d = row.difference;
     table.push_back({row.plugin, absl::StrCat(row.result), row.shape,
                      terminal.Styled(d.agrees() ? Style::kGood : Style::kBad, absl::StrCat(d.differing, "/", d.count)),
-                     DistanceText(d.max_ulp), absl::StrFormat("%.3g", d.max_absolute),
+                     FormatDistance(d.max_ulp), absl::StrFormat("%.3g", d.max_absolute),
                      d.worst < 0 ? "" : absl::StrCat("[", d.worst, "] ", d.worst_a, " and ", d.worst_b)});
   }
   terminal.Print(Table(table, {1}));

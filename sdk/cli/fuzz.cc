@@ -27,7 +27,7 @@ struct FuzzOptions {
 };
 
 absl::StatusOr<Opcode> Operation(const std::string& name, int64_t devices) {
-  const std::optional<Opcode> opcode = OpcodeFromText(name);
+  const std::optional<Opcode> opcode = ParseOpcode(name);
   if (!opcode.has_value()) return absl::InvalidArgumentError(absl::StrCat("fuzz: no operation '", name, "'"));
   if (const std::string why = fuzz::ExplainNotGenerated(*opcode, devices); !why.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("fuzz: ", name, " is not generated: ", why));
@@ -151,7 +151,7 @@ absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
                                                     f.known.empty() ? "differs" : absl::StrCat("known: ", f.known)),
                                     " seed ", f.seed, ", ", f.runner, ", ", fuzz::Text(f.form), ": ", f.what, "\n"));
         if (f.known.empty()) terminal.Print(PrintModule(*f.program.module));
-        for (const std::string& line : fuzz::HandlingText(f.program)) {
+        for (const std::string& line : fuzz::DescribeHandling(f.program)) {
           terminal.Print(absl::StrCat("  ", line, "\n"));
         }
         if (command.ok()) terminal.Print(absl::StrCat("  ", *command, "\n"));

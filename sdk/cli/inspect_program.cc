@@ -35,7 +35,7 @@ std::map<std::string, OpTotal> Totals(const Module& module) {
       OpTotal& total = totals[std::string(OpName(instruction->opcode()))];
       ++total.count;
       Instruction::ContextStorage storage;
-      const Cost cost = CostOf(instruction->Context(storage), instruction->shape());
+      const Cost cost = EstimateCost(instruction->Context(storage), instruction->shape());
       total.cost.flops += cost.flops;
       total.cost.transcendentals += cost.transcendentals;
       total.cost.bytes_accessed += cost.bytes_accessed;

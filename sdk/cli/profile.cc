@@ -198,7 +198,7 @@ double FractionOfRates(const ProfiledOperation& operation, const PluginRates& ra
   return least * static_cast<double>(operation.count) / operation.seconds;
 }
 
-std::string ProfileText(const Profile& profile, const Terminal& terminal) {
+std::string FormatProfile(const Profile& profile, const Terminal& terminal) {
   double total = 0;
   for (const ProfiledOperation& o : profile.operations) total += o.seconds;
   const double runs = static_cast<double>(std::max<int64_t>(1, profile.runs));

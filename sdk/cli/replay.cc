@@ -40,7 +40,7 @@ std::string DescribeOperation(const Operation& op, const ObjectNames& names) {
       for (const record::DeviceFact& device : op.devices) here += device.addressable ? 1 : 0;
       words.push_back(absl::StrCat("platform ", op.name, ", ", here, " of ", op.devices.size(), " devices"));
       for (const host::NamedValue& value : op.options)
-        words.push_back(absl::StrCat(value.name, "=", value.ValueText()));
+        words.push_back(absl::StrCat(value.name, "=", value.FormatValue()));
       break;
     }
     case Kind::kCompile:
@@ -68,12 +68,12 @@ std::string DescribeOperation(const Operation& op, const ObjectNames& names) {
     case Kind::kUninitialized:
     case Kind::kErrorBuffer:
     case Kind::kAlias:
-      words.push_back(host::ShapeText(op.type, op.dims));
+      words.push_back(host::FormatShape(op.type, op.dims));
       if (!op.byte_strides.empty()) words.push_back(absl::StrCat("strides ", absl::StrJoin(op.byte_strides, " ")));
       break;
     case Kind::kWait:
       words.push_back(op.uses.empty() ? "" : names.Of(op.uses[0]));
-      if (!op.blobs.empty()) words.push_back(absl::StrCat("read ", host::ShapeText(op.type, op.dims)));
+      if (!op.blobs.empty()) words.push_back(absl::StrCat("read ", host::FormatShape(op.type, op.dims)));
       break;
     case Kind::kCall:
       words.push_back(op.name);
@@ -151,7 +151,7 @@ absl::Status List(const ReplayCommandOptions& o, const SessionReader& session, c
         host::Json blobs = host::Json::MakeArray();
         for (const record::BlobRef& blob : op.blobs)
           blobs.Push(host::Json::MakeObject()
-                         .Set("sha256", record::HexOf(blob.digest))
+                         .Set("sha256", record::FormatHex(blob.digest))
                          .Set("bytes", static_cast<int64_t>(blob.size)));
         row.Set("blobs", std::move(blobs));
       }
@@ -303,7 +303,7 @@ void PrintReport(const ReplayCommandOptions& o, const ReplayReport& report, cons
     table.push_back(
         {absl::StrCat(row.number), row.what, row.shape,
          row.measured ? absl::StrCat(d.differing, " of ", d.count) : terminal.Styled(Style::kBad, "other bytes"),
-         row.measured ? DistanceText(d.max_ulp) : "", row.measured ? absl::StrFormat("%.3g", d.max_absolute) : "",
+         row.measured ? FormatDistance(d.max_ulp) : "", row.measured ? absl::StrFormat("%.3g", d.max_absolute) : "",
          row.measured && d.worst >= 0 ? absl::StrCat("[", d.worst, "]: ", d.worst_a, ", ", d.worst_b) : ""});
   }
   if (table.size() > 1) terminal.Print(Table(table, {0, 3, 4, 5}));

@@ -50,9 +50,9 @@ struct Expected {
 
 absl::Status CompareRead(const record::SessionReader& session, const Expected& expected, const host::HostArray& found,
                          const CompareOptions& options, ReadRow* row) {
-  row->shape = host::ShapeText(found.type, found.dims);
+  row->shape = host::FormatShape(found.type, found.dims);
   if (expected.type != found.type || expected.dims != found.dims) {
-    row->shape = absl::StrCat(row->shape, ", expected ", host::ShapeText(expected.type, expected.dims));
+    row->shape = absl::StrCat(row->shape, ", expected ", host::FormatShape(expected.type, expected.dims));
     row->agrees = row->measured = false;
     return absl::OkStatus();
   }
@@ -122,7 +122,7 @@ void ObjectNames::AddNames(const Operation& op) {
     }
     case Kind::kFromHost:
       if (!op.makes.empty())
-        names_[op.makes[0]] = absl::StrCat("an array of the host, ", host::ShapeText(op.type, op.dims));
+        names_[op.makes[0]] = absl::StrCat("an array of the host, ", host::FormatShape(op.type, op.dims));
       break;
     case Kind::kCopyToDevice:
     case Kind::kCopyToMemory:

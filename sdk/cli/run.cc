@@ -27,7 +27,7 @@ struct RunOptions {
 
 absl::StatusOr<host::Json> Describe(const host::HostArray& array, const RunOptions& o) {
   host::Json json = host::Json::MakeObject();
-  json.Set("shape", host::ShapeText(array.type, array.dims));
+  json.Set("shape", host::FormatShape(array.type, array.dims));
   BP_ASSIGN_OR_RETURN(std::string text, PrintArray(array, o.limit));
   json.Set("text", std::move(text));
   BP_ASSIGN_OR_RETURN(const Statistics statistics, ComputeStatistics(array));
@@ -43,7 +43,7 @@ absl::Status Print(absl::string_view what, const std::vector<host::HostArray>& a
                    Terminal& terminal) {
   for (size_t i = 0; i < arrays.size(); ++i) {
     BP_ASSIGN_OR_RETURN(const Statistics statistics, ComputeStatistics(arrays[i]));
-    std::string text = host::ShapeText(arrays[i].type, arrays[i].dims);
+    std::string text = host::FormatShape(arrays[i].type, arrays[i].dims);
     if (!o.stats) {
       BP_ASSIGN_OR_RETURN(text, PrintArray(arrays[i], o.limit));
     }
@@ -84,7 +84,7 @@ absl::StatusOr<Profile> RunProfiled(const RunOptions& o, const Session& session,
   profile.program = o.program;
   if (!o.profile_trace.empty()) BP_RETURN_IF_ERROR(WriteFile(o.profile_trace, PrintChromeTrace(profile.trace)));
   if (!o.profile_page.empty()) BP_RETURN_IF_ERROR(WriteFile(o.profile_page, ProfilePage(profile)));
-  if (!terminal.json()) terminal.Print(ProfileText(profile, terminal));
+  if (!terminal.json()) terminal.Print(FormatProfile(profile, terminal));
   return profile;
 }
 

@@ -5,7 +5,7 @@
 
 namespace backplane::compiler {
 
-int64_t Affine::CoefOf(VarId v) const {
+int64_t Affine::GetCoef(VarId v) const {
   for (const Term& t : terms) {
     if (t.var == v) return t.coef;
   }

@@ -27,10 +27,10 @@ uint64_t Random::Next() {
   return z ^ z >> 31;
 }
 
-Fn DestroyerOf(Type type) {
+Fn GetDestroyer(Type type) {
   for (size_t f = 0; f < host::AllSlots().size(); ++f) {
-    for (const layers::Argument& a : layers::ArgumentsOf(static_cast<Fn>(f))) {
-      if (a.direction == layers::Direction::DESTROYS && a.object == type && layers::ArgumentsOf(a.fn).size() == 1)
+    for (const layers::Argument& a : layers::GetArguments(static_cast<Fn>(f))) {
+      if (a.direction == layers::Direction::DESTROYS && a.object == type && layers::GetArguments(a.fn).size() == 1)
         return a.fn;
     }
   }
@@ -39,7 +39,7 @@ Fn DestroyerOf(Type type) {
 
 // ---- Calls
 
-std::string Actor::NameOf(Type type, const void* handle) const {
+std::string Actor::GetName(Type type, const void* handle) const {
   if (handle == nullptr) return "null";
   for (const std::vector<Item>* list : {&items, &shared}) {
     for (auto it = list->rbegin(); it != list->rend(); ++it) {
@@ -55,8 +55,8 @@ std::string Actor::Describe(Fn fn, const void* args) const {
   const auto* bytes = static_cast<const char*>(args);
   size_t size = 0;
   std::memcpy(&size, bytes, sizeof(size));
-  if (size != layers::InfoOf(fn).args_size) absl::StrAppend(&text, "struct_size=", size);
-  for (const layers::Argument& a : layers::ArgumentsOf(fn)) {
+  if (size != layers::GetInfo(fn).args_size) absl::StrAppend(&text, "struct_size=", size);
+  for (const layers::Argument& a : layers::GetArguments(fn)) {
     using layers::Direction;
     const bool handle = a.direction == Direction::USES || a.direction == Direction::DESTROYS;
     if ((!handle && a.direction != Direction::IN) || a.offset + a.size > size) continue;
@@ -65,7 +65,7 @@ std::string Actor::Describe(Fn fn, const void* args) const {
     if (a.size == 4) value = static_cast<int32_t>(value);
     absl::StrAppend(&text, text.empty() ? "" : ", ", a.member, "=");
     if (handle) {
-      absl::StrAppend(&text, NameOf(a.object, reinterpret_cast<const void*>(value)));
+      absl::StrAppend(&text, GetName(a.object, reinterpret_cast<const void*>(value)));
     } else if (a.pointer) {
       absl::StrAppend(&text, value == 0 ? "null" : "*");
     } else {
@@ -75,7 +75,7 @@ std::string Actor::Describe(Fn fn, const void* args) const {
   return text;
 }
 
-void* Actor::FunctionOf(Fn fn) const {
+void* Actor::GetFunction(Fn fn) const {
   const host::Slot& slot = host::AllSlots()[layers::Index(fn)];
   if (slot.offset + sizeof(void*) > api_.struct_size) return nullptr;
   void* function = nullptr;
@@ -83,16 +83,16 @@ void* Actor::FunctionOf(Fn fn) const {
   return function;
 }
 
-bool Actor::Has(Fn fn) const { return FunctionOf(fn) != nullptr; }
+bool Actor::Has(Fn fn) const { return GetFunction(fn) != nullptr; }
 
 absl::Status Actor::Call(Fn fn, void* args) {
-  void* function = FunctionOf(fn);
+  void* function = GetFunction(fn);
   if (function == nullptr) throw NotOffered{};
   return CallAt(fn, function, args);
 }
 
 absl::Status Actor::CallAt(Fn fn, void* function, void* args) {
-  const layers::FunctionInfo& info = layers::InfoOf(fn);
+  const layers::FunctionInfo& info = layers::GetInfo(fn);
   Note(absl::StrCat(name_, info.name, "(", Describe(fn, args), ")"));
   if (info.returns == layers::Returns::kNothing) {
     reinterpret_cast<void (*)(void*)>(function)(args);
@@ -102,11 +102,11 @@ absl::Status Actor::CallAt(Fn fn, void* function, void* args) {
   PJRT_Error* error = reinterpret_cast<PJRT_Error* (*)(void*)>(function)(args);
   if (error == nullptr) {
     std::string made;
-    for (const layers::Argument& a : layers::ArgumentsOf(fn)) {
+    for (const layers::Argument& a : layers::GetArguments(fn)) {
       if (a.direction != layers::Direction::GIVES) continue;
       const void* handle = nullptr;
       std::memcpy(&handle, static_cast<const char*>(args) + a.offset, sizeof(handle));
-      absl::StrAppend(&made, " ", a.member, "=", NameOf(a.object, handle));
+      absl::StrAppend(&made, " ", a.member, "=", GetName(a.object, handle));
     }
     Note(absl::StrCat(" -> OK", made, "\n"));
     return absl::OkStatus();
@@ -130,11 +130,11 @@ absl::Status Actor::CallAt(Fn fn, void* function, void* args) {
 void Actor::Right(Fn fn, void* args) {
   const absl::Status status = Call(fn, args);
   if (absl::IsUnimplemented(status)) throw NotOffered{};
-  if (!status.ok()) throw Wrong{absl::StrCat(layers::InfoOf(fn).name, ": a right call failed: ", status.ToString())};
+  if (!status.ok()) throw Wrong{absl::StrCat(layers::GetInfo(fn).name, ": a right call failed: ", status.ToString())};
 }
 
 void Actor::Refused(Fn fn, void* args) {
-  if (Call(fn, args).ok()) throw Wrong{absl::StrCat(layers::InfoOf(fn).name, ": a wrong call succeeded")};
+  if (Call(fn, args).ok()) throw Wrong{absl::StrCat(layers::GetInfo(fn).name, ": a wrong call succeeded")};
 }
 
 // ---- Objects
@@ -180,11 +180,11 @@ Item Actor::PickDead(Type type) {
 Item Actor::PickClient() { return Pick(Type::Client); }
 
 void Actor::Destroy(const Item& item) {
-  const Fn fn = DestroyerOf(item->type);
+  const Fn fn = GetDestroyer(item->type);
   alignas(8) char args[64] = {};
-  const size_t size = layers::InfoOf(fn).args_size;
+  const size_t size = layers::GetInfo(fn).args_size;
   std::memcpy(args, &size, sizeof(size));
-  std::memcpy(args + layers::ArgumentsOf(fn)[0].offset, &item->handle, sizeof(void*));
+  std::memcpy(args + layers::GetArguments(fn)[0].offset, &item->handle, sizeof(void*));
   Right(fn, args);
   item->alive = false;
   if (item->type != Type::Client) return;

@@ -111,7 +111,7 @@ class Actor {
   // Throws Wrong unless the call fails.
   void Refused(Fn fn, void* args);
   bool Has(Fn fn) const;
-  void* FunctionOf(Fn fn) const;
+  void* GetFunction(Fn fn) const;
   template <typename Extension>
   const Extension* FindExtension(PJRT_Extension_Type type) const {
     for (const PJRT_Extension_Base* e = api_.extension_start; e != nullptr; e = e->next) {
@@ -149,7 +149,7 @@ class Actor {
 
  private:
   std::string Describe(Fn fn, const void* args) const;
-  std::string NameOf(Type type, const void* handle) const;
+  std::string GetName(Type type, const void* handle) const;
 
   const PJRT_Api& api_;
   supervisor::Shared& log_;
@@ -169,7 +169,7 @@ class Actor {
 };
 
 // Returns the function that destroys such an object; Fn::kCount if the table has none.
-Fn DestroyerOf(Type type);
+Fn GetDestroyer(Type type);
 
 // PREPARE(a, PJRT_Client_Destroy) defines zeroed arguments with their size.
 #define PREPARE(name, fn) \

@@ -12,12 +12,14 @@ namespace backplane::sequences {
 namespace {
 
 using layers::Argument;
-using layers::ArgumentsOf;
 using layers::Direction;
+using layers::GetArguments;
 
 // Arguments of any function.
 struct AnyArgs {
-  explicit AnyArgs(Fn f) : fn(f), bytes(layers::InfoOf(f).args_size / 8 + 2) { bytes[0] = layers::InfoOf(f).args_size; }
+  explicit AnyArgs(Fn f) : fn(f), bytes(layers::GetInfo(f).args_size / 8 + 2) {
+    bytes[0] = layers::GetInfo(f).args_size;
+  }
   void Set(const Argument& a, const void* handle) { std::memcpy(At(a), &handle, sizeof(handle)); }
   void* Get(const Argument& a) {
     void* handle;
@@ -31,7 +33,7 @@ struct AnyArgs {
 };
 
 bool HandlesOnly(Fn fn) {
-  const absl::Span<const Argument> arguments = ArgumentsOf(fn);
+  const absl::Span<const Argument> arguments = GetArguments(fn);
   return !arguments.empty() && std::none_of(arguments.begin(), arguments.end(),
                                             [](const Argument& a) { return a.direction == Direction::IN; });
 }
@@ -99,7 +101,7 @@ bool DoneElsewhere(Fn fn) {
 // Adds the results to the model; results with a deleter are released.
 void TakeResults(Actor& actor, AnyArgs& args, const Item& of) {
   const Item client = of == nullptr ? nullptr : of->type == Type::Client ? of : of->client;
-  const absl::Span<const Argument> arguments = ArgumentsOf(args.fn);
+  const absl::Span<const Argument> arguments = GetArguments(args.fn);
   void* holder = nullptr;
   for (const Argument& a : arguments) {
     if (a.direction == Direction::GIVES) {
@@ -126,11 +128,11 @@ void TakeResults(Actor& actor, AnyArgs& args, const Item& of) {
         actor.Read(made);
       }
     } else if (a.direction == Direction::LENDS) {
-      if (args.Get(a) == nullptr) throw Wrong{absl::StrCat(layers::InfoOf(a.fn).name, ": gave no ", a.member)};
+      if (args.Get(a) == nullptr) throw Wrong{absl::StrCat(layers::GetInfo(a.fn).name, ": gave no ", a.member)};
       if (!actor.parallel) actor.Add(a.object, args.Get(a), client, false);
     } else if (a.direction == Direction::SETS && absl::EndsWith(a.member, "_deleter")) {
       auto* deleter = reinterpret_cast<void (*)(void*)>(args.Get(a));
-      if (deleter == nullptr) throw Wrong{absl::StrCat(layers::InfoOf(a.fn).name, ": gave no deleter")};
+      if (deleter == nullptr) throw Wrong{absl::StrCat(layers::GetInfo(a.fn).name, ": gave no deleter")};
       deleter(holder);
     } else if (a.direction == Direction::SETS && a.pointer) {
       holder = args.Get(a);
@@ -141,7 +143,7 @@ void TakeResults(Actor& actor, AnyArgs& args, const Item& of) {
 // Checks answers that the model knows.
 void CheckAnswer(AnyArgs& args, const Item& of) {
   const auto wrong = [&](const char* what) {
-    throw Wrong{absl::StrCat(layers::InfoOf(args.fn).name, ": ", what, " of ", of->name, " is not what it has to be")};
+    throw Wrong{absl::StrCat(layers::GetInfo(args.fn).name, ": ", what, " of ", of->name, " is not what it has to be")};
   };
   switch (args.fn) {
     case Fn::PJRT_Buffer_IsDeleted:
@@ -182,7 +184,7 @@ void CheckAnswer(AnyArgs& args, const Item& of) {
 
 // Picks a live object for each handle. Returns false if one of them has none.
 bool FillHandles(Actor& actor, AnyArgs& args, Item* first) {
-  for (const Argument& a : ArgumentsOf(args.fn)) {
+  for (const Argument& a : GetArguments(args.fn)) {
     if (a.direction != Direction::USES && a.direction != Direction::DESTROYS) continue;
     const bool destroys = a.direction == Direction::DESTROYS;
     const Item item = actor.Pick(
@@ -222,7 +224,7 @@ void RightHandles(Actor& actor) {
   }
   if (fn == Fn::PJRT_Buffer_IncreaseExternalReferenceCount && actor.parallel) return;
   actor.Right(fn, args.args());
-  if (ArgumentsOf(fn)[0].direction == Direction::DESTROYS) {
+  if (GetArguments(fn)[0].direction == Direction::DESTROYS) {
     of->alive = false;
     return;
   }
@@ -237,8 +239,8 @@ void WrongHandle(Actor& actor) {
   Fn fn = actor.random.Of(HandleFunctions());
   // Functions with other fields read their handles first.
   if (actor.random.OneIn(4)) fn = static_cast<Fn>(actor.random.Below(host::AllSlots().size()));
-  const absl::Span<const Argument> arguments = ArgumentsOf(fn);
-  if (arguments.empty() || layers::InfoOf(fn).returns == layers::Returns::kNothing) return;
+  const absl::Span<const Argument> arguments = GetArguments(fn);
+  if (arguments.empty() || layers::GetInfo(fn).returns == layers::Returns::kNothing) return;
   if (arguments[0].direction != Direction::USES && arguments[0].direction != Direction::DESTROYS) return;
   AnyArgs args(fn);
   Item of;
@@ -281,7 +283,7 @@ void WrongHandle(Actor& actor) {
 
 void TooSmallStruct(Actor& actor) {
   const Fn fn = static_cast<Fn>(actor.random.Below(host::AllSlots().size()));
-  if (layers::InfoOf(fn).returns == layers::Returns::kNothing || layers::SmallestSize(fn) <= 16) return;
+  if (layers::GetInfo(fn).returns == layers::Returns::kNothing || layers::SmallestSize(fn) <= 16) return;
   AnyArgs args(fn);
   args.bytes[0] = 8 * actor.random.Below(3);
   if (args.bytes[0] >= layers::SmallestSize(fn)) return;
@@ -324,8 +326,8 @@ void DestroyTwice(Actor& actor) {
                                           Type::Client};
   const Item item = actor.PickDead(actor.random.Of(types));
   if (item == nullptr || !item->owned) return;
-  AnyArgs args(DestroyerOf(item->type));
-  args.Set(ArgumentsOf(args.fn)[0], item->handle);
+  AnyArgs args(GetDestroyer(item->type));
+  args.Set(GetArguments(args.fn)[0], item->handle);
   actor.Expect(kDoubleDestroy);
   actor.Refused(args.fn, args.args());
 }

@@ -85,7 +85,7 @@ struct Launch {
       items.emplace_back();
       for (size_t i = 0; i < program.parameters.size(); ++i)
         items[d].push_back(
-            actor.BufferLike(l->client, DeviceOf(d), program.parameters[i], program.donated >= 0 ? items[d] : None()));
+            actor.BufferLike(l->client, GetDevice(d), program.parameters[i], program.donated >= 0 ? items[d] : None()));
     }
     if (program.donated >= 0) {  // a donated buffer must be our own and used only by this call
       for (auto& row : items) {
@@ -106,7 +106,7 @@ struct Launch {
     static const std::vector<Item>& none = *new std::vector<Item>;
     return none;
   }
-  size_t DeviceOf(size_t row) const { return first_device + row; }
+  size_t GetDevice(size_t row) const { return first_device + row; }
   void SetLists(size_t devices) {
     handles.clear();
     rows.clear();
@@ -167,7 +167,7 @@ void Execute(Actor& actor) {
     for (size_t i = 0; i < results.size(); ++i) {
       const Item out = actor.Add(Type::Buffer, launch.outputs[d][i], loaded->client);
       out->array = results[i];
-      out->device = launch.DeviceOf(d);
+      out->device = launch.GetDevice(d);
       if (!actor.random.OneIn(3)) actor.Read(out);
     }
     if (launch.outputs[d].back() != nullptr) throw Wrong{"an execution wrote behind its list of outputs"};

@@ -74,7 +74,7 @@ class TextParser {
   bool Expect(char c);  // consumes or fails
   bool ExpectWord(absl::string_view word);
   bool ExpectAssign(absl::string_view word);  // word `=`
-  std::string TokenText() const;
+  std::string FormatToken() const;
   void Jump(size_t position);  // goes on lexing there
   absl::string_view
   TakeBalanced();  // raw text of a bracketed group that starts at the current token, brackets included

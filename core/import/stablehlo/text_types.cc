@@ -26,7 +26,7 @@ const SourceType* TextParser::ParseTypeInner() {
   if (At('(')) return ParseFunctionType();
   if (token_.kind == TokenKind::kBang) return ParseDialectType();
   if (token_.kind != TokenKind::kBareId) {
-    Fail(absl::StrCat("expected a type, found ", TokenText()));
+    Fail(absl::StrCat("expected a type, found ", FormatToken()));
     return nullptr;
   }
   ElementKind kind;
@@ -76,7 +76,7 @@ const SourceType* TextParser::ParseFunctionType() {
   std::vector<const SourceType*> inputs, results;
   if (!ParseTypeList(')', &inputs)) return nullptr;
   if (!TakeArrow()) {
-    Fail(absl::StrCat("expected -> in a function type, found ", TokenText()));
+    Fail(absl::StrCat("expected -> in a function type, found ", FormatToken()));
     return nullptr;
   }
   if (Take('(')) {
@@ -224,7 +224,7 @@ const SourceType* TextParser::ParseQuantized() {
     bool negative = Take('-');
     double value = 0;
     if (token_.kind != TokenKind::kFloat || !absl::SimpleAtod(token_.text, &value)) {
-      Fail(absl::StrCat("expected a scale, found ", TokenText()));
+      Fail(absl::StrCat("expected a scale, found ", FormatToken()));
       return;
     }
     Advance();

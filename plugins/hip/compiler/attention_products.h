@@ -66,7 +66,7 @@ class AttentionProducts {
   llvm::Value* KeepExchange(llvm::Value* word);
   llvm::Value* Number(int64_t n) { return b_.getInt32(static_cast<uint32_t>(n)); }
   // Returns the address of element `element` (i32) of row `row` (i32) of the array.
-  llvm::Value* AddressOf(const AttentionRows& rows, llvm::Value* row, llvm::Value* element);
+  llvm::Value* ComputeAddress(const AttentionRows& rows, llvm::Value* row, llvm::Value* element);
   // Loads the element as f32; zero if it or its row does not exist.
   llvm::Value* LoadElement(const AttentionRows& rows, llvm::Value* row, llvm::Value* element);
   // Loads 16 bytes of a narrow type, from element `element`, a multiple of 8, as <4 x i32>.

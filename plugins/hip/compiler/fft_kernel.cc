@@ -69,7 +69,7 @@ class FftEmitter {
  private:
   static PrimitiveType ComplexType(const Instruction& op) {
     const PrimitiveType t = op.shape().element_type();
-    return IsComplex(t) ? t : ComplexOf(t);
+    return IsComplex(t) ? t : GetComplexType(t);
   }
   bool is_complex() const { return stage_.kind == FftStage::Kind::kComplex; }
   int64_t Bins() const { return stage_.length / 2 + 1; }
@@ -127,7 +127,7 @@ class FftEmitter {
     return p;
   }
   // Where element `position` of a complex line is, in elements of the array.
-  Value* AddressOf(const LineIndex& p, Value* position, bool stores) {
+  Value* ComputeAddress(const LineIndex& p, Value* position, bool stores) {
     position = b_.CreateZExtOrTrunc(position, wide_);
     Value* of_length =
         stores ? Add(p.k, Multiply(position, stage_.before)) : Add(position, Multiply(p.k, stage_.length));
@@ -206,7 +206,7 @@ class FftEmitter {
     if (!IsDirect(0)) {
       ForEachMoved(lines * length, [&](Value* item) {
         auto [line, position] = Split(item, stage_.reads_rows());
-        StoreShared(0, line, position, LoadPair(pair_, from_, AddressOf(IndexOfLine(line), position, false)));
+        StoreShared(0, line, position, LoadPair(pair_, from_, ComputeAddress(IndexOfLine(line), position, false)));
       });
       f_.EmitBarrier();
     }
@@ -236,7 +236,7 @@ class FftEmitter {
   void StoreGlobal(const LineIndex& index, Value* position, FftNumber x) {
     if (stage_.after > 1) x = TwistBetweenStages(index, position, x);
     if (stage_.scale != 1) x = butterflies_.Scale(x, stage_.scale);
-    StorePair(to_, AddressOf(index, position, true), x);
+    StorePair(to_, ComputeAddress(index, position, true), x);
   }
 
   // By the root c k of the length that is left. Its table would be long, so the root is a product of two, in f64.
@@ -296,7 +296,7 @@ class FftEmitter {
       Numbers x;
       for (int64_t j = 0; j < pass.radix; ++j) {
         Value* at = Source(pass, u, j);
-        x.push_back(reads_array ? LoadPair(pair_, from_, AddressOf(index, at, false)) : LoadShared(u.line, at));
+        x.push_back(reads_array ? LoadPair(pair_, from_, ComputeAddress(index, at, false)) : LoadShared(u.line, at));
       }
       Numbers y = butterflies_.Transform(x);
       for (int64_t j = 1; j < pass.radix && twiddles != nullptr; ++j) {

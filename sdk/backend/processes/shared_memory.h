@@ -117,7 +117,7 @@ class SharedMemory {
   int64_t FirstBlock() const;
   // The ring in `segment` for what its owner sends to `reader`, and what its owner has read of `writer`'s.
   MessageRing& RingFor(const Segment& segment, int32_t reader) const;
-  MessageRingReader& RingReaderOf(const Segment& segment, int32_t writer) const;
+  MessageRingReader& GetRingReader(const Segment& segment, int32_t writer) const;
   bool IsReleased(uint32_t block, int32_t reader) const;
   bool IsFree(uint32_t block) const;
 

@@ -83,7 +83,7 @@ std::optional<Mismatch> CompareResults(const BoundedValue& meant, const std::vec
       m.bound = bound;
       if (IsFloat(ComplexPart(have.shape().element_type()))) {
         const double least = std::ldexp(ComputeUnitInLastPlace(have.shape().element_type(), 0),
-                                        static_cast<int>(-std::log2(UnitOf(have.shape().element_type()))));
+                                        static_cast<int>(-std::log2(GetEpsilon(have.shape().element_type()))));
         for (const std::complex<double> v : {NumberAt(want.value, i), NumberAt(have, i)}) {
           for (const double part : {v.real(), v.imag()}) {
             m.nan = m.nan || std::isnan(part);

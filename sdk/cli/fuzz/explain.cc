@@ -20,7 +20,7 @@ double LeastNormal(PrimitiveType type) {
   const PrimitiveType part = ComplexPart(type);
   // f16 and narrower types are computed in f32, in which all their values are normal.
   const PrimitiveType computed = part == PrimitiveType::kF64 ? PrimitiveType::kF64 : PrimitiveType::kF32;
-  return ComputeUnitInLastPlace(computed, 0) / UnitOf(computed);
+  return ComputeUnitInLastPlace(computed, 0) / GetEpsilon(computed);
 }
 
 void Flush(BoundedValue& j) {

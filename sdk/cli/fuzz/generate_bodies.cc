@@ -96,7 +96,7 @@ Value Generator::ReduceByArrays(Scope& s) {
   const Value x = Any(s, random_.Chance(80) ? Kind::kBits : Kind::kReal, 1, 3);
   if (x == nullptr || x->shape().num_elements() > 600 || HasNan(s, x)) return nullptr;
   const P type = x->shape().element_type();
-  const std::optional<Opcode> op = IsFloat(type) ? OneOf({Opcode::kMaximum, Opcode::kMinimum}) : AnyCombiner(type);
+  const std::optional<Opcode> op = IsFloat(type) ? PickOne({Opcode::kMaximum, Opcode::kMinimum}) : AnyCombiner(type);
   const Value init = op.has_value() ? Identity(s, *op, type) : nullptr;
   if (init == nullptr) return nullptr;
   Builder b(s.b.module(), "by_arrays");
@@ -113,7 +113,7 @@ Value Generator::ReduceByControl(Scope& s) {
   const Value x = Any(s, random_.Chance(80) ? Kind::kInteger : Kind::kReal, 1, 3);
   if (x == nullptr || x->shape().num_elements() > 600 || HasNan(s, x)) return nullptr;
   const P type = x->shape().element_type();
-  const std::optional<Opcode> op = IsFloat(type) ? OneOf({Opcode::kMaximum, Opcode::kMinimum}) : AnyCombiner(type);
+  const std::optional<Opcode> op = IsFloat(type) ? PickOne({Opcode::kMaximum, Opcode::kMinimum}) : AnyCombiner(type);
   const Value init = op.has_value() ? Identity(s, *op, type) : nullptr;
   if (init == nullptr) return nullptr;
   Builder b(s.b.module(), "by_control");
@@ -134,7 +134,7 @@ Value Generator::SortOddly(Scope& s) {
   std::vector<Value> operands = {x};
   const int64_t more = random_.Between(0, 2);
   for (int64_t k = 0; k < more; ++k) {
-    operands.push_back(Like(s, AnyType(random_.Chance(60) ? Kind::kInteger : Kind::kAny), DimsOf(x)));
+    operands.push_back(Like(s, AnyType(random_.Chance(60) ? Kind::kInteger : Kind::kAny), GetDims(x)));
     if (operands.back() == nullptr) return nullptr;
   }
   const bool descending = random_.Chance(40);

@@ -9,7 +9,7 @@ namespace {
 
 using P = PrimitiveType;
 
-Shape ShapeOf(const BoundedValue& j) { return j.ToLiteral().shape(); }
+Shape GetShape(const BoundedValue& j) { return j.ToLiteral().shape(); }
 
 BoundedValue TupleOf(const std::vector<BoundedValue>& elements) {
   BoundedValue j;
@@ -43,7 +43,7 @@ std::unique_ptr<Scope> Generator::Nested(Scope& s, const std::string& name, cons
   inner->plain = plain;
   if (tuple) {
     const BoundedValue all = TupleOf(parameters);
-    hlo::Result p = inner->b.Parameter(0, ShapeOf(all));
+    hlo::Result p = inner->b.Parameter(0, GetShape(all));
     if (!p.ok()) return nullptr;
     inner->bounded[*p] = all;
     for (size_t k = 0; k < parameters.size(); ++k) {
@@ -53,7 +53,7 @@ std::unique_ptr<Scope> Generator::Nested(Scope& s, const std::string& name, cons
     }
   } else {
     for (size_t k = 0; k < parameters.size(); ++k) {
-      hlo::Result p = inner->b.Parameter(static_cast<int64_t>(k), ShapeOf(parameters[k]));
+      hlo::Result p = inner->b.Parameter(static_cast<int64_t>(k), GetShape(parameters[k]));
       if (!p.ok()) return nullptr;
       inner->bounded[*p] = parameters[k];
       inner->values.push_back(*p);
@@ -239,10 +239,11 @@ Value Generator::LoopOverRows(Scope& s) {
   if (slice == nullptr) return nullptr;
   const Value row = Add(*body, body->b.Reshape(slice, rest));
   if (row == nullptr) return nullptr;
-  Value carry = Add(*body, body->b.Binary(OneOf({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum, Opcode::kSubtract}),
-                                          body->values[2], row));
+  Value carry =
+      Add(*body, body->b.Binary(PickOne({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum, Opcode::kSubtract}),
+                                body->values[2], row));
   if (carry != nullptr && random_.Chance(40)) {
-    carry = Add(*body, body->b.Unary(OneOf({Opcode::kNegate, Opcode::kAbs, Opcode::kTanh}), carry));
+    carry = Add(*body, body->b.Unary(PickOne({Opcode::kNegate, Opcode::kAbs, Opcode::kTanh}), carry));
   }
   if (carry == nullptr) return nullptr;
   const Value as_row = Add(*body, body->b.Reshape(carry, sizes));
@@ -312,7 +313,7 @@ Value Generator::Domain(Scope& s) {
 
 Value Generator::DeviceId(Scope& s) {
   if (several() && s.depth > 0) return nullptr;  // devices.h
-  const Opcode op = OneOf({Opcode::kPartitionId, Opcode::kReplicaId});
+  const Opcode op = PickOne({Opcode::kPartitionId, Opcode::kReplicaId});
   return Add(s, s.b.Op(op, {}, {}, {}, Shape(P::kU32, {})));
 }
 

@@ -42,7 +42,7 @@ std::vector<Generator::Recipe> Generator::ElementwiseRecipes() {
 }
 
 Value Generator::Unary(Scope& s) {
-  const Opcode op = OneOf(Unaries());
+  const Opcode op = PickOne(Unaries());
   Kind kind = Kind::kFloat;
   switch (*Info(op).operand_types) {
     case OperandTypes::kInteger:
@@ -61,7 +61,7 @@ Value Generator::Unary(Scope& s) {
 }
 
 Value Generator::Binary(Scope& s) {
-  const Opcode op = OneOf(Binaries());
+  const Opcode op = PickOne(Binaries());
   Kind kind = Kind::kNumber;
   switch (*Info(op).operand_types) {
     case OperandTypes::kBits:
@@ -175,8 +175,8 @@ Value Generator::Map(Scope& s) {
     const Value last = random_.Of(inside);
     const Value first = binary ? random_.Of(inside) : last;
     const Opcode op =
-        binary ? OneOf({Opcode::kAdd, Opcode::kMultiply, Opcode::kMaximum, Opcode::kMinimum, Opcode::kSubtract})
-               : OneOf({Opcode::kNegate, Opcode::kAbs, Opcode::kTanh, Opcode::kExp});
+        binary ? PickOne({Opcode::kAdd, Opcode::kMultiply, Opcode::kMaximum, Opcode::kMinimum, Opcode::kSubtract})
+               : PickOne({Opcode::kNegate, Opcode::kAbs, Opcode::kTanh, Opcode::kExp});
     hlo::Result v = binary ? b.Binary(op, first, last) : b.Unary(op, last);
     if (v.ok()) inside.push_back(*v);
   }
@@ -200,8 +200,8 @@ Value Generator::Chain(Scope& s) {
     switch (random_.Below(8)) {
       case 0:
       case 1:
-        next = Add(s, s.b.Unary(OneOf({Opcode::kTanh, Opcode::kNegate, Opcode::kAbs, Opcode::kLogistic, Opcode::kSin,
-                                       Opcode::kSqrt, Opcode::kExp, Opcode::kFloor}),
+        next = Add(s, s.b.Unary(PickOne({Opcode::kTanh, Opcode::kNegate, Opcode::kAbs, Opcode::kLogistic, Opcode::kSin,
+                                         Opcode::kSqrt, Opcode::kExp, Opcode::kFloor}),
                                 x));
         break;
       case 2: {
@@ -209,7 +209,7 @@ Value Generator::Chain(Scope& s) {
         if (scalar == nullptr) break;
         const Value wide = Add(s, s.b.BroadcastInDim(scalar, dims, {}));
         if (wide != nullptr)
-          next = Add(s, s.b.Binary(OneOf({Opcode::kAdd, Opcode::kMultiply, Opcode::kMaximum}), x, wide));
+          next = Add(s, s.b.Binary(PickOne({Opcode::kAdd, Opcode::kMultiply, Opcode::kMaximum}), x, wide));
         break;
       }
       case 3:
@@ -219,8 +219,8 @@ Value Generator::Chain(Scope& s) {
         Value y = random_.Of(own);
         if (y->shape().element_type() != type) y = Like(s, type, dims);
         if (y == nullptr) break;
-        next = Add(s, s.b.Binary(OneOf({Opcode::kAdd, Opcode::kSubtract, Opcode::kMultiply, Opcode::kMaximum,
-                                        Opcode::kMinimum, Opcode::kDivide}),
+        next = Add(s, s.b.Binary(PickOne({Opcode::kAdd, Opcode::kSubtract, Opcode::kMultiply, Opcode::kMaximum,
+                                          Opcode::kMinimum, Opcode::kDivide}),
                                  x, y));
         break;
       }

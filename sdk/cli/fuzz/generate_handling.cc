@@ -7,9 +7,9 @@
 
 namespace backplane::cli::fuzz {
 
-std::vector<std::string> HandlingText(const FuzzProgram& program) {
+std::vector<std::string> DescribeHandling(const FuzzProgram& program) {
   std::vector<std::string> lines;
-  const Devices devices = DevicesOf(*program.module);
+  const Devices devices = GetDevices(*program.module);
   if (devices.count() > 1) {
     lines.push_back(absl::StrCat("on ", devices.replicas, " replicas of ", devices.partitions,
                                  " partitions, the elements of each argument moved on by the device's number"));
@@ -26,7 +26,7 @@ std::vector<std::string> HandlingText(const FuzzProgram& program) {
     }
     if (order.kept) lines.push_back(absl::StrCat("argument ", i, " not to be taken this time"));
   }
-  for (std::string& line : ScheduleText(program)) lines.push_back(std::move(line));
+  for (std::string& line : DescribeSchedule(program)) lines.push_back(std::move(line));
   return lines;
 }
 

@@ -41,7 +41,7 @@ std::vector<Generator::Recipe> Generator::MovementRecipes() {
 Value Generator::Broadcast(Scope& s) {
   const Value x = Any(s, Kind::kAny, 0, 4);
   if (x == nullptr) return nullptr;
-  const std::vector<int64_t> from = DimsOf(x);
+  const std::vector<int64_t> from = GetDims(x);
   std::vector<int64_t> dims = from, places;
   const int64_t more = random_.Between(from.empty() ? 1 : 0, 5 - static_cast<int64_t>(from.size()));
   for (int64_t k = 0; k < more; ++k) {
@@ -65,7 +65,7 @@ Value Generator::Broadcast(Scope& s) {
 Value Generator::Reshape(Scope& s) {
   const Value x = Any(s, Kind::kAny);
   if (x == nullptr) return nullptr;
-  std::vector<int64_t> dims = DimsOf(x);
+  std::vector<int64_t> dims = GetDims(x);
   const int64_t steps = random_.Between(1, 4);
   for (int64_t k = 0; k < steps; ++k) {
     const int64_t n = static_cast<int64_t>(dims.size());
@@ -120,7 +120,7 @@ Value Generator::Concatenate(Scope& s) {
   const int64_t d = random_.Below(x->shape().rank()), count = random_.Between(1, 4);
   std::vector<Value> parts = {x};
   for (int64_t k = 1; k < count; ++k) {
-    std::vector<int64_t> dims = DimsOf(x);
+    std::vector<int64_t> dims = GetDims(x);
     if (random_.Chance(60)) dims[static_cast<size_t>(d)] = random_.Between(0, 5);
     const Value y = Like(s, type, dims);
     if (y == nullptr) return nullptr;
@@ -224,7 +224,7 @@ Value Generator::DynamicUpdateSlice(Scope& s) {
 Value Generator::Gather(Scope& s) {
   const Value x = Any(s, Kind::kAny, 1);
   if (x == nullptr) return nullptr;
-  const std::vector<int64_t> dims = DimsOf(x);
+  const std::vector<int64_t> dims = GetDims(x);
   const int64_t rank = x->shape().rank();
   GatherDimensions g;
   std::vector<int64_t> batch;  // of the indices, without the dimension of the index vector
@@ -279,7 +279,7 @@ Value Generator::Scatter(Scope& s) {
   const PrimitiveType type = x->shape().element_type();
   std::optional<Opcode> op = AnyCombiner(type);
   if (!op.has_value() || (IsFloat(type) && op == Opcode::kMultiply)) op = Opcode::kAdd;
-  const std::vector<int64_t> dims = DimsOf(x);
+  const std::vector<int64_t> dims = GetDims(x);
   const int64_t rank = x->shape().rank();
   ScatterDimensions d;
   std::vector<int64_t> batch;
@@ -327,10 +327,11 @@ Value Generator::ScatterSeveral(Scope& s) {
   const Value x = Any(s, Kind::kInteger, 1);
   if (x == nullptr) return nullptr;
   const PrimitiveType a = x->shape().element_type(), c = AnyType(Kind::kInteger);
-  const std::vector<int64_t> dims = DimsOf(x);
+  const std::vector<int64_t> dims = GetDims(x);
   const Value y = Like(s, c, dims);
   if (y == nullptr) return nullptr;
-  const Opcode ops[] = {OneOf({Opcode::kAdd, Opcode::kMaximum}), OneOf({Opcode::kAdd, Opcode::kMinimum, Opcode::kXor})};
+  const Opcode ops[] = {PickOne({Opcode::kAdd, Opcode::kMaximum}),
+                        PickOne({Opcode::kAdd, Opcode::kMinimum, Opcode::kXor})};
   Builder b(s.b.module(), "several");
   std::vector<Value> in, out;
   for (int64_t k = 0; k < 4; ++k) {
@@ -365,7 +366,7 @@ Value Generator::ScatterSet(Scope& s) {
   const Value x = Any(s, Kind::kAny, 1);
   if (x == nullptr) return nullptr;
   const PrimitiveType type = x->shape().element_type();
-  const std::vector<int64_t> dims = DimsOf(x);
+  const std::vector<int64_t> dims = GetDims(x);
   const int64_t rank = x->shape().rank(), at = random_.Below(rank), size = dims[static_cast<size_t>(at)];
   if (size == 0) return nullptr;
   const int64_t count = random_.Between(1, std::min<int64_t>(size, 40));
@@ -405,7 +406,7 @@ Value Generator::SetDimensionSize(Scope& s) {
   const std::vector<int64_t> dims = AnyDims(1, 3);
   const int64_t d = random_.Below(static_cast<int64_t>(dims.size()));
   const Value x = Fresh(s, Shape(type, dims), IsFloat(type) ? std::optional<Fill>(Fill::kWhole) : std::nullopt);
-  const Opcode op = OneOf({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum});
+  const Opcode op = PickOne({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum});
   const Value n = Index(s, 0, dims[static_cast<size_t>(d)]), zero = Identity(s, op, type);
   Computation* add = Combiner(s, op, type);
   if (x == nullptr || n == nullptr || zero == nullptr || add == nullptr) return nullptr;
@@ -419,7 +420,7 @@ Value Generator::SetDimensionSize(Scope& s) {
         next = Add(s, s.b.Unary(Opcode::kNegate, bounded));
         break;
       case 1:
-        next = Add(s, s.b.Binary(OneOf({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum}), bounded, bounded));
+        next = Add(s, s.b.Binary(PickOne({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum}), bounded, bounded));
         break;
       case 2: {
         const Value flags = Add(s, s.b.Compare(bounded, bounded, ComparisonDirection::kGe));

@@ -40,7 +40,7 @@ Value Generator::Dot(Scope& s) {
   }
   if (l == nullptr) return nullptr;
   const P type = l->shape().element_type();
-  const std::vector<int64_t> dims = DimsOf(l);
+  const std::vector<int64_t> dims = GetDims(l);
   const int64_t rank = l->shape().rank();
   DotDimensions d;
   std::vector<std::pair<int64_t, char>> right;  // its size and its kind
@@ -211,7 +211,7 @@ Value Generator::BatchNorm(Scope& s) {
     }
     default: {
       const Value scale = plain(), mean = plain(), variance = positive();
-      const Value gradient = Like(s, type, DimsOf(x));
+      const Value gradient = Like(s, type, GetDims(x));
       if (scale == nullptr || mean == nullptr || variance == nullptr || gradient == nullptr) return nullptr;
       return Add(s, hlo::BatchNormGrad(s.b, x, scale, mean, variance, gradient, epsilon, f));
     }

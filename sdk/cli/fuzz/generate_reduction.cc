@@ -65,10 +65,10 @@ Value Generator::ReduceSeveral(Scope& s) {
   const Value x = Any(s, Kind::kReal, 1);
   if (x == nullptr) return nullptr;
   const PrimitiveType a = x->shape().element_type(), c = AnyType(Kind::kReal);
-  const Value y = Like(s, c, DimsOf(x));
+  const Value y = Like(s, c, GetDims(x));
   if (y == nullptr) return nullptr;
-  const Opcode first = OneOf({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum}),
-               second = OneOf({Opcode::kAdd, Opcode::kMaximum});
+  const Opcode first = PickOne({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum}),
+               second = PickOne({Opcode::kAdd, Opcode::kMaximum});
   Builder b(s.b.module(), "two");
   hlo::Result p0 = b.Parameter(0, Shape(a, {})), p1 = b.Parameter(1, Shape(c, {})), p2 = b.Parameter(2, Shape(a, {})),
               p3 = b.Parameter(3, Shape(c, {}));
@@ -89,7 +89,7 @@ Value Generator::ArgMax(Scope& s) {
   if (x == nullptr || HasNan(s, x)) return nullptr;
   const PrimitiveType type = x->shape().element_type();
   const int64_t d = random_.Below(x->shape().rank());
-  const Value places = Add(s, hlo::Iota(s.b, Shape(PrimitiveType::kS32, DimsOf(x)), d));
+  const Value places = Add(s, hlo::Iota(s.b, Shape(PrimitiveType::kS32, GetDims(x)), d));
   const bool least = random_.Chance(40);
   Builder b(s.b.module(), "arg");
   const Shape value(type, {}), place(PrimitiveType::kS32, {});
@@ -146,7 +146,7 @@ Value Generator::Cumulative(Scope& s) {
   const PrimitiveType type = x->shape().element_type();
   const int64_t d = random_.Below(x->shape().rank()), n = x->shape().dimensions(d);
   if (n == 0 || n > 200) return nullptr;
-  const Opcode op = OneOf({Opcode::kAdd, Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum});
+  const Opcode op = PickOne({Opcode::kAdd, Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum});
   const Value init = Identity(s, op, type);
   Computation* body = Combiner(s, op, type);
   if (init == nullptr || body == nullptr) return nullptr;
@@ -194,7 +194,7 @@ Value Generator::Sort(Scope& s) {
   const int64_t more = random_.Chance(50) ? 0 : random_.Between(1, 2);
   for (int64_t k = 0; k < more; ++k) {
     const PrimitiveType type = random_.Chance(60) ? PrimitiveType::kS32 : AnyType(Kind::kAny);
-    operands.push_back(Like(s, type, DimsOf(x)));
+    operands.push_back(Like(s, type, GetDims(x)));
     if (operands.back() == nullptr) return nullptr;
     types.push_back(type);
   }
@@ -222,10 +222,10 @@ Value Generator::Scan(Scope& s) {
   if (x == nullptr) return nullptr;
   const PrimitiveType type = x->shape().element_type();
   const int64_t d = random_.Below(x->shape().rank());
-  std::vector<int64_t> rest = DimsOf(x);
+  std::vector<int64_t> rest = GetDims(x);
   if (rest[static_cast<size_t>(d)] == 0) return nullptr;
   rest.erase(rest.begin() + d);
-  const Opcode op = OneOf({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum});
+  const Opcode op = PickOne({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum});
   Builder b(s.b.module(), "step");
   hlo::Result in = b.Parameter(0, Shape(type, rest)), carry = b.Parameter(1, Shape(type, rest));
   if (!in.ok() || !carry.ok()) return nullptr;

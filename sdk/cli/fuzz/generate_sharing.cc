@@ -27,13 +27,13 @@ std::vector<Generator::Recipe> Generator::SharingRecipes() {
 }
 
 // Returns the number of instructions that a run executes, if loops have six iterations.
-double Generator::CostOf(const Computation* c) {
+double Generator::EstimateCost(const Computation* c) {
   const auto known = costs_.find(c);
   if (known != costs_.end()) return known->second;
   double cost = 0;
   for (const auto& i : c->instructions()) {
     double own = 1;
-    for (const Computation* callee : i->called()) own += CostOf(callee);
+    for (const Computation* callee : i->called()) own += EstimateCost(callee);
     cost += i->Is(Opcode::kWhile) ? 6 * own : own;
   }
   costs_[c] = cost;
@@ -85,7 +85,7 @@ Value Generator::CallShared(Scope& s) {
   } else if (s.depth < 2) {
     f = MakeFunction(s, false);
   }
-  if (f == nullptr || CostOf(f) > (s.depth == 0 ? kMaxCost : s.depth == 1 ? kMaxCost / 10 : kMaxCost / 60))
+  if (f == nullptr || EstimateCost(f) > (s.depth == 0 ? kMaxCost : s.depth == 1 ? kMaxCost / 10 : kMaxCost / 60))
     return nullptr;
   std::vector<Shape> shapes;
   for (const Instruction* p : f->parameters()) shapes.push_back(p->shape());
@@ -110,7 +110,7 @@ Value Generator::SharedBranches(Scope& s) {
   } else if (s.depth < 2) {
     first = MakeFunction(s, true);
   }
-  if (first == nullptr || CostOf(first) > (s.depth == 0 ? kMaxCost : kMaxCost / 10)) return nullptr;
+  if (first == nullptr || EstimateCost(first) > (s.depth == 0 ? kMaxCost : kMaxCost / 10)) return nullptr;
   Computation* second = first;
   for (Computation* other : branches_) {
     if (other->root()->shape().WithoutLayout() == first->root()->shape().WithoutLayout() && random_.Chance(60))
@@ -136,7 +136,7 @@ Value Generator::Recomputed(Scope& s) {
   Computation* f = !functions_.empty() && (s.depth >= 2 || random_.Chance(60)) ? random_.Of(functions_)
                    : s.depth < 2                                               ? MakeFunction(s, false)
                                                                                : nullptr;
-  if (f == nullptr || CostOf(f) > (s.depth == 0 ? kMaxCost : kMaxCost / 20)) return nullptr;
+  if (f == nullptr || EstimateCost(f) > (s.depth == 0 ? kMaxCost : kMaxCost / 20)) return nullptr;
   std::vector<Shape> shapes;
   for (const Instruction* p : f->parameters()) shapes.push_back(p->shape());
   const std::optional<std::vector<Value>> arguments = ArgumentsFor(s, shapes);
@@ -172,9 +172,9 @@ Value Generator::Recomputed(Scope& s) {
   if (second == nullptr || first->shape().HasDynamicDimensions()) return nullptr;
   Keep(s, once);
   const P type = first->shape().element_type();
-  const Opcode op = type == P::kPred  ? OneOf({Opcode::kAnd, Opcode::kOr})
-                    : IsComplex(type) ? OneOf({Opcode::kAdd, Opcode::kMultiply})
-                                      : OneOf({Opcode::kAdd, Opcode::kMultiply, Opcode::kMaximum});
+  const Opcode op = type == P::kPred  ? PickOne({Opcode::kAnd, Opcode::kOr})
+                    : IsComplex(type) ? PickOne({Opcode::kAdd, Opcode::kMultiply})
+                                      : PickOne({Opcode::kAdd, Opcode::kMultiply, Opcode::kMaximum});
   return Add(s, s.b.Binary(op, earlier, second));
 }
 
@@ -183,8 +183,8 @@ Value Generator::SharedCombiner(Scope& s) {
   const Value x = Any(s, random_.Chance(75) ? Kind::kInteger : Kind::kReal, 1, 3);
   if (x == nullptr || x->shape().num_elements() > 600 || x->shape().num_elements() == 0 || HasNan(s, x)) return nullptr;
   const P type = x->shape().element_type();
-  const Opcode op = IsFloat(type) ? OneOf({Opcode::kMaximum, Opcode::kMinimum})
-                                  : OneOf({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum, Opcode::kXor});
+  const Opcode op = IsFloat(type) ? PickOne({Opcode::kMaximum, Opcode::kMinimum})
+                                  : PickOne({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum, Opcode::kXor});
   const Value init = Identity(s, op, type);
   if (init == nullptr) return nullptr;
   const Shape scalar(type, {});

@@ -153,7 +153,7 @@ Value Generator::Decision(Scope& s) {
   if (v == nullptr || v->shape().num_elements() == 0) return nullptr;
   const bool whole = IsIntegral(v->shape().element_type());
   const Value one =
-      Reduced(s, v, whole && random_.Chance(50) ? Opcode::kAdd : OneOf({Opcode::kMaximum, Opcode::kMinimum}));
+      Reduced(s, v, whole && random_.Chance(50) ? Opcode::kAdd : PickOne({Opcode::kMaximum, Opcode::kMinimum}));
   if (one == nullptr) return nullptr;
   const P type = one->shape().element_type();
   const Value limit =
@@ -210,7 +210,7 @@ Value Generator::RunLoop(Scope& s, const LoopForm& form, const std::vector<Value
   return init == nullptr ? nullptr : Add(s, s.b.While(form.condition, form.body, init));
 }
 
-std::optional<std::vector<Value>> Generator::StartOf(Scope& s, const LoopForm& form) {
+std::optional<std::vector<Value>> Generator::MakeStart(Scope& s, const LoopForm& form) {
   std::vector<Value> start;
   for (const StateElement& e : form.state) {
     Value v;
@@ -357,7 +357,7 @@ std::optional<Generator::LoopForm> Generator::MakeLoop(Scope& s, std::vector<Val
         }
         break;
       case StateRole::kWritten: {
-        std::vector<int64_t> sizes = DimsOf(now);
+        std::vector<int64_t> sizes = GetDims(now);
         const int64_t rows = sizes[0];
         sizes[0] = std::min<int64_t>(rows, random_.Between(1, 2));
         auto place = [&](bool counted) {
@@ -456,10 +456,10 @@ std::optional<Generator::LoopForm> Generator::MakeLoop(Scope& s, std::vector<Val
   if (Value watched = element(StateRole::kWatched); watched != nullptr) {
     const P type = watched->shape().element_type();
     if (random_.Chance(60)) {
-      watched = Add(c, c.b.Unary(OneOf({Opcode::kAbs, Opcode::kNegate, Opcode::kSign}), watched));
+      watched = Add(c, c.b.Unary(PickOne({Opcode::kAbs, Opcode::kNegate, Opcode::kSign}), watched));
       if (watched == nullptr) return std::nullopt;
     }
-    const Value one = Reduced(c, watched, OneOf({Opcode::kMaximum, Opcode::kMinimum, Opcode::kAdd}));
+    const Value one = Reduced(c, watched, PickOne({Opcode::kMaximum, Opcode::kMinimum, Opcode::kAdd}));
     if (one == nullptr) return std::nullopt;
     const Value most =
         Add(c, c.b.Constant(IsFloat(type) ? Literal::Scalar(type, 0.4 * static_cast<double>(random_.Between(-4, 4)))
@@ -487,14 +487,14 @@ Value Generator::StateLoop(Scope& s) {
   std::optional<LoopForm> form;
   if (!loops_.empty() && (s.depth >= 2 || random_.Chance(40))) {
     form = random_.Of(loops_);
-    if (CostOf(form->body) * 6 > most_cost) return nullptr;
-    std::optional<std::vector<Value>> other = StartOf(s, *form);
+    if (EstimateCost(form->body) * 6 > most_cost) return nullptr;
+    std::optional<std::vector<Value>> other = MakeStart(s, *form);
     if (!other.has_value()) return nullptr;
     start = *std::move(other);
   } else {
     if (s.depth >= 2) return nullptr;
     form = MakeLoop(s, &start);
-    if (!form.has_value() || CostOf(form->body) * 6 > most_cost) return nullptr;
+    if (!form.has_value() || EstimateCost(form->body) * 6 > most_cost) return nullptr;
   }
   const Value first = RunLoop(s, *form, start);
   if (first == nullptr || !IsUseful(GetBoundedValue(s, first))) return nullptr;
@@ -503,7 +503,7 @@ Value Generator::StateLoop(Scope& s) {
   }
   if (!random_.Chance(35)) return first;
   // Runs the loop again, with other values and some results of the first run.
-  std::optional<std::vector<Value>> again = StartOf(s, *form);
+  std::optional<std::vector<Value>> again = MakeStart(s, *form);
   if (!again.has_value()) return first;
   const int64_t plain = static_cast<int64_t>(form->state.size()) - form->packed;
   for (int64_t k = 0; k < plain; ++k) {
@@ -567,7 +567,7 @@ Value Generator::BatchedLoop(Scope& s) {
   for (size_t k = 2; k < body.elements.size(); ++k) {
     const Value old = body.elements[k];
     const Value v = Matching(b, old->shape().WithoutLayout());
-    const Value mask = Add(b, b.b.BroadcastInDim(runs, DimsOf(old), {0}));
+    const Value mask = Add(b, b.b.BroadcastInDim(runs, GetDims(old), {0}));
     if (v == nullptr || mask == nullptr) return nullptr;
     next.push_back(Add(b, b.b.Select(mask, v, old)));
   }
@@ -579,7 +579,7 @@ Value Generator::BatchedLoop(Scope& s) {
   absl::StatusOr<Computation*> cc = c.b.Build(go), bb = b.b.Build(root);
   if (!cc.ok() || !bb.ok()) return nullptr;
   (*bb)->RemoveDead();
-  if (CostOf(*bb) * 6 > (s.depth == 0 ? 4000 : 400)) return nullptr;
+  if (EstimateCost(*bb) * 6 > (s.depth == 0 ? 4000 : 400)) return nullptr;
   return Add(s, s.b.While(*cc, *bb, init));
 }
 

@@ -138,7 +138,7 @@ const std::vector<Generator::Recipe>& Generator::Recipes() {
 
 absl::StatusOr<FuzzProgram> Generator::Make() {
   Scope s(program_.module.get(), "main", 0);
-  s.others.resize(static_cast<size_t>(DevicesOf(*program_.module).count() - 1));
+  s.others.resize(static_cast<size_t>(GetDevices(*program_.module).count() - 1));
   int steps = static_cast<int>(random_.Between(options_.least_steps, options_.most_steps));
   if (structured_) steps = std::max(options_.least_steps, steps / 2);  // each of them is several operations
   for (int k = 0; k < steps; ++k) Step(s);
@@ -188,7 +188,7 @@ absl::StatusOr<FuzzProgram> Generator::Make() {
 void Generator::Bind(Scope& s, Value parameter, Literal argument) {
   s.bounded[parameter] = BoundedValue::Exact(argument);
   for (size_t d = 0; d < s.others.size(); ++d) {
-    s.others[d][parameter] = BoundedValue::Exact(ArgumentOf(argument, static_cast<int64_t>(d) + 1));
+    s.others[d][parameter] = BoundedValue::Exact(MakeDeviceArgument(argument, static_cast<int64_t>(d) + 1));
   }
   program_.arguments.push_back(std::move(argument));
 }
@@ -242,7 +242,7 @@ Value Generator::Add(Scope& s, const hlo::Result& v) {
     absl::StatusOr<std::vector<BoundedValue>> j = absl::InternalError("");
     if (known) {
       // Called computations are evaluated for each device; this is the first one.
-      j = BoundOnDevices(*i, ops, s.others.empty() ? Devices() : DevicesOf(*program_.module));
+      j = BoundOnDevices(*i, ops, s.others.empty() ? Devices() : GetDevices(*program_.module));
     }
     if (j.ok()) {
       for (size_t d = 0; d < s.others.size(); ++d) s.others[d][i.get()] = std::move((*j)[d + 1]);
@@ -282,7 +282,7 @@ bool Generator::IsUseful(const BoundedValue& j) const {
   int64_t good = 0;
   for (int64_t i = 0; i < n; ++i) {
     const double e = BoundAt(j.used, i);
-    good += e == 0 || e <= std::max(0.02, 4 * UnitOf(type)) * most;
+    good += e == 0 || e <= std::max(0.02, 4 * GetEpsilon(type)) * most;
   }
   return good * 10 >= n * 6;
 }
@@ -495,7 +495,7 @@ Value Generator::Identity(Scope& s, Opcode op, PrimitiveType type) {
   return Add(s, s.b.Constant(std::move(l)));
 }
 
-Opcode Generator::OneOf(const std::vector<Opcode>& from) {
+Opcode Generator::PickOne(const std::vector<Opcode>& from) {
   if (options_.only.has_value() && random_.Chance(70) &&
       std::find(from.begin(), from.end(), *options_.only) != from.end()) {
     return *options_.only;
@@ -522,15 +522,15 @@ Computation* Generator::Combiner(Scope& s, Opcode op, PrimitiveType type) {
 }
 
 std::optional<Opcode> Generator::AnyCombiner(PrimitiveType type) {
-  if (type == P::kPred) return OneOf({Opcode::kAnd, Opcode::kOr, Opcode::kXor, Opcode::kMaximum, Opcode::kMinimum});
+  if (type == P::kPred) return PickOne({Opcode::kAnd, Opcode::kOr, Opcode::kXor, Opcode::kMaximum, Opcode::kMinimum});
   if (IsIntegral(type)) {
-    return OneOf(
+    return PickOne(
         {Opcode::kAdd, Opcode::kMultiply, Opcode::kMaximum, Opcode::kMinimum, Opcode::kAnd, Opcode::kOr, Opcode::kXor});
   }
   if (IsFloat(type)) {
-    return OneOf({Opcode::kAdd, Opcode::kAdd, Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum, Opcode::kMultiply});
+    return PickOne({Opcode::kAdd, Opcode::kAdd, Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum, Opcode::kMultiply});
   }
-  if (IsComplex(type)) return OneOf({Opcode::kAdd, Opcode::kAdd, Opcode::kMultiply});
+  if (IsComplex(type)) return PickOne({Opcode::kAdd, Opcode::kAdd, Opcode::kMultiply});
   return std::nullopt;
 }
 

@@ -29,7 +29,9 @@
 
 namespace backplane::cli::fuzz {
 
-inline std::vector<int64_t> DimsOf(Value v) { return {v->shape().dimensions().begin(), v->shape().dimensions().end()}; }
+inline std::vector<int64_t> GetDims(Value v) {
+  return {v->shape().dimensions().begin(), v->shape().dimensions().end()};
+}
 
 struct GeneratorOptions {
   std::optional<Opcode> only;  // most programs contain it
@@ -75,7 +77,7 @@ void AddCoverage(const Module& module, Coverage& coverage);
 std::string PrintCoverage(const Coverage& coverage, int64_t devices = 1);
 
 // Describes what a host does in addition to passing dense arrays, one line each.
-std::vector<std::string> HandlingText(const FuzzProgram& program);
+std::vector<std::string> DescribeHandling(const FuzzProgram& program);
 
 // The kinds of values with which an argument or constant is filled.
 enum class Fill {
@@ -143,7 +145,7 @@ class Generator {
   bool HasNan(const Scope& s, Value v) const;
   // Sets the value of a new parameter of the entry computation and adds its argument.
   void Bind(Scope& s, Value parameter, Literal argument);
-  bool several() const { return DevicesOf(*program_.module).count() > 1; }
+  bool several() const { return GetDevices(*program_.module).count() > 1; }
 
   // ---- Values
   PrimitiveType AnyType(Kind kind);
@@ -155,7 +157,7 @@ class Generator {
   Value Any(Scope& s, Kind kind, int64_t least_rank = 0, int64_t most_rank = 5);
   Value Like(Scope& s, PrimitiveType type, absl::Span<const int64_t> dims);
   Value Identity(Scope& s, Opcode op, PrimitiveType type);
-  Opcode OneOf(const std::vector<Opcode>& from);
+  Opcode PickOne(const std::vector<Opcode>& from);
   Value ForProduct(Scope& s, Value v);  // rounded to bf16 if the options request it
   Computation* Combiner(Scope& s, Opcode op, PrimitiveType type);
   std::optional<Opcode> AnyCombiner(PrimitiveType type);
@@ -260,7 +262,7 @@ class Generator {
   };
   struct StateScope;
   StateScope OpenState(Scope& s, const std::string& name, const BoundedValue& state, int64_t packed, bool plain);
-  std::optional<std::vector<Value>> StartOf(Scope& s, const LoopForm& form);
+  std::optional<std::vector<Value>> MakeStart(Scope& s, const LoopForm& form);
   Value RunLoop(Scope& s, const LoopForm& form, const std::vector<Value>& start);
   std::optional<LoopForm> MakeLoop(Scope& s, std::vector<Value>* start);
   Value Scalar(Scope& s, Literal value, int argument_percent);
@@ -268,7 +270,7 @@ class Generator {
   Value Decision(Scope& s);
   Computation* MakeFunction(Scope& s, bool tuple);
   std::optional<std::vector<Value>> ArgumentsFor(Scope& s, const std::vector<Shape>& shapes);
-  double CostOf(const Computation* c);
+  double EstimateCost(const Computation* c);
   Value StateLoop(Scope& s);
   Value BatchedLoop(Scope& s);
   Value CallShared(Scope& s);

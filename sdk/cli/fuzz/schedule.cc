@@ -77,7 +77,7 @@ std::vector<Shape> ResultShapes(const Module& module) {
 
 bool CanBeScheduled(const FuzzProgram& p) {
   const ModuleConfig& config = p.module->config();
-  if (DevicesOf(*p.module).count() > 1 || p.arguments.empty() || !config.parameter_layouts.empty() ||
+  if (GetDevices(*p.module).count() > 1 || p.arguments.empty() || !config.parameter_layouts.empty() ||
       config.result_layout.element_type() != PrimitiveType::kInvalid) {
     return false;
   }
@@ -227,7 +227,7 @@ bool ScheduleFits(const FuzzProgram& p) {
   return reads;
 }
 
-std::vector<std::string> ScheduleText(const FuzzProgram& p) {
+std::vector<std::string> DescribeSchedule(const FuzzProgram& p) {
   std::vector<std::string> lines;
   if (p.schedule.empty()) return lines;
   int64_t next = kArgumentCopies * static_cast<int64_t>(p.arguments.size());

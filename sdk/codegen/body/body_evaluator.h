@@ -57,7 +57,7 @@ class BodyEvaluator {
 
   // Declares that the instruction is read from memory. An instruction with a tuple shape has one array per element.
   void SetArray(const Instruction* instruction, int element, ArrayRef array);
-  const ArrayRef& ArrayOf(const Instruction* instruction) const { return arrays_.at({instruction, 0}); }
+  const ArrayRef& GetArray(const Instruction* instruction) const { return arrays_.at({instruction, 0}); }
   // Declares that the result of the reduction is combined from partial results that earlier kernels left in memory.
   void SetPartials(const Instruction* reduce, PartialResults partials) { partials_[reduce] = std::move(partials); }
   // Declares independent reductions over the same elements, which the same loops shall compute.

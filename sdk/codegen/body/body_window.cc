@@ -73,11 +73,11 @@ Val BodyEvaluator::EvalWindow(const Instruction* op, const Index& index, const G
       if (w.size > 1) loops.push_back(vars_.Loop(w.size));
       position.push_back(w.size > 1 ? Affine::Var(loops.back()) : Affine::Const(0));
     }
-    std::vector<Value*> carried = PartsOf(acc);
+    std::vector<Value*> carried = GetParts(acc);
     EmitLoopNest(loops, carried, [&](std::vector<Value*>& parts) {
       Vals now = FromParts(acc, parts);
       combine_position(position, now);
-      parts = PartsOf(now);
+      parts = GetParts(now);
     });
     acc = FromParts(acc, carried);
   }

@@ -61,8 +61,8 @@ class PhaseFrame {
 
   // Reserves the next bytes of the scratch memory of the call.
   llvm::Value* Scratch(int64_t bytes);
-  ArrayRef BufferOf(const PhaseOutput& output) const;
-  int64_t ExtentOf(absl::Span<const VarId> group) const;
+  ArrayRef GetBuffer(const PhaseOutput& output) const;
+  int64_t ComputeExtent(absl::Span<const VarId> group) const;
   llvm::ConstantInt* Number(int64_t n) { return b.getInt64(static_cast<uint64_t>(n)); }
   llvm::Value* Min(llvm::Value* x, llvm::Value* y) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, y); }
   // Walks over everything that the outputs read at the loops.

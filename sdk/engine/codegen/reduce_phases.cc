@@ -31,7 +31,7 @@ class ColumnLoops {
   // `split`: null when each work item sees all rows.
   ColumnLoops(PhaseFrame& f, const ColumnReducePhase& kind, const ReductionSplit* split)
       : f_(f), kind_(kind), split_(split), loops_(MakeLoops(f.vars, kind.nest)) {
-    columns_ = f_.ExtentOf(loops_.groups.back());
+    columns_ = f_.ComputeExtent(loops_.groups.back());
     for (const Instruction* r : kind_.reduces) {
       accumulators_.emplace_back();
       for (int64_t i = 0; i < r->operand_count() / 2; ++i) {
@@ -114,7 +114,7 @@ class ColumnLoops {
     if (g == groups.size()) {
       return ForEachVector([&](const Affine& slot, const Guards& tail) { AddVector(rows, slot, tail); });
     }
-    Value *begin = f_.Number(0), *end = f_.Number(f_.ExtentOf(groups[g]));
+    Value *begin = f_.Number(0), *end = f_.Number(f_.ComputeExtent(groups[g]));
     if (g == 0 && split_) {
       begin = f_.b.CreateMul(part_number_, f_.Number(split_->block_size));
       end = f_.Min(f_.b.CreateAdd(begin, f_.Number(split_->block_size)), end);

@@ -48,7 +48,7 @@ const char* ErrorName(uint8_t code) { return code < std::size(kErrorNames) ? kEr
 // Returns "Client_Compile" for PJRT_Client_Compile.
 absl::string_view ShortName(Fn fn) {
   if (fn == Fn::kCount) return "none";  // no function
-  absl::string_view name = InfoOf(fn).name;
+  absl::string_view name = GetInfo(fn).name;
   if (name.substr(0, 5) == "PJRT_") name.remove_prefix(5);
   return name;
 }

@@ -26,7 +26,7 @@ struct Function {
   std::vector<uint32_t> index_of_word;  // for each 4 bytes, the instruction that begins there, or kNoInstruction
   static constexpr uint32_t kNoInstruction = ~0u;
 
-  uint32_t IndexOf(uint64_t at) const {
+  uint32_t FindIndex(uint64_t at) const {
     const uint64_t word = (at - address) / 4;
     return at >= address && at % 4 == 0 && word < index_of_word.size() ? index_of_word[word] : kNoInstruction;
   }

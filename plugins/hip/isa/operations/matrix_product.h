@@ -16,7 +16,7 @@ namespace backplane::hip::isa {
 
 enum class MatrixType : uint8_t { kF32, kXf32, kF16, kBf16, kF64, kI8, kU8, kI4, kU4, kFp8, kBf8 };
 
-constexpr int BitsOf(MatrixType t) {
+constexpr int GetBitWidth(MatrixType t) {
   switch (t) {
     case MatrixType::kF64:
       return 64;

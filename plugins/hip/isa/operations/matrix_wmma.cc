@@ -32,7 +32,7 @@ bool FactorsAreRepeated(Wave& wave, const Operand& o, int words) {
 template <class T, MatrixType kFactor, MatrixType kResult>
 void ExecuteWmma(Wave& wave, const Instruction& i) {
   const Modifiers& m = i.modifiers;
-  constexpr int kBits = BitsOf(kFactor);
+  constexpr int kBits = GetBitWidth(kFactor);
   constexpr int kWords = kSide * kBits / 32;
   constexpr bool kHalfResult = kResult != MatrixType::kF32;
   if (wave.exec() != wave.LaneMask()) {

@@ -254,8 +254,8 @@ constexpr T SaturateHalf(int32_t v) {
 constexpr Operation kVectorPacked[] = {
     BACKPLANE_PACKED_HALF("v_pk_add_f16", a + b),
     BACKPLANE_PACKED_HALF("v_pk_mul_f16", a* b),
-    BACKPLANE_PACKED_HALF("v_pk_min_f16", MinOf(a, b)),
-    BACKPLANE_PACKED_HALF("v_pk_max_f16", MaxOf(a, b)),
+    BACKPLANE_PACKED_HALF("v_pk_min_f16", ComputeMin(a, b)),
+    BACKPLANE_PACKED_HALF("v_pk_max_f16", ComputeMax(a, b)),
     PackedLanes<[](Half a, Half b, Half c) { return Half{FloatOfHalf(FmaHalf(a.v, b.v, c.v))}; }>("v_pk_fma_f16"),
     BACKPLANE_PACKED("v_pk_add_u16", uint16_t, a + b),
     BACKPLANE_PACKED("v_pk_add_i16", int16_t, a + b),
