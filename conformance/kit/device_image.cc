@@ -48,12 +48,12 @@ std::string DeviceImage::Bytes(const void* data, int64_t element_bytes) const {
   return image;
 }
 
-int64_t DeviceImage::First(size_t begin, size_t end) const {
+int64_t DeviceImage::GetBegin(size_t begin, size_t end) const {
   return *std::min_element(offsets.begin() + static_cast<ptrdiff_t>(begin),
                            offsets.begin() + static_cast<ptrdiff_t>(end));
 }
 
-int64_t DeviceImage::Past(size_t begin, size_t end, int64_t element_bytes) const {
+int64_t DeviceImage::GetEnd(size_t begin, size_t end, int64_t element_bytes) const {
   return element_bytes + *std::max_element(offsets.begin() + static_cast<ptrdiff_t>(begin),
                                            offsets.begin() + static_cast<ptrdiff_t>(end));
 }

@@ -334,8 +334,8 @@ struct RawPart {
   std::string bytes;  // destination of the copy
 
   RawPart(Kit& k, PJRT_Buffer* b, size_t from, size_t to) : begin(from), end(to), image(ReadDeviceImage(k, b)) {
-    first = image.First(begin, end);
-    size = image.Past(begin, end, 4) - first;
+    first = image.GetBegin(begin, end);
+    size = image.GetEnd(begin, end, 4) - first;
     bytes.assign(static_cast<size_t>(size), '\x7f');
   }
   void Judge(Kit& k) const {

@@ -103,7 +103,7 @@ absl::StatusOr<std::shared_ptr<CompileCache>> CompileCache::Open(std::string fol
 }
 
 std::string CompileCache::GetPath(absl::string_view key) const {
-  return absl::StrCat(folder_, "/", Digest::FormatHex(key), kSuffix);
+  return absl::StrCat(folder_, "/", Digest::ComputeHex(key), kSuffix);
 }
 
 std::optional<std::string> CompileCache::Find(absl::string_view key) const {

@@ -73,9 +73,9 @@ std::string CompileCacheKey(const ProgramBytes& program, const CompileOptions& o
   if (!takes_bytes) known.serialized.clear();  // so that the members are written
   if (HasTransformations() || CallsHostWhenPartitioned(program.bytes)) return "";
   if (BuildId() == "none") return "";  // another build's code could not be told from this one's
-  return absl::StrCat("program ", program.format, " ", program.bytes.size(), " ", Digest::FormatHex(program.bytes),
-                      "\noptions ", Digest::FormatHex(SerializeCompileOptions(known)), "\nplatform ",
-                      topology.platform_version, "\ntopology ", Digest::FormatHex(SerializeTopology(topology)),
+  return absl::StrCat("program ", program.format, " ", program.bytes.size(), " ", Digest::ComputeHex(program.bytes),
+                      "\noptions ", Digest::ComputeHex(SerializeCompileOptions(known)), "\nplatform ",
+                      topology.platform_version, "\ntopology ", Digest::ComputeHex(SerializeTopology(topology)),
                       "\nbuild ", BuildId(), "\nenvironment ", RelevantEnvironment());
 }
 
