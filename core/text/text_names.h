@@ -16,7 +16,7 @@ inline constexpr char kShardyKey[] = "backplane.use_shardy_partitioner";
 inline constexpr char kParameterMemoryKey[] = "backplane.parameter_memory_kinds";
 inline constexpr char kResultMemoryKey[] = "backplane.result_memory_kinds";
 
-// Returns the keys of an operation's called computations: one key for a list, or one for each of at most two.
+// The keys of an operation's called computations: one key for a list of them, or one for each of at most two.
 struct CalledStyle {
   absl::string_view keys[2];
   bool list = false;

@@ -66,7 +66,7 @@ host::Json ToJson(const fuzz::Finding& f) {
   return host::Json::MakeObject()
       .Set("seed", static_cast<int64_t>(f.seed))
       .Set("plugin", f.runner)
-      .Set("form", fuzz::Text(f.form))
+      .Set("form", fuzz::FormatForm(f.form))
       .Set("what", f.what)
       .Set("known", f.known)
       .Set("operations", fuzz::CountOperations(*f.program.module))
@@ -149,7 +149,8 @@ absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
         if (terminal.json()) return;
         terminal.Print(absl::StrCat(terminal.Styled(f.known.empty() ? Style::kBad : Style::kNote,
                                                     f.known.empty() ? "differs" : absl::StrCat("known: ", f.known)),
-                                    " seed ", f.seed, ", ", f.runner, ", ", fuzz::Text(f.form), ": ", f.what, "\n"));
+                                    " seed ", f.seed, ", ", f.runner, ", ", fuzz::FormatForm(f.form), ": ", f.what,
+                                    "\n"));
         if (f.known.empty()) terminal.Print(PrintModule(*f.program.module));
         for (const std::string& line : fuzz::DescribeHandling(f.program)) {
           terminal.Print(absl::StrCat("  ", line, "\n"));

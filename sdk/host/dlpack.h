@@ -116,8 +116,8 @@ struct ExportOptions {
   // The DLPack device of memory that is not host memory, from GetDlDevice. Without it such memory is copied to the
   // host.
   std::optional<DlDevice> device;
-  bool writable =
-      false;  // false: the tensor is marked read-only. True: other holders of the buffer see what the consumer writes
+  // False: the tensor is marked read-only. True: other holders of the buffer see what the consumer writes.
+  bool writable = false;
 };
 
 struct Exported {

@@ -68,8 +68,8 @@ class Exporter {
  private:
   // from_hlo.cc
   absl::Status ExportEntry();
-  absl::StatusOr<absl::string_view> GetFunctionSymbol(
-      const Computation& computation);  // its symbol; exported when first asked
+  // Returns the symbol of the function for a computation. The first call for a computation exports it.
+  absl::StatusOr<absl::string_view> GetFunctionSymbol(const Computation& computation);
   absl::Status ExportModuleAttributes();
   NamedAttrs ArgumentAttributes(int64_t i, bool unpack_results) const;
   NamedAttrs ResultAttributes(int64_t i, bool unpack_results) const;

@@ -76,8 +76,8 @@ class TextParser {
   bool ExpectAssign(absl::string_view word);  // word `=`
   std::string FormatToken() const;
   void Jump(size_t position);  // goes on lexing there
-  absl::string_view
-  TakeBalanced();  // raw text of a bracketed group that starts at the current token, brackets included
+  // Takes a bracketed group that starts at the current token. Returns its raw text, brackets included.
+  absl::string_view TakeBalanced();
 
   // Numbers and strings.
   bool ParseInteger(int64_t* value);

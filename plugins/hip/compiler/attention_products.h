@@ -43,7 +43,8 @@ class AttentionProducts {
   virtual int64_t run() const = 0;
   // Which of a row's results is the sum of its weights; -1: none.
   virtual int64_t sum_column() const { return -1; }
-  // Combines the values of the threads that share a row: exclusive or of the lanes' numbers.
+  // Returns the masks that combine a row's values: the lanes that share a row have numbers that differ by exclusive or
+  // with these masks, so one Exchange for each mask brings the values of all of them to each.
   virtual std::vector<int> row_masks() const = 0;
   // Returns `value` (f32) of the lane whose number differs by one of the masks.
   virtual llvm::Value* Exchange(llvm::Value* value, int mask);

@@ -32,8 +32,8 @@ class GatheredAddresses {
   Values Advance(const Values& walk, int64_t slice);
 
   struct Address {
-    llvm::Value* offset =
-        nullptr;  // in bytes from the array's first element, an integer; anything if there is no element
+    // In bytes from the array's first element, an integer. Unspecified if there is no element.
+    llvm::Value* offset = nullptr;
     llvm::Value* exists = nullptr;  // an i1; null: the element exists
   };
   Address Find(absl::Span<llvm::Value* const> row, absl::Span<llvm::Value* const> term);

@@ -106,7 +106,7 @@ Value Generator::ReduceByArrays(Scope& s) {
       random_.Chance(50) ? ByRows(b, *p, *q, *op, init->literal(), random_.Between(1, 5)) : ByPositions(b, *p, *q, *op);
   absl::StatusOr<Computation*> body = root.ok() ? b.Build(*root) : root.status();
   if (!body.ok()) return nullptr;
-  return Add(s, s.b.Reduce({x}, {init}, *body, Subset(x->shape().rank(), 55)));
+  return Add(s, s.b.Reduce({x}, {init}, *body, ChooseSubset(x->shape().rank(), 55)));
 }
 
 Value Generator::ReduceByControl(Scope& s) {
@@ -122,7 +122,7 @@ Value Generator::ReduceByControl(Scope& s) {
   Result root = random_.Chance(50) ? ByLoop(b, *p, *q, *op) : ByBranch(b, *p, *q, *op);
   absl::StatusOr<Computation*> body = root.ok() ? b.Build(*root) : root.status();
   if (!body.ok()) return nullptr;
-  return Add(s, s.b.Reduce({x}, {init}, *body, Subset(x->shape().rank(), 55)));
+  return Add(s, s.b.Reduce({x}, {init}, *body, ChooseSubset(x->shape().rank(), 55)));
 }
 
 // Orders that no processor has: by magnitude, by remainder, by bits, by several keys starting with the last one, or

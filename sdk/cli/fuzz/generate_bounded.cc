@@ -17,7 +17,7 @@ Value Generator::BoundedChain(Scope& s) {
   const PrimitiveType type = AnyType(Kind::kInteger);
   const std::vector<int64_t> dims = AnyDims(2, 3);
   int64_t rank = static_cast<int64_t>(dims.size()), d = random_.Below(rank);
-  const Value x = Fresh(s, Shape(type, dims)), n = Index(s, 0, dims[static_cast<size_t>(d)]);
+  const Value x = MakeFreshValue(s, Shape(type, dims)), n = Index(s, 0, dims[static_cast<size_t>(d)]);
   const Opcode op = PickOne({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum, Opcode::kXor});
   if (x == nullptr || n == nullptr || x->shape().num_elements() == 0) return nullptr;
   Value bounded = Add(s, hlo::SetDimensionSize(s.b, x, n, d));

@@ -68,7 +68,7 @@ void Generator::ChooseHandling() {
     }
     if (argument.shape().rank() > 0 && argument.num_elements() > 0 && random_.Chance(5)) {
       const int64_t rank = random_.Between(1, std::min<int64_t>(argument.shape().rank(), 2));
-      for (int64_t k = 0; k < rank; ++k) order.tile.push_back(random_.Of(std::vector<int64_t>{1, 2, 4, 8, 128}));
+      for (int64_t k = 0; k < rank; ++k) order.tile.push_back(random_.Pick(std::vector<int64_t>{1, 2, 4, 8, 128}));
     }
     program_.host_orders.push_back(std::move(order));
   }

@@ -110,7 +110,7 @@ Value Generator::Transpose(Scope& s) {
 
 Value Generator::Reverse(Scope& s) {
   const Value x = Any(s, Kind::kAny, 1);
-  return x == nullptr ? nullptr : Add(s, hlo::Rev(s.b, x, Subset(x->shape().rank(), 60)));
+  return x == nullptr ? nullptr : Add(s, hlo::Rev(s.b, x, ChooseSubset(x->shape().rank(), 60)));
 }
 
 Value Generator::Concatenate(Scope& s) {
@@ -148,7 +148,7 @@ Value Generator::Slice(Scope& s) {
 Value Generator::Pad(Scope& s) {
   const Value x = Any(s, Kind::kAny, 1);
   if (x == nullptr) return nullptr;
-  const Value with = Fresh(s, Shape(x->shape().element_type(), {}));
+  const Value with = MakeFreshValue(s, Shape(x->shape().element_type(), {}));
   if (with == nullptr) return nullptr;
   PaddingConfig config;
   for (const int64_t size : x->shape().dimensions()) {
@@ -194,7 +194,7 @@ Value Generator::Iota(Scope& s) {
 Value Generator::DynamicSlice(Scope& s) {
   const Value x = Any(s, Kind::kAny, 1);
   if (x == nullptr) return nullptr;
-  const PrimitiveType type = random_.Of(std::vector<PrimitiveType>{
+  const PrimitiveType type = random_.Pick(std::vector<PrimitiveType>{
       PrimitiveType::kS32, PrimitiveType::kS32, PrimitiveType::kS64, PrimitiveType::kU32, PrimitiveType::kS8});
   std::vector<Value> starts;
   std::vector<int64_t> sizes;
@@ -267,8 +267,8 @@ Value Generator::Gather(Scope& s) {
   std::sort(places.begin(), places.end());
   g.offset_dims = places;
   const PrimitiveType type = random_.Chance(75) ? PrimitiveType::kS32 : PrimitiveType::kS64;
-  const Value at =
-      random_.Chance(85) ? Fresh(s, Shape(type, indices), Fill::kPositive) : Like(s, PrimitiveType::kS32, indices);
+  const Value at = random_.Chance(85) ? MakeFreshValue(s, Shape(type, indices), Fill::kPositive)
+                                      : Like(s, PrimitiveType::kS32, indices);
   return at == nullptr ? nullptr : Add(s, hlo::Gather(s.b, x, at, g, sizes));
 }
 
@@ -315,7 +315,8 @@ Value Generator::Scatter(Scope& s) {
     updates.push_back(absl::c_linear_search(places, k) ? window[static_cast<size_t>(w++)]
                                                        : batch[static_cast<size_t>(c++)]);
   }
-  const Value at = Fresh(s, Shape(PrimitiveType::kS32, indices), random_.Chance(60) ? Fill::kPositive : Fill::kWhole);
+  const Value at =
+      MakeFreshValue(s, Shape(PrimitiveType::kS32, indices), random_.Chance(60) ? Fill::kPositive : Fill::kWhole);
   const Value update = Like(s, type, updates);
   Computation* body = Combiner(s, *op, type);
   if (at == nullptr || update == nullptr || body == nullptr) return nullptr;
@@ -355,7 +356,7 @@ Value Generator::ScatterSeveral(Scope& s) {
   std::vector<int64_t> updates = dims;
   updates[0] = count;
   for (size_t k = 1; k < dims.size(); ++k) d.update_window_dims.push_back(static_cast<int64_t>(k));
-  const Value at = Fresh(s, Shape(PrimitiveType::kS32, {count, 1}), Fill::kWhole);
+  const Value at = MakeFreshValue(s, Shape(PrimitiveType::kS32, {count, 1}), Fill::kWhole);
   const Value u = Like(s, a, updates), v = Like(s, c, updates);
   if (!body.ok() || at == nullptr || u == nullptr || v == nullptr) return nullptr;
   return Add(s, hlo::Scatter(s.b, {x, y}, at, {u, v}, *body, d));
@@ -405,7 +406,8 @@ Value Generator::SetDimensionSize(Scope& s) {
                                                   : PrimitiveType::kF64;
   const std::vector<int64_t> dims = AnyDims(1, 3);
   const int64_t d = random_.Below(static_cast<int64_t>(dims.size()));
-  const Value x = Fresh(s, Shape(type, dims), IsFloat(type) ? std::optional<Fill>(Fill::kWhole) : std::nullopt);
+  const Value x =
+      MakeFreshValue(s, Shape(type, dims), IsFloat(type) ? std::optional<Fill>(Fill::kWhole) : std::nullopt);
   const Opcode op = PickOne({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum});
   const Value n = Index(s, 0, dims[static_cast<size_t>(d)]), zero = Identity(s, op, type);
   Computation* add = Combiner(s, op, type);
@@ -446,7 +448,7 @@ Value Generator::SetDimensionSize(Scope& s) {
 Value Generator::DynamicReshape(Scope& s) {
   const PrimitiveType type = AnyType(Kind::kInteger);
   const int64_t rows = random_.Between(1, 6), columns = random_.Between(1, 5);
-  const Value x = Fresh(s, Shape(type, {rows * columns}));
+  const Value x = MakeFreshValue(s, Shape(type, {rows * columns}));
   const Value a = Add(s, s.b.Constant(Literal::ScalarInt(PrimitiveType::kS32, rows)));
   const Value c = Add(s, s.b.Constant(Literal::ScalarInt(PrimitiveType::kS32, columns)));
   if (x == nullptr || a == nullptr || c == nullptr) return nullptr;

@@ -57,7 +57,7 @@ Value Generator::Reduce(Scope& s) {
   const Value init = Identity(s, *op, type);
   Computation* body = Combiner(s, *op, type);
   if (init == nullptr || body == nullptr) return nullptr;
-  return Add(s, s.b.Reduce({x}, {init}, body, Subset(x->shape().rank(), 55)));
+  return Add(s, s.b.Reduce({x}, {init}, body, ChooseSubset(x->shape().rank(), 55)));
 }
 
 // Two sums at once, of two types.
@@ -80,7 +80,7 @@ Value Generator::ReduceSeveral(Scope& s) {
   absl::StatusOr<Computation*> body = b.Build(*root);
   const Value i0 = Identity(s, first, a), i1 = Identity(s, second, c);
   if (!body.ok() || i0 == nullptr || i1 == nullptr) return nullptr;
-  return Add(s, s.b.Reduce({x, y}, {i0, i1}, *body, Subset(x->shape().rank(), 55)));
+  return Add(s, s.b.Reduce({x, y}, {i0, i1}, *body, ChooseSubset(x->shape().rank(), 55)));
 }
 
 // The maximum and its index, the first one of equal elements, like jnp.argmax.
@@ -234,7 +234,7 @@ Value Generator::Scan(Scope& s) {
   hlo::Result root = b.Tuple({*sum, *sum});
   if (!root.ok()) return nullptr;
   absl::StatusOr<Computation*> body = b.Build(*root);
-  const Value init = Fresh(s, Shape(type, rest), Fill::kWhole);
+  const Value init = MakeFreshValue(s, Shape(type, rest), Fill::kWhole);
   if (!body.ok() || init == nullptr) return nullptr;
   const std::optional<bool> associative = random_.Chance(50) ? std::optional<bool>(true) : std::nullopt;
   return Add(s, hlo::Scan(s.b, {x}, {init}, *body, d, random_.Chance(40), associative));

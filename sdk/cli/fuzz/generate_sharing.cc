@@ -42,19 +42,20 @@ double Generator::EstimateCost(const Computation* c) {
 
 // A function of several arrays, or of a tuple of them, as a branch has it.
 Computation* Generator::MakeFunction(Scope& s, bool tuple) {
-  const std::vector<Value> samples = Chosen(s, 3);
+  const std::vector<Value> samples = ChooseValues(s, 3);
   std::vector<BoundedValue> bounded;
   for (const Value v : samples) bounded.push_back(GetBoundedValue(s, v));
   if (samples.empty()) return nullptr;
   const bool plain = random_.Chance(15);
   const int steps = static_cast<int>(random_.Between(2, 5));
-  std::unique_ptr<Scope> inner = Nested(s, tuple ? "shared_branch" : "shared_function", bounded, steps, plain, tuple);
+  std::unique_ptr<Scope> inner =
+      MakeNestedScope(s, tuple ? "shared_branch" : "shared_function", bounded, steps, plain, tuple);
   if (inner == nullptr) return nullptr;
   Value root = inner->values.back();
   if (tuple || random_.Chance(50)) {
     std::vector<Value> results = {root};
     const int64_t more = random_.Between(0, 2);  // also returns arguments, and one value twice
-    for (int64_t k = 0; k < more; ++k) results.push_back(random_.Of(inner->values));
+    for (int64_t k = 0; k < more; ++k) results.push_back(random_.Pick(inner->values));
     root = Add(*inner, inner->b.Tuple(results));
     if (root == nullptr) return nullptr;
   }
@@ -81,7 +82,7 @@ Value Generator::CallShared(Scope& s) {
   if (s.depth > 0 && random_.Chance(40)) return nullptr;
   Computation* f = nullptr;
   if (!functions_.empty() && (s.depth >= 2 || random_.Chance(60))) {
-    f = random_.Of(functions_);
+    f = random_.Pick(functions_);
   } else if (s.depth < 2) {
     f = MakeFunction(s, false);
   }
@@ -106,7 +107,7 @@ Value Generator::SharedBranches(Scope& s) {
   if (s.depth > 0 && random_.Chance(40)) return nullptr;
   Computation* first = nullptr;
   if (!branches_.empty() && (s.depth >= 2 || random_.Chance(50))) {
-    first = random_.Of(branches_);
+    first = random_.Pick(branches_);
   } else if (s.depth < 2) {
     first = MakeFunction(s, true);
   }
@@ -116,7 +117,7 @@ Value Generator::SharedBranches(Scope& s) {
     if (other->root()->shape().WithoutLayout() == first->root()->shape().WithoutLayout() && random_.Chance(60))
       second = other;
   }
-  const Value selector = random_.Chance(50) ? Decision(s) : Like(s, P::kPred, {});
+  const Value selector = random_.Chance(50) ? MakeDecision(s) : Like(s, P::kPred, {});
   if (selector == nullptr) return nullptr;
   std::vector<Value> operands;
   for (Computation* c : {first, second}) {
@@ -133,7 +134,7 @@ Value Generator::SharedBranches(Scope& s) {
 // A function as in a checkpoint: it is called, and called again behind a barrier with the same arguments.
 Value Generator::Recomputed(Scope& s) {
   if (s.depth > 0 && random_.Chance(50)) return nullptr;
-  Computation* f = !functions_.empty() && (s.depth >= 2 || random_.Chance(60)) ? random_.Of(functions_)
+  Computation* f = !functions_.empty() && (s.depth >= 2 || random_.Chance(60)) ? random_.Pick(functions_)
                    : s.depth < 2                                               ? MakeFunction(s, false)
                                                                                : nullptr;
   if (f == nullptr || EstimateCost(f) > (s.depth == 0 ? kMaxCost : kMaxCost / 20)) return nullptr;
@@ -212,7 +213,7 @@ Value Generator::SharedCombiner(Scope& s) {
     if (!body.ok()) return nullptr;
     const Value operand = k == 0 ? x : Like(s, type, x->shape().dimensions());
     if (operand == nullptr || HasNan(s, operand)) return last;
-    std::vector<int64_t> dims = Subset(x->shape().rank(), 55);
+    std::vector<int64_t> dims = ChooseSubset(x->shape().rank(), 55);
     const Value v = Add(s, s.b.Reduce({operand}, {init}, *body, dims));
     if (v == nullptr || !IsUseful(GetBoundedValue(s, v))) return last;
     if (last != nullptr) Keep(s, last);
@@ -261,9 +262,9 @@ void Generator::AddAliasedResults(Scope& s, std::vector<Value>& results) {
   for (const Value v : s.values) {
     if (v->Is(Opcode::kParameter)) parameters.push_back(v);
   }
-  if (!parameters.empty() && random_.Chance(30)) results.push_back(random_.Of(parameters));
-  if (!results.empty() && random_.Chance(25)) results.push_back(random_.Of(results));
-  if (parameters.size() > 1 && random_.Chance(10)) results.push_back(random_.Of(parameters));
+  if (!parameters.empty() && random_.Chance(30)) results.push_back(random_.Pick(parameters));
+  if (!results.empty() && random_.Chance(25)) results.push_back(random_.Pick(results));
+  if (parameters.size() > 1 && random_.Chance(10)) results.push_back(random_.Pick(parameters));
 }
 
 }  // namespace backplane::cli::fuzz

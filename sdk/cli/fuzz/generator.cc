@@ -120,7 +120,7 @@ Generator::Generator(uint64_t seed, const GeneratorOptions& options) : random_(s
     if (count % r == 0) replicas.push_back(r);
   }
   ModuleConfig& config = program_.module->config();
-  config.num_replicas = options_.replicas_only ? count : random_.Of(replicas);
+  config.num_replicas = options_.replicas_only ? count : random_.Pick(replicas);
   config.num_partitions = count / config.num_replicas;
 }
 
@@ -149,11 +149,11 @@ absl::StatusOr<FuzzProgram> Generator::Make() {
     if (results.size() < 6) results.push_back(v);
   }
   for (int k = 0; k < 2 && !s.values.empty(); ++k) {
-    if (random_.Chance(40) || results.empty()) results.push_back(random_.Of(s.values));
+    if (random_.Chance(40) || results.empty()) results.push_back(random_.Pick(s.values));
   }
   if (structured_) AddAliasedResults(s, results);
   if (results.empty()) {
-    Value v = Fresh(s, Shape(P::kF32, {3}));
+    Value v = MakeFreshValue(s, Shape(P::kF32, {3}));
     results.push_back(v);
   }
   Value root = results[0];
@@ -360,7 +360,7 @@ PrimitiveType Generator::AnyType(Kind kind) {
                                                       P::kF6E2M3FN,
                                                       P::kF6E3M2FN};
   for (int attempt = 0; true; ++attempt) {
-    const P t = random_.Of(*types);
+    const P t = random_.Pick(*types);
     // The narrow types are rarer: few operations use them.
     if ((BitWidth(t) < 8 || (IsFloat(t) && BitWidth(t) <= 8)) && random_.Chance(60) && kind == Kind::kAny) continue;
     // This type contains only powers of two, neither zero nor sign: one program in a hundred is enough.
@@ -373,11 +373,11 @@ PrimitiveType Generator::AnyType(Kind kind) {
 std::vector<int64_t> Generator::AnyDims(int64_t least_rank, int64_t most_rank) {
   static const auto* const sizes = new std::vector<int64_t>{1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 8, 9, 11, 16, 17, 33};
   static const auto* const ranks = new std::vector<int64_t>{0, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4, 4, 5};
-  int64_t rank = std::clamp(random_.Of(*ranks), least_rank, most_rank);
+  int64_t rank = std::clamp(random_.Pick(*ranks), least_rank, most_rank);
   std::vector<int64_t> dims;
   int64_t count = 1;
   for (int64_t d = 0; d < rank; ++d) {
-    int64_t size = random_.Of(*sizes);
+    int64_t size = random_.Pick(*sizes);
     if (structured_) size = std::min<int64_t>(size, 6);
     if (large_ && random_.Chance(40)) size = random_.Between(30, rank == 1 ? 3000 : 90);
     if (random_.Chance(1)) size = 0;
@@ -403,7 +403,7 @@ Value Generator::Constant(Scope& s, const Shape& shape, std::optional<Fill> fill
   return Add(s, s.b.Constant(MakeValues(random_, shape, fill.value_or(AnyFill()))));
 }
 
-Value Generator::Fresh(Scope& s, const Shape& shape, std::optional<Fill> fill) {
+Value Generator::MakeFreshValue(Scope& s, const Shape& shape, std::optional<Fill> fill) {
   if (options_.without_types.count(shape.element_type()) > 0) return nullptr;
   const bool must = fill == Fill::kDefinite || fill == Fill::kTriangular;
   if (s.depth == 0 && (must || (program_.arguments.size() < kMaxParameters && random_.Chance(80)))) {
@@ -444,7 +444,7 @@ Value Generator::Any(Scope& s, Kind kind, int64_t least_rank, int64_t most_rank)
     }
   }
   const std::vector<int64_t> dims = AnyDims(least_rank, most_rank);
-  const Value v = Fresh(s, Shape(AnyType(kind), dims));
+  const Value v = MakeFreshValue(s, Shape(AnyType(kind), dims));
   if (v != nullptr) s.values.push_back(v);
   return v;
 }
@@ -456,9 +456,9 @@ Value Generator::Like(Scope& s, PrimitiveType type, absl::Span<const int64_t> di
     for (const Value v : s.values) {
       if (v->shape() == shape) fitting.push_back(v);
     }
-    if (!fitting.empty()) return random_.Of(fitting);
+    if (!fitting.empty()) return random_.Pick(fitting);
   }
-  const Value v = Fresh(s, shape);
+  const Value v = MakeFreshValue(s, shape);
   if (v != nullptr) s.values.push_back(v);
   return v;
 }
@@ -501,13 +501,13 @@ Opcode Generator::PickOne(const std::vector<Opcode>& from) {
     return *options_.only;
   }
   for (int attempt = 0; attempt < 10; ++attempt) {
-    const Opcode o = random_.Of(from);
+    const Opcode o = random_.Pick(from);
     if (options_.without.count(o) == 0) return o;
   }
   return from[0];
 }
 
-Value Generator::ForProduct(Scope& s, Value v) {
+Value Generator::RoundForProduct(Scope& s, Value v) {
   if (v == nullptr || !options_.bf16_products) return v;
   const P type = v->shape().element_type(), part = ComplexPart(type);
   if (!IsFloat(part) || BitWidth(part) <= 16) return v;
@@ -534,7 +534,7 @@ std::optional<Opcode> Generator::AnyCombiner(PrimitiveType type) {
   return std::nullopt;
 }
 
-std::vector<int64_t> Generator::Subset(int64_t n, int percent) {
+std::vector<int64_t> Generator::ChooseSubset(int64_t n, int percent) {
   std::vector<int64_t> chosen;
   for (int64_t k = 0; k < n; ++k) {
     if (random_.Chance(percent)) chosen.push_back(k);

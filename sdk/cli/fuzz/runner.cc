@@ -249,7 +249,7 @@ class EvaluatorRunner : public Runner {
 
 }  // namespace
 
-const char* Text(Form form) { return form == Form::kStablehlo ? "stablehlo" : "hlo"; }
+const char* FormatForm(Form form) { return form == Form::kStablehlo ? "stablehlo" : "hlo"; }
 
 absl::StatusOr<std::unique_ptr<Runner>> MakePluginRunner(const std::string& plugin,
                                                          const PluginRunnerOptions& options) {
