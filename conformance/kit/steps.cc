@@ -59,12 +59,14 @@ PJRT_Event* ReadyEvent(Kit& k, PJRT_Buffer* buffer) {
   return a.event;
 }
 
-double Seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double GetSeconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 bool WaitFor(double seconds, const std::function<bool()>& done) {
-  const double end = Seconds() + seconds;
+  const double end = GetSeconds() + seconds;
   while (!done()) {
-    if (Seconds() > end) return false;
+    if (GetSeconds() > end) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return true;

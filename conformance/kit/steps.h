@@ -34,7 +34,7 @@ bool IsReady(Kit& k, PJRT_Event* event);
 PJRT_Event* ReadyEvent(Kit& k, PJRT_Buffer* buffer);
 // Polls `done` until it returns true or the time limit is over.
 bool WaitFor(double seconds, const std::function<bool()>& done);
-double Seconds();  // of a monotonic clock
+double GetSeconds();  // the time of a monotonic clock
 
 // ---- Buffers
 // Creates a dense array from host memory. Waits until the memory may be reused.

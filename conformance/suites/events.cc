@@ -93,9 +93,9 @@ int32_t FindStepCount(Kit& k, double seconds, PJRT_LoadedExecutable* count, doub
   for (int32_t n = 1000;; n *= 4) {
     *whole = 1e30;
     for (int run = 0; run < 3 && (run == 0 || *whole > seconds); ++run) {
-      const double begin = Seconds();
+      const double begin = GetSeconds();
       Get(k, Execute(k, count, {Put<int32_t>(k, {}, {n})})[0]);
-      *whole = std::min(*whole, Seconds() - begin);
+      *whole = std::min(*whole, GetSeconds() - begin);
     }
     if (*whole > seconds || n > 100000000) return n;
   }
@@ -111,9 +111,9 @@ void NotReadyTooEarly(Kit& k) {
   for (int i = 0; i < 3; ++i) {
     PJRT_Buffer* out = run(n);
     Await(k, ReadyEvent(k, out), "the result");
-    const double begin = Seconds();
+    const double begin = GetSeconds();
     const int32_t value = GetAs<int32_t>(k, out)[0];
-    const double waited = Seconds() - begin;
+    const double waited = GetSeconds() - begin;
     k.Require(value == CountResult(n), "a loop of ", n, " steps gives ", value, ", expected ", CountResult(n));
     k.Require(waited < std::max(0.1, whole / 2),
               "a buffer is said to be ready before its contents are there: reading four bytes took ", waited,

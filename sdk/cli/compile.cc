@@ -129,12 +129,12 @@ absl::Status Compile(const CompileCommandOptions& o, Terminal& terminal) {
   // Code alone, so that it can be piped into other tools.
   if (!code.empty()) {
     for (const auto& [form, code_text] : code) {
-      if (code.size() > 1) terminal.Print(absl::StrCat(terminal.Styled(Style::kBold, form), "\n"));
+      if (code.size() > 1) terminal.Print(absl::StrCat(terminal.ApplyStyle(Style::kBold, form), "\n"));
       terminal.Print(absl::StrCat(code_text, code.size() > 1 ? "\n" : ""));
     }
     return absl::OkStatus();
   }
-  auto bold = [&](absl::string_view t) { return terminal.Styled(Style::kBold, t); };
+  auto bold = [&](absl::string_view t) { return terminal.ApplyStyle(Style::kBold, t); };
   std::vector<std::vector<std::string>> rows = {{bold("compiled in"), absl::StrFormat("%.1f ms", seconds * 1e3)}};
   if (auto name = executable->Name(); name.ok()) rows.push_back({bold("name"), *name});
   if (auto shapes = executable->OutputShapes(); shapes.ok()) {
@@ -156,7 +156,7 @@ absl::Status Compile(const CompileCommandOptions& o, Terminal& terminal) {
         rows.push_back({bold(name), v->FormatValue()});
     }
   }
-  terminal.Print(Table(rows));
+  terminal.Print(FormatTable(rows));
   if (o.log) terminal.Print(absl::StrCat("\n", *log, "\n"));
   if (o.optimized) terminal.Print(absl::StrCat("\n", text));
   return absl::OkStatus();

@@ -53,7 +53,7 @@ void PrintCulprit(const std::string& plugin, const absl::StatusOr<Culprit>& culp
     return;
   }
   terminal.Print(absl::StrCat(plugin, ": first differs at instruction ", culprit->compared, ":\n  ",
-                              terminal.Styled(Style::kBold, culprit->instruction), "\n"));
+                              terminal.ApplyStyle(Style::kBold, culprit->instruction), "\n"));
   if (!culprit->source.empty()) terminal.Print(absl::StrCat("  from ", culprit->source, "\n"));
   terminal.Print(absl::StrCat("  ", culprit->difference.differing, " of ", culprit->difference.count,
                               " elements, by up to ", FormatDistance(culprit->difference.max_ulp), " ulp\n"));
@@ -79,13 +79,13 @@ absl::Status Diff(const DiffOptions& o, Terminal& terminal, int* exit_code) {
   std::vector<Session> sessions;
   std::vector<std::vector<host::HostArray>> results;
   for (const std::string& which : o.plugins) {
-    terminal.Progress("diff", sessions.size(), o.plugins.size());
+    terminal.ShowProgress("diff", sessions.size(), o.plugins.size());
     BP_ASSIGN_OR_RETURN(Session session, OpenSession(which, o.plugin));
     sessions.push_back(std::move(session));
     BP_ASSIGN_OR_RETURN(std::vector<host::HostArray> arrays, CompileAndRun(sessions.back(), program, inputs));
     results.push_back(std::move(arrays));
   }
-  terminal.Progress("diff", o.plugins.size(), o.plugins.size());
+  terminal.ShowProgress("diff", o.plugins.size(), o.plugins.size());
 
   std::vector<DiffRow> rows;
   host::Json culprits = host::Json::MakeArray();
@@ -129,19 +129,21 @@ absl::Status Diff(const DiffOptions& o, Terminal& terminal, int* exit_code) {
                            .Set("first_differences", std::move(culprits)));
     return absl::OkStatus();
   }
-  auto bold = [&](absl::string_view t) { return terminal.Styled(Style::kBold, t); };
+  auto bold = [&](absl::string_view t) { return terminal.ApplyStyle(Style::kBold, t); };
   std::vector<std::vector<std::string>> table = {{bold("plugin"), bold("result"), bold("shape"), bold("differing"),
                                                   bold("max ulp"), bold("max abs"), bold("worst element")}};
   for (const DiffRow& row : rows) {
     const Difference& d = row.difference;
-    table.push_back({row.plugin, absl::StrCat(row.result), row.shape,
-                     terminal.Styled(d.agrees() ? Style::kGood : Style::kBad, absl::StrCat(d.differing, "/", d.count)),
-                     FormatDistance(d.max_ulp), absl::StrFormat("%.3g", d.max_absolute),
-                     d.worst < 0 ? "" : absl::StrCat("[", d.worst, "] ", d.worst_a, " and ", d.worst_b)});
+    table.push_back(
+        {row.plugin, absl::StrCat(row.result), row.shape,
+         terminal.ApplyStyle(d.agrees() ? Style::kGood : Style::kBad, absl::StrCat(d.differing, "/", d.count)),
+         FormatDistance(d.max_ulp), absl::StrFormat("%.3g", d.max_absolute),
+         d.worst < 0 ? "" : absl::StrCat("[", d.worst, "] ", d.worst_a, " and ", d.worst_b)});
   }
-  terminal.Print(Table(table, {1}));
-  terminal.Print(absl::StrCat(agree ? terminal.Styled(Style::kGood, "agree") : terminal.Styled(Style::kBad, "differ"),
-                              " (", sessions[0].found.name, " is what the others are compared with)\n"));
+  terminal.Print(FormatTable(table, {1}));
+  terminal.Print(
+      absl::StrCat(agree ? terminal.ApplyStyle(Style::kGood, "agree") : terminal.ApplyStyle(Style::kBad, "differ"),
+                   " (", sessions[0].found.name, " is what the others are compared with)\n"));
   for (const auto& [plugin, culprit] : found) PrintCulprit(plugin, culprit, terminal);
   return absl::OkStatus();
 }

@@ -147,8 +147,8 @@ absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
         absl::StatusOr<std::string> command = Save(o, f);
         if (!command.ok()) saved = command.status();
         if (terminal.json()) return;
-        terminal.Print(absl::StrCat(terminal.Styled(f.known.empty() ? Style::kBad : Style::kNote,
-                                                    f.known.empty() ? "differs" : absl::StrCat("known: ", f.known)),
+        terminal.Print(absl::StrCat(terminal.ApplyStyle(f.known.empty() ? Style::kBad : Style::kNote,
+                                                        f.known.empty() ? "differs" : absl::StrCat("known: ", f.known)),
                                     " seed ", f.seed, ", ", f.runner, ", ", fuzz::FormatForm(f.form), ": ", f.what,
                                     "\n"));
         if (f.known.empty()) terminal.Print(PrintModule(*f.program.module));
@@ -158,7 +158,7 @@ absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
         if (command.ok()) terminal.Print(absl::StrCat("  ", *command, "\n"));
       },
       [&](int64_t done) {
-        terminal.Progress("fuzz", static_cast<size_t>(done), static_cast<size_t>(o.count));
+        terminal.ShowProgress("fuzz", static_cast<size_t>(done), static_cast<size_t>(o.count));
         if (done % 1000 == 0 && !terminal.json()) terminal.Note(absl::StrCat(done, " programs"));
       });
   BP_RETURN_IF_ERROR(saved);

@@ -251,7 +251,7 @@ std::string MakeGpuReportSummary(const std::string& title, const Json& document)
     rows.push_back({absl::StrFormat("    %.1f %%", 100 * view.seconds / seconds), FormatTime(view.seconds),
                     GetName(view), BoundOf(view), Text(kernel, "plan")});
   }
-  if (!rows.empty()) absl::StrAppend(&out, "  most time in\n", Table(rows, {0, 1}));
+  if (!rows.empty()) absl::StrAppend(&out, "  most time in\n", FormatTable(rows, {0, 1}));
   return out;
 }
 

@@ -214,7 +214,7 @@ std::string FormatProfile(const Profile& profile, const Terminal& terminal) {
                     fraction > 0 ? absl::StrFormat("%.0f", 100 * fraction) : "", o.source});
   }
   std::string text =
-      absl::StrCat(terminal.Styled(Style::kBold, "profile"),
+      absl::StrCat(terminal.ApplyStyle(Style::kBold, "profile"),
                    absl::StrFormat(": %d runs, %.1f us each by the host's clock, %.1f us in operations\n", profile.runs,
                                    profile.seconds / runs * 1e6, total / runs * 1e6));
   if (profile.rates.flops_per_second > 0) {
@@ -223,7 +223,7 @@ std::string FormatProfile(const Profile& profile, const Terminal& terminal) {
                           profile.rates.bytes_per_second / 1e9, profile.rates.bytes_program);
   }
   for (const std::string& warning : profile.trace.warnings) absl::StrAppend(&text, "warning: ", warning, "\n");
-  return absl::StrCat(text, Table(rows, {2, 3, 4, 5, 6, 7}));
+  return absl::StrCat(text, FormatTable(rows, {2, 3, 4, 5, 6, 7}));
 }
 
 host::Json ProfileJson(const Profile& profile) {

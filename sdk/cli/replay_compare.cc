@@ -184,7 +184,7 @@ absl::StatusOr<ReplayReport> ReplayAndCompare(const record::SessionReader& sessi
     if (options.until != 0 && op.number > options.until) break;
     names.AddNames(op);
     if (options.keep != nullptr && options.keep->count(i) == 0) continue;
-    if (terminal != nullptr) terminal->Progress("replay", i, session.size());
+    if (terminal != nullptr) terminal->ShowProgress("replay", i, session.size());
     const Outcome found = replayers[0]->Step(op);
     Outcome other;
     if (replayers.size() > 1) other = replayers[1]->Step(op);
@@ -253,7 +253,7 @@ absl::StatusOr<ReplayReport> ReplayAndCompare(const record::SessionReader& sessi
     }
     if (options.stop_at_first && report.First().first != 0) break;
   }
-  if (terminal != nullptr) terminal->Progress("replay", session.size(), session.size());
+  if (terminal != nullptr) terminal->ShowProgress("replay", session.size(), session.size());
   report.wall_ns = Nanos() - start;
   return report;
 }

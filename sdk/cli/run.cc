@@ -47,7 +47,7 @@ absl::Status Print(absl::string_view what, const std::vector<host::HostArray>& a
     if (!o.stats) {
       BP_ASSIGN_OR_RETURN(text, PrintArray(arrays[i], o.limit));
     }
-    terminal.Print(absl::StrCat(terminal.Styled(Style::kBold, absl::StrCat(what, " ", i)), ": ", text, "\n"));
+    terminal.Print(absl::StrCat(terminal.ApplyStyle(Style::kBold, absl::StrCat(what, " ", i)), ": ", text, "\n"));
     if (o.stats) terminal.Print(absl::StrCat("  ", StatisticsText(statistics), "\n"));
   }
   return absl::OkStatus();
@@ -123,7 +123,8 @@ absl::Status RunSeveral(const RunOptions& o, const ProgramFile& file, host::Prog
     if (terminal.json()) continue;
     BP_RETURN_IF_ERROR(Print(absl::StrCat("device ", d, ", result"), results[d].arrays, o, terminal));
     for (const size_t i : results[d].differing)
-      terminal.Print(terminal.Styled(Style::kBad, absl::StrCat("  result ", i, " differs from that of one process\n")));
+      terminal.Print(
+          terminal.ApplyStyle(Style::kBad, absl::StrCat("  result ", i, " differs from that of one process\n")));
   }
   if (differing > 0) *exit_code = kNo;
   if (terminal.json()) {

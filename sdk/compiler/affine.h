@@ -110,7 +110,7 @@ class VarTable {
   const std::vector<Split>& splits() const { return splits_; }
 
  private:
-  VarId Derived(VarKind kind, const Affine& e, int64_t c, int64_t lo, int64_t hi);
+  VarId AddDerived(VarKind kind, const Affine& e, int64_t c, int64_t lo, int64_t hi);
   void RecordSplit(const Affine& rest, int64_t c);
   std::vector<VarDef> defs_;
   std::map<std::tuple<VarKind, Affine, int64_t, int64_t>, VarId> derived_;

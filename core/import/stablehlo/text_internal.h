@@ -95,7 +95,7 @@ class TextParser {
   const SourceType* ParseQuantized();
   bool ParseTypeList(char close, std::vector<const SourceType*>* types);  // up to and with the closing bracket
   bool ParseBounds(std::vector<int64_t>* bounds);
-  const SourceType* Finished(SourceType* type);
+  const SourceType* CheckType(SourceType* type);  // fails if it is too large; null after an error
   const SourceType* RealPart(const SourceType* complex_tensor);
 
   // Attributes (text_attributes.cc).

@@ -559,7 +559,7 @@ bool TextParser::ParseFunction(OpState* op) {
   type->kind = TypeKind::kFunction;
   type->members = arena_.Copy(inputs);
   type->results = arena_.Copy(results);
-  Add(op, "function_type", MakeType(arena_, Finished(type)));
+  Add(op, "function_type", MakeType(arena_, CheckType(type)));
   Add(op, "arg_attrs", MakeArray(arena_, argument_attributes));
   Add(op, "res_attrs", MakeArray(arena_, result_attributes));
   SourceRegion region;

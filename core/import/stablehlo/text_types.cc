@@ -6,7 +6,7 @@
 
 namespace backplane::stablehlo {
 
-const SourceType* TextParser::Finished(SourceType* type) {
+const SourceType* TextParser::CheckType(SourceType* type) {
   if (ok() && !WeighType(type)) Fail("type is too large when written out");
   return ok() ? type : nullptr;
 }
@@ -47,7 +47,7 @@ const SourceType* TextParser::ParseTypeInner() {
     t->inner = ParseType();
     Expect('>');
     if (ok() && t->inner->kind != TypeKind::kScalar) Fail(absl::StrCat("complex of ", TypeToString(t->inner)));
-    return ok() ? Finished(t) : nullptr;
+    return ok() ? CheckType(t) : nullptr;
   }
   if (word == "tuple") {
     Expect('<');
@@ -56,7 +56,7 @@ const SourceType* TextParser::ParseTypeInner() {
     SourceType* t = arena_.New<SourceType>();
     t->kind = TypeKind::kTuple;
     t->members = arena_.Copy(members);
-    return Finished(t);
+    return CheckType(t);
   }
   FailAt(at, absl::StrCat("unknown type ", word));
   return nullptr;
@@ -89,7 +89,7 @@ const SourceType* TextParser::ParseFunctionType() {
   t->kind = TypeKind::kFunction;
   t->members = arena_.Copy(inputs);
   t->results = arena_.Copy(results);
-  return Finished(t);
+  return CheckType(t);
 }
 
 bool TextParser::ParseBounds(std::vector<int64_t>* bounds) {
@@ -179,7 +179,7 @@ const SourceType* TextParser::ParseTensor(TypeKind kind) {
     }
   }
   Expect('>');
-  return Finished(t);
+  return CheckType(t);
 }
 
 const SourceType* TextParser::ParseQuantized() {
@@ -247,7 +247,7 @@ const SourceType* TextParser::ParseQuantized() {
   SourceType* t = arena_.New<SourceType>();
   t->kind = TypeKind::kQuantized;
   t->quantization = q;
-  return Finished(t);
+  return CheckType(t);
 }
 
 const SourceType* TextParser::ParseDialectType() {
@@ -288,7 +288,7 @@ const SourceType* TextParser::ParseDialectType() {
     ParseTypeList('>', &members);
     t->kind = TypeKind::kFuture;
     t->members = arena_.Copy(members);
-    return Finished(t);
+    return CheckType(t);
   }
   if (name == "shape.witness") {
     t->kind = TypeKind::kWitness;

@@ -85,7 +85,7 @@ Guards BodyEvaluator::WithLaneGuards(const Guards& guards, const Guards& more) c
   return r;
 }
 
-Index BodyEvaluator::Existing(const Index& index, absl::Span<const int64_t> dims) const {
+Index BodyEvaluator::MoveToExisting(const Index& index, absl::Span<const int64_t> dims) const {
   Index r = index;
   for (size_t d = 0; d < r.size(); ++d) {
     if (!scopes_.HasLanes(r[d])) r[d] = vars_.Clamp(r[d], 0, dims[d] - 1);
@@ -123,7 +123,7 @@ Val BodyEvaluator::Eval(const Instruction* op, const Index& index, const Guards&
       return;
     }
     r = Compute(op, index, key.guards, element);
-    hooks_.Computed(*op, index, r);
+    hooks_.OnComputed(*op, index, r);
   });
   elements_.Set(at, std::move(key), r);
   return r;
@@ -186,7 +186,7 @@ Val BodyEvaluator::EvalMoved(const Instruction* op, const Index& index, const Gu
       return Eval(s.instruction, s.index, inner);
     }
     // Guards that are the same for all lanes cost less as a clamped index than as a mask on every load.
-    const Index existing = Existing(s.index, s.instruction->shape().dimensions());
+    const Index existing = MoveToExisting(s.index, s.instruction->shape().dimensions());
     for (const Affine& e : s.index) {
       if (!scopes_.HasLanes(e)) continue;
       // A lane index that also moves with a uniform guard stays guarded by it.

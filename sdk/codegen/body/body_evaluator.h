@@ -100,8 +100,8 @@ class BodyEvaluator {
   Guards RelevantGuards(const Guards& guards, const Index& index) const;
   // Returns `guards` and those of `more` that differ between lanes.
   Guards WithLaneGuards(const Guards& guards, const Guards& more) const;
-  // `index` moved to an existing element wherever it is the same for all lanes.
-  Index Existing(const Index& index, absl::Span<const int64_t> dims) const;
+  // Returns `index`, moved to an existing element wherever it is the same for all lanes.
+  Index MoveToExisting(const Index& index, absl::Span<const int64_t> dims) const;
 
   Val Compute(const Instruction* op, const Index& index, const Guards& guards, int element);
   Val EvalMoved(const Instruction* op, const Index& index, const Guards& guards);

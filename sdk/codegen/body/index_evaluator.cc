@@ -57,7 +57,7 @@ Value* IndexEvaluator::LaneNumbers(Type* type) {
 
 // ---- Variables ----------------------------------------------------------------------------------------------------
 
-Value* IndexEvaluator::Variable(VarId v) {
+Value* IndexEvaluator::GetVariable(VarId v) {
   const int at = std::min(scopes_.GetLevel(v), scopes_.level());
   if (Value* const* known = variables_.Find(at, v)) return *known;
   Value* r = nullptr;
@@ -179,7 +179,7 @@ Value* IndexEvaluator::Uniform(const Affine& e) {
       done.insert(binding);
       add(binding->value, coefficient);
     } else {
-      add(Variable(t.var), t.coef);
+      add(GetVariable(t.var), t.coef);
     }
   }
   uniforms_.Set(scopes_.level(), e, sum);
@@ -215,7 +215,7 @@ IndexEvaluator::LaneSum IndexEvaluator::SplitLanes(const Affine& e) {
   if (varying.terms.empty()) return sum;
   Type* type = VectorType(varying);
   for (const Term& t : varying.terms) {
-    Value* x = Variable(t.var);
+    Value* x = GetVariable(t.var);
     x = b_.CreateSExtOrTrunc(e_.Splat(x, scopes_.lanes()), type);
     if (t.coef != 1) x = b_.CreateMul(x, SignedConstant(type, t.coef));
     sum.varying = sum.varying ? b_.CreateAdd(sum.varying, x) : x;

@@ -27,7 +27,7 @@ std::optional<Val> HostEvaluation::Find(const Instruction& instruction, const In
   return memory_.LoadComputed(row.base, moving, instruction.shape().element_type());
 }
 
-void HostEvaluation::Computed(const Instruction& instruction, const Index& index, const Val& value) {
+void HostEvaluation::OnComputed(const Instruction& instruction, const Index& index, const Val& value) {
   auto it = rows_.find(&instruction);
   const Pass& pass = passes_.back();
   if (it == rows_.end() || it->second.complete || it->second.stored_by != 0 || pass.vars.empty()) return;

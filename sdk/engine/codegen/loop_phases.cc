@@ -117,7 +117,7 @@ void EmitPhaseBody(PhaseFrame& f, const LoopPhase& planned) {
 void EmitPhaseBody(PhaseFrame& f, const RowPhase& kind) {
   for (const Instruction* x : kind.staged) {
     const int64_t bytes = kind.row_length * backplane::codegen::ComputedBytes(x->shape().element_type());
-    f.hooks.Stage(x, f.Scratch(RoundUp(bytes + 256, 64)), kind.row_length);
+    f.hooks.Stage(x, f.AllocateScratch(RoundUp(bytes + 256, 64)), kind.row_length);
   }
   for (const MultiOutput& reduces : kind.multi_output) f.body.SetMultiOutput(reduces);
   const PhaseLoops loops = MakeLoops(f.vars, kind.nest);

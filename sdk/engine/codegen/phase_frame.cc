@@ -184,7 +184,7 @@ void PhaseFrame::EvalAndStore(absl::Span<const Affine> positions, const Guards& 
     memory.StoreSeveral(GetBuffer(phase.outputs[i]), elements[i].addresses, elements[i].values, guards);
 }
 
-Value* PhaseFrame::Scratch(int64_t bytes) {
+Value* PhaseFrame::AllocateScratch(int64_t bytes) {
   Value* r = b.CreateConstGEP1_64(b.getInt8Ty(), scratch_, static_cast<uint64_t>(scratch_used_));
   scratch_used_ += bytes;
   return r;
@@ -206,7 +206,7 @@ AccessWalk PhaseFrame::WalkOutputs(const PhaseLoops& loops) {
   return walk;
 }
 
-Index PhaseFrame::IndexOfReduction(const PhaseLoops& loops, const Instruction* reduce) {
+Index PhaseFrame::ComputeReductionIndex(const PhaseLoops& loops, const Instruction* reduce) {
   const AccessWalk walk = WalkOutputs(loops);
   for (const ReduceUse& u : walk.reduces()) {
     if (u.reduce == reduce) return u.index;

@@ -60,7 +60,7 @@ class PhaseFrame {
   void EvalAndStore(absl::Span<const Affine> positions, const Guards& guards);
 
   // Reserves the next bytes of the scratch memory of the call.
-  llvm::Value* Scratch(int64_t bytes);
+  llvm::Value* AllocateScratch(int64_t bytes);
   ArrayRef GetBuffer(const PhaseOutput& output) const;
   int64_t ComputeExtent(absl::Span<const VarId> group) const;
   llvm::ConstantInt* Number(int64_t n) { return b.getInt64(static_cast<uint64_t>(n)); }
@@ -68,7 +68,7 @@ class PhaseFrame {
   // Walks over everything that the outputs read at the loops.
   AccessWalk WalkOutputs(const PhaseLoops& loops);
   // Returns the index of the result element of the reduction that the phase computes at the loops.
-  Index IndexOfReduction(const PhaseLoops& loops, const Instruction* reduce);
+  Index ComputeReductionIndex(const PhaseLoops& loops, const Instruction* reduce);
 
   const Phase& phase;
   const jit::HostInfo& host;

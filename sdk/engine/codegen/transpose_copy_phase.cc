@@ -35,7 +35,7 @@ void EmitPhaseBody(PhaseFrame& f, const TransposeCopyPhase& kind) {
   const Affine output_address = StoreAddress(f.vars, output, OutputIndex(f.vars, loops, output));
   llvm::IRBuilder<>& b = f.b;
   llvm::Type* element = b.getIntNTy(static_cast<unsigned>(tiles.width * 8));
-  Value* tile = f.Scratch(f.phase.scratch_bytes);
+  Value* tile = f.AllocateScratch(f.phase.scratch_bytes);
   llvm::Type *number = b.getInt64Ty(), *pointer = tile->getType();
   const llvm::FunctionCallee transpose = f.e.module()->getOrInsertFunction(
       "backplane_transpose_tile",

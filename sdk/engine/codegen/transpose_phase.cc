@@ -78,7 +78,7 @@ class TileLoops {
     for (const Access& a : walk.accesses()) {
       if (!IsReadTransposed(a)) continue;
       const int bytes = ByteWidth(FirstShape(*a.array).element_type());
-      crossed_.push_back({a, f_.Scratch(RoundUp(kind_.tile_rows * kind_.tile_columns * bytes + 64, 64))});
+      crossed_.push_back({a, f_.AllocateScratch(RoundUp(kind_.tile_rows * kind_.tile_columns * bytes + 64, 64))});
     }
     plain_ = f_.phase.outputs.size() == 1 && f_.phase.outputs[0].container == nullptr && crossed_.size() == 1 &&
              walk.accesses().size() == 1;

@@ -406,7 +406,7 @@ class OneDnnConvolution : public ConvolutionPlan {
   }
 
   static absl::Status Reject(const OneDnnPrimitiveDesc& desc) {
-    const std::string implementation = desc.Implementation();
+    const std::string implementation = desc.GetImplementation();
     if (absl::StrContains(implementation, "ref") || absl::StrContains(implementation, "gemm")) {
       return absl::UnimplementedError(absl::StrCat("onednn would use ", implementation));
     }

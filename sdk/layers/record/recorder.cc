@@ -207,8 +207,8 @@ void Recorder::Write(Operation& op, layers::Ticks start, layers::Ticks end) {
   if (op.message.size() > kLongest) op.message.resize(kLongest);
   op.thread = ThisThread();
   const layers::TickScale scale;
-  op.start_ns = scale.Nanos(start) - start_ns_;
-  op.duration_ns = scale.Nanos(end) - scale.Nanos(start);
+  op.start_ns = scale.ToNanos(start) - start_ns_;
+  op.duration_ns = scale.ToNanos(end) - scale.ToNanos(start);
   writer_->Add(op);
 }
 

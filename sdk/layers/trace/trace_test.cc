@@ -203,10 +203,10 @@ TEST(ClockTest, TicksAreNanosecondsOfTheSystem) {
   const int64_t late_after = ReadMonotonicNanos();
   const TickScale scale;
   constexpr int64_t kInexact = 20000;  // nanoseconds; the scale is measured on a machine that may be busy
-  EXPECT_GE(scale.Nanos(tick), before - kInexact);
-  EXPECT_LE(scale.Nanos(tick), after + kInexact);
-  EXPECT_GE(scale.Nanos(late), late_before - kInexact);
-  EXPECT_LE(scale.Nanos(late), late_after + kInexact);
+  EXPECT_GE(scale.ToNanos(tick), before - kInexact);
+  EXPECT_LE(scale.ToNanos(tick), after + kInexact);
+  EXPECT_GE(scale.ToNanos(late), late_before - kInexact);
+  EXPECT_LE(scale.ToNanos(late), late_after + kInexact);
 }
 
 TEST(EventLogTest, TheLimitHoldsAndIsTold) {

@@ -99,14 +99,14 @@ void ValidateLayer::End() {
   const int64_t now = ReadMonotonicNanos();
   const TickScale scale;
   const auto missed = [&](const ValidateState::Pending& p) {
-    return now - scale.Nanos(p.since) >= options_.patience_ns;
+    return now - scale.ToNanos(p.since) >= options_.patience_ns;
   };
   for (const ValidateState::Pending& p : state_->TakeOverdue(missed)) {
     Finding f;
     f.kind = "callback-never-called";
     f.key = absl::StrCat(p.stack);
     f.message = absl::StrCat("a callback registered on ", FormatHandle(Object::Event, p.event), " ",
-                             (now - scale.Nanos(p.since)) / 1000000, " ms before the end has not come");
+                             (now - scale.ToNanos(p.since)) / 1000000, " ms before the end has not come");
     f.others.push_back({absl::StrCat("registered by ", GetInfo(p.fn).name), p.stack});
     state_->report.Add(std::move(f), state_->stacks);
   }

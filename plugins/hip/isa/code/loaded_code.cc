@@ -202,7 +202,7 @@ absl::Status LoadedCode::ReadMetadata(absl::string_view elf) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint64_t> LoadedCode::AddressOfSymbol(absl::string_view name) const {
+absl::StatusOr<uint64_t> LoadedCode::FindSymbolAddress(absl::string_view name) const {
   auto at = symbols_.find(name);
   if (at == symbols_.end()) return absl::NotFoundError(absl::StrCat("isa: the code object has no symbol ", name));
   return at->second;

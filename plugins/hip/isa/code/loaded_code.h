@@ -48,7 +48,7 @@ class LoadedCode : public CodeObject {
 
   const std::string& target() const override { return target_; }
   const std::vector<KernelInfo>& kernels() const override { return kernels_; }
-  absl::StatusOr<uint64_t> AddressOfSymbol(absl::string_view name) const override;
+  absl::StatusOr<uint64_t> FindSymbolAddress(absl::string_view name) const override;
   bool Owns(uint64_t address, uint64_t bytes) const override {
     return address >= base_ && bytes <= image_bytes_ && address - base_ <= image_bytes_ - bytes;
   }

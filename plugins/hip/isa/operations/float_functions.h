@@ -85,7 +85,7 @@ inline T MantissaForFrexp(T v) {
 inline uint16_t FmaHalf(float a, float b, float c) {
   const double product = static_cast<double>(a) * b;  // exact
   const double sum = product + c;
-  if (!std::isfinite(sum)) return HalfOfDouble(sum);
+  if (!std::isfinite(sum)) return ConvertDoubleToHalf(sum);
   // Rounding to odd keeps the second rounding correct: what the sum lost is nonzero, so its last bit becomes one.
   const double other = sum - product;
   const double lost = (product - (sum - other)) + (c - other);
@@ -94,7 +94,7 @@ inline uint16_t FmaHalf(float a, float b, float c) {
     const bool away = (lost > 0) == !std::signbit(sum);
     bits = away ? bits + 1 : bits - 1;
   }
-  return HalfOfDouble(std::bit_cast<double>(bits));
+  return ConvertDoubleToHalf(std::bit_cast<double>(bits));
 }
 
 }  // namespace backplane::hip::isa

@@ -85,7 +85,7 @@ void ExecuteWmma(Wave& wave, const Instruction& i) {
       if constexpr (!kHalfResult || std::is_same_v<T, int32_t>) {
         word = std::bit_cast<uint32_t>(v);
       } else {
-        const uint32_t half = kResult == MatrixType::kF16 ? HalfOfFloat(v) : Bf16OfFloat(v);
+        const uint32_t half = kResult == MatrixType::kF16 ? ConvertFloatToHalf(v) : ConvertFloatToBf16(v);
         word = upper ? (word & 0xffffu) | half << 16 : (word & 0xffff0000u) | half;
       }
     }

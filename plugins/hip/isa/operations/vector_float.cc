@@ -10,10 +10,10 @@ namespace {
 // Zero times anything is zero.
 inline float LegacyProduct(float a, float b) { return a == 0 || b == 0 ? 0.0f : a * b; }
 
-inline Half FmaOfHalves(Half a, Half b, Half c) { return {FloatOfHalf(FmaHalf(a.v, b.v, c.v))}; }
+inline Half FmaOfHalves(Half a, Half b, Half c) { return {ConvertHalfToFloat(FmaHalf(a.v, b.v, c.v))}; }
 template <class F>
 inline Half HalfTranscendental(Half a, F f) {
-  return {FloatOfHalf(HalfOfDouble(f(static_cast<double>(a.v))))};
+  return {ConvertHalfToFloat(ConvertDoubleToHalf(f(static_cast<double>(a.v))))};
 }
 
 #define BACKPLANE_FLOAT2(NAME, EXPRESSION) Lanes<[](float a, float b) -> float { return (EXPRESSION); }>(NAME)
@@ -99,8 +99,9 @@ constexpr Operation kVectorFloat[] = {
     BACKPLANE_HALF1("v_ceil_f16", std::ceil(a)),
     BACKPLANE_HALF1("v_rndne_f16", std::nearbyint(a)),
     BACKPLANE_HALF1("v_fract_f16", std::isfinite(a) ? std::fmin(a - std::floor(a), 0x1.ffcp-1f) : a - a),
-    Lanes<[](Half a, int16_t e) { return Half{FloatOfHalf(HalfOfDouble(std::ldexp(static_cast<double>(a.v), e)))}; }>(
-        "v_ldexp_f16"),
+    Lanes<[](Half a, int16_t e) {
+      return Half{ConvertHalfToFloat(ConvertDoubleToHalf(std::ldexp(static_cast<double>(a.v), e)))};
+    }>("v_ldexp_f16"),
     Lanes<[](Half a) { return (static_cast<int16_t>(ExponentForFrexp(a.v))); }>("v_frexp_exp_i16_f16"),
     BACKPLANE_HALF1("v_frexp_mant_f16", MantissaForFrexp(a)),
     Lanes<[](Half a) { return HalfTranscendental(a, [](double v) { return 1.0 / v; }); }>("v_rcp_f16"),
