@@ -36,7 +36,7 @@ class Random {
   size_t Below(size_t n) { return n == 0 ? 0 : static_cast<size_t>(Next() % n); }
   bool OneIn(size_t n) { return Below(n) == 0; }
   template <typename T>
-  const T& Of(const std::vector<T>& list) {
+  const T& Pick(const std::vector<T>& list) {
     return list[Below(list.size())];
   }
 
@@ -107,9 +107,9 @@ class Actor {
   absl::Status Call(Fn fn, void* args);
   absl::Status CallAt(Fn fn, void* function, void* args);  // a function of an extension
   // Throws Wrong unless the call succeeds, and NotOffered for UNIMPLEMENTED.
-  void Right(Fn fn, void* args);
+  void ExpectSuccess(Fn fn, void* args);
   // Throws Wrong unless the call fails.
-  void Refused(Fn fn, void* args);
+  void ExpectFailure(Fn fn, void* args);
   bool Has(Fn fn) const;
   void* GetFunction(Fn fn) const;
   template <typename Extension>

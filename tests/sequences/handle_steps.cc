@@ -202,7 +202,7 @@ bool FillHandles(Actor& actor, AnyArgs& args, Item* first) {
 }
 
 void RightHandles(Actor& actor) {
-  const Fn fn = actor.random.Of(HandleFunctions());
+  const Fn fn = actor.random.Pick(HandleFunctions());
   if (DoneElsewhere(fn)) return;
   AnyArgs args(fn);
   Item of;
@@ -213,7 +213,7 @@ void RightHandles(Actor& actor) {
     // External references to memory may be taken after the buffer is destroyed, without the layer's knowledge.
     if (of->references > 0) return;
     actor.Expect(of->contents == Thing::kDeleted ? kUseAfterDelete : kUseAfterDonate);
-    actor.Refused(fn, args.args());
+    actor.ExpectFailure(fn, args.args());
     return;
   }
   if (of != nullptr && of->type == Type::LoadedExecutable && of->deleted && fn != Fn::PJRT_LoadedExecutable_IsDeleted &&
@@ -223,7 +223,7 @@ void RightHandles(Actor& actor) {
     return;
   }
   if (fn == Fn::PJRT_Buffer_IncreaseExternalReferenceCount && actor.parallel) return;
-  actor.Right(fn, args.args());
+  actor.ExpectSuccess(fn, args.args());
   if (GetArguments(fn)[0].direction == Direction::DESTROYS) {
     of->alive = false;
     return;
@@ -236,7 +236,7 @@ void RightHandles(Actor& actor) {
 // Makes one of the handles null, unknown, destroyed, or of another type.
 void WrongHandle(Actor& actor) {
   static char* const nothing = new char[4096]();
-  Fn fn = actor.random.Of(HandleFunctions());
+  Fn fn = actor.random.Pick(HandleFunctions());
   // Functions with other fields read their handles first.
   if (actor.random.OneIn(4)) fn = static_cast<Fn>(actor.random.Below(host::AllSlots().size()));
   const absl::Span<const Argument> arguments = GetArguments(fn);
@@ -250,14 +250,14 @@ void WrongHandle(Actor& actor) {
   switch (actor.random.Below(4)) {
     case 0:
       // Destroying null is allowed.
-      if (!destroys) actor.Refused(fn, args.args());
+      if (!destroys) actor.ExpectFailure(fn, args.args());
       if (destroys) actor.Call(fn, args.args()).IgnoreError();
       return;
     case 1: {
       if (!Followed(a.object)) return;
       args.Set(a, nothing + 64 * actor.random.Below(64));
       actor.Expect(kUnknownHandle);
-      actor.Refused(fn, args.args());
+      actor.ExpectFailure(fn, args.args());
       return;
     }
     case 2: {
@@ -266,7 +266,7 @@ void WrongHandle(Actor& actor) {
       if (dead == nullptr) return;
       args.Set(a, dead->handle);
       actor.Expect(destroys ? kDoubleDestroy : kUseAfterDestroy);
-      actor.Refused(fn, args.args());
+      actor.ExpectFailure(fn, args.args());
       return;
     }
     default: {
@@ -276,7 +276,7 @@ void WrongHandle(Actor& actor) {
       args.Set(a, other->handle);
       actor.Expect(kUnknownHandle);
       ++actor.of_another_type;
-      actor.Refused(fn, args.args());
+      actor.ExpectFailure(fn, args.args());
     }
   }
 }
@@ -288,7 +288,7 @@ void TooSmallStruct(Actor& actor) {
   args.bytes[0] = 8 * actor.random.Below(3);
   if (args.bytes[0] >= layers::SmallestSize(fn)) return;
   actor.Expect(kWrongStructSize);
-  actor.Refused(fn, args.args());
+  actor.ExpectFailure(fn, args.args());
 }
 
 // A borrowed object must not be destroyed.
@@ -297,11 +297,11 @@ void DestroyLent(Actor& actor) {
   if (client == nullptr) return;
   PREPARE(t, PJRT_Client_TopologyDescription);
   t.client = static_cast<PJRT_Client*>(client->handle);
-  actor.Right(Fn::PJRT_Client_TopologyDescription, &t);
+  actor.ExpectSuccess(Fn::PJRT_Client_TopologyDescription, &t);
   PREPARE(d, PJRT_TopologyDescription_Destroy);
   d.topology = t.topology;
   actor.Expect(kDestroyOfBorrowed);
-  actor.Refused(Fn::PJRT_TopologyDescription_Destroy, &d);
+  actor.ExpectFailure(Fn::PJRT_TopologyDescription_Destroy, &d);
 }
 
 void DestroySome(Actor& actor) {
@@ -314,7 +314,7 @@ void DestroySome(Actor& actor) {
                                           Type::LoadedExecutable,
                                           Type::TopologyDescription};
   const Item item = actor.Pick(
-      actor.random.Of(types), [](const Thing& t) { return t.owned; }, false);
+      actor.random.Pick(types), [](const Thing& t) { return t.owned; }, false);
   if (item != nullptr) actor.Destroy(item);
 }
 
@@ -324,12 +324,12 @@ void DestroyTwice(Actor& actor) {
                                           Type::Executable,     Type::LoadedExecutable,
                                           Type::ExecuteContext, Type::AsyncHostToDeviceTransferManager,
                                           Type::Client};
-  const Item item = actor.PickDead(actor.random.Of(types));
+  const Item item = actor.PickDead(actor.random.Pick(types));
   if (item == nullptr || !item->owned) return;
   AnyArgs args(GetDestroyer(item->type));
   args.Set(GetArguments(args.fn)[0], item->handle);
   actor.Expect(kDoubleDestroy);
-  actor.Refused(args.fn, args.args());
+  actor.ExpectFailure(args.fn, args.args());
 }
 
 void DeleteBuffer(Actor& actor) {
@@ -337,7 +337,7 @@ void DeleteBuffer(Actor& actor) {
   if (buffer == nullptr) return;
   PREPARE(a, PJRT_Buffer_Delete);
   a.buffer = static_cast<PJRT_Buffer*>(buffer->handle);
-  actor.Right(Fn::PJRT_Buffer_Delete, &a);
+  actor.ExpectSuccess(Fn::PJRT_Buffer_Delete, &a);
   buffer->contents = Thing::kDeleted;
 }
 
@@ -346,7 +346,7 @@ void DeleteExecutable(Actor& actor) {
   if (loaded == nullptr) return;
   PREPARE(a, PJRT_LoadedExecutable_Delete);
   a.executable = static_cast<PJRT_LoadedExecutable*>(loaded->handle);
-  actor.Right(Fn::PJRT_LoadedExecutable_Delete, &a);
+  actor.ExpectSuccess(Fn::PJRT_LoadedExecutable_Delete, &a);
   loaded->deleted = true;
 }
 
@@ -356,10 +356,10 @@ void LetReferenceGo(Actor& actor) {
   PREPARE(a, PJRT_Buffer_DecreaseExternalReferenceCount);
   a.buffer = static_cast<PJRT_Buffer*>(buffer->handle);
   if (buffer->references == 0) {
-    actor.Refused(Fn::PJRT_Buffer_DecreaseExternalReferenceCount, &a);
+    actor.ExpectFailure(Fn::PJRT_Buffer_DecreaseExternalReferenceCount, &a);
     return;
   }
-  actor.Right(Fn::PJRT_Buffer_DecreaseExternalReferenceCount, &a);
+  actor.ExpectSuccess(Fn::PJRT_Buffer_DecreaseExternalReferenceCount, &a);
   --buffer->references;
 }
 
