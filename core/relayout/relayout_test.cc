@@ -158,7 +158,8 @@ TEST(Relayout, PackedElements) {
 TEST(Relayout, LargePackedArrays) {
   std::mt19937 rng(10);
   const Shape plain = MakeShape("s4[3000,3008]{1,0}"), tiled = MakeShape("s4[3000,3008]{1,0:T(8,128)E(4)}"),
-              packed = MakeShape("s4[3072,3072]{1,0:E(4)}"), packed_tiles = MakeShape("s4[3072,3072]{1,0:T(8,128)E(4)}");
+              packed = MakeShape("s4[3072,3072]{1,0:E(4)}"),
+              packed_tiles = MakeShape("s4[3072,3072]{1,0:T(8,128)E(4)}");
   for (const auto& [from, to] : {std::pair{plain, tiled}, std::pair{packed, packed_tiles}}) {
     SCOPED_TRACE(to.ToString(true));
     absl::StatusOr<Relayout> there = Relayout::Plan(from, to), back = Relayout::Plan(to, from);
