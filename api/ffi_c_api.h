@@ -235,6 +235,7 @@ XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_TypeInfo, deleter);
 
 // ---- Futures: a handler that goes on after its return creates one, puts it into the frame, and sets it once
 
+// Creates a future, which belongs to the handler until it is set.
 struct XLA_FFI_Future_Create_Args {
   size_t struct_size;
   XLA_FFI_InternalExtension* extension_start;
@@ -243,6 +244,7 @@ struct XLA_FFI_Future_Create_Args {
 XLA_FFI_DEFINE_SHORT_STRUCT_TRAITS(XLA_FFI_Future_Create_Args, extension_start);
 typedef XLA_FFI_Error* XLA_FFI_Future_Create(XLA_FFI_Future_Create_Args* args);
 
+// Sets the future: the call is complete.
 struct XLA_FFI_Future_SetAvailable_Args {
   size_t struct_size;
   XLA_FFI_InternalExtension* extension_start;
@@ -251,6 +253,7 @@ struct XLA_FFI_Future_SetAvailable_Args {
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_Future_SetAvailable_Args, future);
 typedef XLA_FFI_Error* XLA_FFI_Future_SetAvailable(XLA_FFI_Future_SetAvailable_Args* args);
 
+// Sets the future: the call has failed.
 struct XLA_FFI_Future_SetError_Args {
   size_t struct_size;
   XLA_FFI_InternalExtension* extension_start;
@@ -334,7 +337,8 @@ enum XLA_FFI_Handler_TraitsBits {
 };
 typedef uint32_t XLA_FFI_Handler_Traits;
 
-// Up to 0.3 the bundle lacked its last field: `traits` stood 8 bytes earlier and the size was 84.
+// Registers the handlers of a target. Up to 0.3 the bundle lacked its last field: `traits` stood 8 bytes earlier and
+// the size was 84.
 struct XLA_FFI_Handler_Register_Args {
   size_t struct_size;
   XLA_FFI_InternalExtension* extension_start;
@@ -346,6 +350,7 @@ struct XLA_FFI_Handler_Register_Args {
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_Handler_Register_Args, traits);
 typedef XLA_FFI_Error* XLA_FFI_Handler_Register(XLA_FFI_Handler_Register_Args* args);
 
+// Assigns an id to a type, or registers an id of the caller.
 struct XLA_FFI_Type_Register_Args {
   size_t struct_size;
   XLA_FFI_InternalExtension* extension_start;
@@ -409,8 +414,8 @@ struct XLA_FFI_State_Get_Args {
   size_t struct_size;
   XLA_FFI_InternalExtension* extension_start;
   XLA_FFI_InvokeContext* ctx;    // in
-  XLA_FFI_ExecutionStage stage;  // in: the stage that kept it
-  XLA_FFI_TypeId* type_id;       // in: must be the type it was kept with
+  XLA_FFI_ExecutionStage stage;  // in: the stage that stored it
+  XLA_FFI_TypeId* type_id;       // in: must be the type with which it was stored
   void* state;                   // out: stays the runtime's
 };
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_State_Get_Args, state);
@@ -461,6 +466,7 @@ struct XLA_FFI_ThreadPool_Schedule_Args {
 XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_ThreadPool_Schedule_Args, data);
 typedef XLA_FFI_Error* XLA_FFI_ThreadPool_Schedule(XLA_FFI_ThreadPool_Schedule_Args* args);
 
+// Returns the number of threads on which tasks run.
 struct XLA_FFI_ThreadPool_NumThreads_Args {
   size_t struct_size;
   XLA_FFI_InternalExtension* extension_start;

@@ -40,7 +40,7 @@ class Digest {
   std::string Hex() const {
     return absl::StrFormat("%016x%016x", Mix(a_, 0xa0761d6478bd642fu), Mix(b_ ^ a_, 0xe7037ed1a0b428dbu));
   }
-  static std::string HexOf(absl::string_view bytes) {
+  static std::string ComputeHex(absl::string_view bytes) {
     Digest d;
     d.Bytes(bytes.data(), bytes.size());
     return d.Hex();

@@ -76,8 +76,8 @@ Dims RandomOrder(size_t rank, std::mt19937_64& random) {
   return order;
 }
 
-PJRT_Buffer_MemoryLayout LayoutOf(const Dims& minor_to_major, const Dims& tile = {},
-                                  const size_t* tile_rank = nullptr) {
+PJRT_Buffer_MemoryLayout MakeLayout(const Dims& minor_to_major, const Dims& tile = {},
+                                    const size_t* tile_rank = nullptr) {
   PJRT_Buffer_MemoryLayout layout{};
   layout.struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE;
   layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
@@ -113,7 +113,7 @@ Buffer Put(const Client& client, const HostArray& array, const PJRT_Buffer_Memor
 
 std::vector<std::byte> Get(const Client& client, const Buffer& buffer, const Dims& minor_to_major, size_t bytes) {
   const Plugin& plugin = client.plugin();
-  PJRT_Buffer_MemoryLayout layout = LayoutOf(minor_to_major);
+  PJRT_Buffer_MemoryLayout layout = MakeLayout(minor_to_major);
   std::vector<std::byte> out(std::max<size_t>(bytes, 1));
   BP_PJRT_ARGS(plugin, a, PJRT_Buffer_ToHostBuffer);
   a.src = buffer.raw();
@@ -188,7 +188,7 @@ TEST_P(TileRoundTrip, LosesNothing) {
         // The machine's layout; an order without tiles; an order with unusual tiles.
         const Dims tile = {5, 16};
         const size_t tile_rank = tile.size();
-        const PJRT_Buffer_MemoryLayout dense = LayoutOf(asked), odd = LayoutOf(asked, tile, &tile_rank);
+        const PJRT_Buffer_MemoryLayout dense = MakeLayout(asked), odd = MakeLayout(asked, tile, &tile_rank);
         for (const PJRT_Buffer_MemoryLayout* wish :
              {static_cast<const PJRT_Buffer_MemoryLayout*>(nullptr), &dense, &odd}) {
           if (wish == &odd && (rank < 2 || *bytes == 0)) continue;

@@ -24,13 +24,13 @@ struct PJRT_DeviceEvent_FunctionTable {
   void (*inc_ref)(void* device_event);
   void (*dec_ref)(void* device_event);
   void (*and_then)(void* device_event, PJRT_DeviceEvent_AndThen callback, void* user_arg);
-  // Nonzero, and the out values set, when the event failed. The message lives as long as the event.
+  // Returns nonzero and sets the out values if the event has failed. The message lives as long as the event.
   int (*get_error_if_present)(void* device_event, PJRT_Error_Code* code, const char** message, size_t* message_size);
   // NULL, or the table of a kind of event as which this one can also be used. All events of a plugin share one such
   // ancestor.
   const struct PJRT_DeviceEvent_FunctionTable* parent;
   PJRT_DeviceEvent_State (*get_state)(void* device_event);
-  // The stream the event is defined on, 0 when there is none or it is not known.
+  // Returns the stream on which the event is defined; 0 if there is none or it is not known.
   intptr_t (*get_definition_stream)(void* device_event, uint64_t* sequence_number);
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_DeviceEvent_FunctionTable, get_definition_stream);

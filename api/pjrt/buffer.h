@@ -193,7 +193,7 @@ struct PJRT_Buffer_Bitcast_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_Bitcast_Args, out_buffer);
 typedef PJRT_Error* PJRT_Buffer_Bitcast(PJRT_Buffer_Bitcast_Args* args);
 
-// Whether the host may read the memory through PJRT_Buffer_OpaqueDeviceMemoryDataPointer.
+// Returns whether the host may read the memory through PJRT_Buffer_OpaqueDeviceMemoryDataPointer.
 struct PJRT_Buffer_IsOnCpu_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -223,8 +223,8 @@ struct PJRT_Buffer_Memory_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_Memory_Args, memory);
 typedef PJRT_Error* PJRT_Buffer_Memory(PJRT_Buffer_Memory_Args* args);
 
-// An event that is ready when the contents are, or when computing them has failed. For a deleted or donated buffer it
-// has an error at once; events that were created before are not affected.
+// Returns an event that is ready when the contents are, or when their computation has failed. For a deleted or donated
+// buffer it has an error at once; events that were created before are not affected.
 struct PJRT_Buffer_ReadyEvent_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -234,7 +234,7 @@ struct PJRT_Buffer_ReadyEvent_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_ReadyEvent_Args, event);
 typedef PJRT_Error* PJRT_Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args* args);
 
-// An address that identifies the memory, for comparisons only.
+// Returns an address that identifies the memory, for comparisons only.
 struct PJRT_Buffer_UnsafePointer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -253,7 +253,7 @@ struct PJRT_Buffer_IncreaseExternalReferenceCount_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_IncreaseExternalReferenceCount_Args, buffer);
 typedef PJRT_Error* PJRT_Buffer_IncreaseExternalReferenceCount(PJRT_Buffer_IncreaseExternalReferenceCount_Args* args);
 
-// Removes an external reference; an error if the count is zero.
+// Removes an external reference. Returns an error if the count is zero.
 struct PJRT_Buffer_DecreaseExternalReferenceCount_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
@@ -262,7 +262,7 @@ struct PJRT_Buffer_DecreaseExternalReferenceCount_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Buffer_DecreaseExternalReferenceCount_Args, buffer);
 typedef PJRT_Error* PJRT_Buffer_DecreaseExternalReferenceCount(PJRT_Buffer_DecreaseExternalReferenceCount_Args* args);
 
-// The address of the memory, valid while the external reference count is above zero.
+// Returns the address of the memory, which is valid while the external reference count is above zero.
 struct PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

@@ -37,7 +37,7 @@ typedef PJRT_Error* (*PJRT_KeyValueGetCallback)(PJRT_KeyValueGetCallback_Args* a
 // Frees a value that a try-get callback has returned.
 typedef void (*PJRT_KeyValueTryGetCallback_ValueDeleter)(char* value);
 
-// Gets a value without waiting; NOT_FOUND if there is none. Since 0.61.
+// Gets a value without waiting. Returns NOT_FOUND if there is none. Since 0.61.
 struct PJRT_KeyValueTryGetCallback_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

@@ -166,8 +166,7 @@ struct PJRT_Device_ClearMemoryStats_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Device_ClearMemoryStats_Args, device);
 typedef PJRT_Error* PJRT_Device_ClearMemoryStats(PJRT_Device_ClearMemoryStats_Args* args);
 
-// Makes the outputs of the oldest unfinished execution with this launch id fail with the given error. Since
-// 0.85.
+// Makes the outputs of the oldest unfinished execution with this launch id fail with the given error. Since 0.85.
 struct PJRT_Device_PoisonExecution_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

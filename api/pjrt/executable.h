@@ -329,7 +329,7 @@ struct PJRT_LoadedExecutable_Execute_Args {
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_LoadedExecutable_Execute_Args, execute_device);
 typedef PJRT_Error* PJRT_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args* args);
 
-// Superseded by PJRT_Executable_Fingerprint since 0.35.
+// Returns the fingerprint of the program. Superseded by PJRT_Executable_Fingerprint since 0.35.
 struct PJRT_LoadedExecutable_Fingerprint_Args {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;

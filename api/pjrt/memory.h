@@ -16,7 +16,7 @@ struct PJRT_Memory_FunctionTable {
   size_t struct_size;
   PJRT_Extension_Base* extension_start;
   size_t instance_struct_size;  // PJRT_Memory_STRUCT_SIZE of the plugin
-  // What was last set for `key`, or NULL. A key is compared by address.
+  // Returns what was last set for `key`, or NULL. Keys are compared by address.
   void* (*get_user_data)(PJRT_Memory* memory, const void* key);
   // Sets the data for `key`. `dtor` (may be NULL) is called with it when it is replaced or the memory is destroyed.
   void (*set_user_data)(PJRT_Memory* memory, const void* key, void* data, void (*dtor)(void* data));

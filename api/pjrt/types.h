@@ -55,9 +55,8 @@ typedef enum {
   // The buffer may use the memory in place and must not write to it. `done_with_host_buffer` is ready once the buffer's
   // memory has been released.
   PJRT_HostBufferSemantics_kImmutableZeroCopy = 2,
-  // As above, and the plugin may write to it, for example when the buffer is donated. A plugin that cannot work in
-  // place
-  // treats it like kImmutableUntilTransferCompletes.
+  // As kImmutableZeroCopy, and the plugin may also write to the memory, for example when the buffer is donated. A
+  // plugin that cannot work in place treats this value like kImmutableUntilTransferCompletes.
   PJRT_HostBufferSemantics_kMutableZeroCopy = 3
 } PJRT_HostBufferSemantics;
 
@@ -116,7 +115,7 @@ struct PJRT_Program {
   PJRT_Extension_Base* extension_start;
   char* code;  // any bytes; belongs to the caller, also where the plugin writes into it
   size_t code_size;
-  const char* format;  // who owns it is said at the function
+  const char* format;  // each function says who owns it
   size_t format_size;
 };
 PJRT_DEFINE_STRUCT_TRAITS(PJRT_Program, format_size);

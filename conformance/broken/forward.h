@@ -36,12 +36,13 @@ inline const PJRT_Api* Open(void (*defect)(PJRT_Api*)) {
   return opened;
 }
 
-// Returns an error created here, whose functions are here too.
+// An error of this library. Its memory begins with the pointer to its function table, as the C API demands.
 struct OwnError {
   const PJRT_Error_FunctionTable* vtable;
   PJRT_Error_Code code;
   std::string message;
 };
+// Returns an OwnError, which the caller destroys like any error of a plugin.
 inline PJRT_Error* MakeError(PJRT_Error_Code code, std::string message) {
   static const PJRT_Error_FunctionTable table = {
       PJRT_Error_FunctionTable_STRUCT_SIZE,

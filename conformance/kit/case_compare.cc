@@ -36,7 +36,7 @@ bool FloatAgrees(ElementType type, uint64_t want, uint64_t got, const Tolerance&
 }
 
 bool ComplexAgrees(const Array& expected, const Array& actual, int64_t i, const Tolerance& tolerance) {
-  const ElementType type = PartOf(expected.type);
+  const ElementType type = GetPartType(expected.type);
   const uint64_t want[] = {ReadBits(expected, i, 0), ReadBits(expected, i, 1)};
   const uint64_t got[] = {ReadBits(actual, i, 0), ReadBits(actual, i, 1)};
   const double x[] = {DecodeBits(type, want[0]), DecodeBits(type, want[1])};
@@ -52,7 +52,7 @@ bool ComplexAgrees(const Array& expected, const Array& actual, int64_t i, const 
     return false;
   }
   if (tolerance.ulp > 0) {
-    const double step = UlpOf(type, size);
+    const double step = ComputeUlp(type, size);
     if (FloatAgrees(type, want[0], got[0], tolerance, step, true) &&
         FloatAgrees(type, want[1], got[1], tolerance, step, true)) {
       return true;
@@ -79,7 +79,7 @@ absl::Status CompareDistribution(const Expected& expected, const Array& actual) 
     if (std::isnan(sample[i]))
       return absl::InvalidArgumentError(absl::StrCat("element ", IndexText(actual, i), " is nan"));
     if (expected.kind == Expected::kUniform && (sample[i] < expected.low || sample[i] >= expected.high)) {
-      return absl::InvalidArgumentError(absl::StrCat("element ", IndexText(actual, i), " is ", ElementText(actual, i),
+      return absl::InvalidArgumentError(absl::StrCat("element ", IndexText(actual, i), " is ", FormatElement(actual, i),
                                                      ", expected one in [", expected.low, ",", expected.high, ")"));
     }
   }
@@ -94,7 +94,7 @@ absl::Status CompareDistribution(const Expected& expected, const Array& actual) 
                  : 0.5 * std::erfc((expected.low - x) / (expected.high * std::sqrt(2.0)));
     };
     // An integer k represents the interval [k, k+1); a float of a coarse format represents its spacing.
-    const double step = integer ? 1 : UlpOf(actual.type, sample[i]);
+    const double step = integer ? 1 : ComputeUlp(actual.type, sample[i]);
     const double before = below(integer ? sample[i] : sample[i] - step), upto = below(sample[i] + step);
     worst = std::max({worst, before - static_cast<double>(i) / n, static_cast<double>(end) / n - upto});
     i = end;
@@ -108,10 +108,10 @@ absl::Status CompareDistribution(const Expected& expected, const Array& actual) 
 }  // namespace
 
 absl::Status Compare(const Expected& expected, const Array& actual) {
-  const std::string shape = ShapeText(expected.value.type, expected.value.dims);
+  const std::string shape = FormatShape(expected.value.type, expected.value.dims);
   if (expected.value.type != actual.type || expected.value.dims != actual.dims) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the result is ", ShapeText(actual.type, actual.dims), ", expected ", shape));
+        absl::StrCat("the result is ", FormatShape(actual.type, actual.dims), ", expected ", shape));
   }
   const ElementInfo& t = Info(actual.type);
   if (static_cast<int64_t>(actual.data.size()) != actual.size() * t.bytes) {
@@ -150,8 +150,8 @@ absl::Status Compare(const Expected& expected, const Array& actual) {
   }
   if (first < 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(shape, ": element ", IndexText(actual, first), " is ", ElementText(actual, first), ", expected ",
-                   ElementText(expected.value, first), more > 0 ? absl::StrCat(", ", more, " more differ") : ""));
+      absl::StrCat(shape, ": element ", IndexText(actual, first), " is ", FormatElement(actual, first), ", expected ",
+                   FormatElement(expected.value, first), more > 0 ? absl::StrCat(", ", more, " more differ") : ""));
 }
 
 }  // namespace backplane::conformance

@@ -259,7 +259,7 @@ class Reader {
         real = absl::StripAsciiWhitespace(real.substr(0, comma));
       }
       for (int part : {0, 1}) {
-        const absl::StatusOr<uint64_t> bits = ParseFloat(PartOf(t.type), part == 0 ? real : imag);
+        const absl::StatusOr<uint64_t> bits = ParseFloat(GetPartType(t.type), part == 0 ? real : imag);
         if (!bits.ok()) return bits.status();
         WriteBits(array_, index, *bits, part);
       }
@@ -275,7 +275,7 @@ class Reader {
   absl::Status SetNumber(int64_t index, double x) {
     const ElementInfo& t = Info(array_->type);
     if (t.cls == C::kFloat || t.cls == C::kComplex) {
-      WriteBits(array_, index, RoundToBits(PartOf(t.type), x));
+      WriteBits(array_, index, RoundToBits(GetPartType(t.type), x));
       return absl::OkStatus();
     }
     x = std::floor(x);
@@ -329,7 +329,7 @@ class Reader {
         z ^= z >> 31;
         const double x = *low + std::ldexp(static_cast<double>(z >> 11), -53) * (*high - *low);
         if (part == 1) {
-          WriteBits(array_, i, RoundToBits(PartOf(array_->type), x), 1);
+          WriteBits(array_, i, RoundToBits(GetPartType(array_->type), x), 1);
         } else if (absl::Status s = SetNumber(i, x); !s.ok()) {
           return s;
         }

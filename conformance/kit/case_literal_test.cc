@@ -13,7 +13,7 @@ std::string Text(absl::string_view literal) {
   const absl::StatusOr<Array> array = ParseArray(literal);
   if (!array.ok()) return std::string(array.status().message());
   std::string text;
-  for (int64_t i = 0; i < array->size(); ++i) text += (i ? " " : "") + ElementText(*array, i);
+  for (int64_t i = 0; i < array->size(); ++i) text += (i ? " " : "") + FormatElement(*array, i);
   return text;
 }
 

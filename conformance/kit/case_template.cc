@@ -20,9 +20,9 @@ absl::StatusOr<std::string> ValueOf(absl::string_view value, absl::string_view s
     if (suffix.empty()) return std::string(value);
     return absl::InvalidArgumentError(absl::StrCat("'", value, "' is no element type and has no .", suffix));
   }
-  if (suffix == "part") type = PartOf(*type);
-  if (suffix == "complex") type = ComplexOf(*type);
-  if (suffix == "uint") type = UnsignedOf(*type);
+  if (suffix == "part") type = GetPartType(*type);
+  if (suffix == "complex") type = GetComplexType(*type);
+  if (suffix == "uint") type = GetUnsignedType(*type);
   if (!type) return absl::InvalidArgumentError(absl::StrCat(value, " has no .", suffix));
   return std::string(mlir ? Info(*type).mlir : Info(*type).name);
 }

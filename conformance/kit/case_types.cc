@@ -80,15 +80,15 @@ std::optional<ElementType> ElementTypeFromName(absl::string_view name) {
   return std::nullopt;
 }
 
-ElementType PartOf(ElementType type) { return type == T::kC64 ? T::kF32 : type == T::kC128 ? T::kF64 : type; }
+ElementType GetPartType(ElementType type) { return type == T::kC64 ? T::kF32 : type == T::kC128 ? T::kF64 : type; }
 
-std::optional<ElementType> ComplexOf(ElementType type) {
+std::optional<ElementType> GetComplexType(ElementType type) {
   if (type == T::kF32) return T::kC64;
   if (type == T::kF64) return T::kC128;
   return std::nullopt;
 }
 
-std::optional<ElementType> UnsignedOf(ElementType type) {
+std::optional<ElementType> GetUnsignedType(ElementType type) {
   for (const ElementInfo& t : kTypes) {
     if (t.cls == C::kUnsigned && t.bits == Info(type).bits) return t.type;
   }
@@ -101,7 +101,7 @@ int64_t Array::size() const {
   return n;
 }
 
-std::string ShapeText(ElementType type, absl::Span<const int64_t> dims) {
+std::string FormatShape(ElementType type, absl::Span<const int64_t> dims) {
   return absl::StrCat(Info(type).name, "[", absl::StrJoin(dims, ","), "]");
 }
 
@@ -203,7 +203,7 @@ uint64_t ComputeUlpDistance(ElementType type, uint64_t a, uint64_t b) {
   return same_side ? (x > y ? x - y : y - x) : x + y;
 }
 
-double UlpOf(ElementType type, double x) {
+double ComputeUlp(ElementType type, double x) {
   const uint64_t at = std::min(RoundToBits(type, std::fabs(x)), LargestFiniteBits(type) - 1);
   return DecodeBits(type, at + 1) - DecodeBits(type, at);
 }
@@ -237,7 +237,7 @@ double ReadReal(const Array& array, int64_t index, int part) {
   switch (Info(array.type).cls) {
     case C::kFloat:
     case C::kComplex:
-      return DecodeBits(PartOf(array.type), ReadBits(array, index, part));
+      return DecodeBits(GetPartType(array.type), ReadBits(array, index, part));
     case C::kSigned:
       return static_cast<double>(ReadSigned(array, index));
     default:
@@ -245,10 +245,10 @@ double ReadReal(const Array& array, int64_t index, int part) {
   }
 }
 
-std::string ElementText(const Array& array, int64_t index) {
+std::string FormatElement(const Array& array, int64_t index) {
   const auto number = [&](int part) -> std::string {
     const double x = ReadReal(array, index, part);
-    const int digits = Info(PartOf(array.type)).bits == 64 ? 17 : 9;
+    const int digits = Info(GetPartType(array.type)).bits == 64 ? 17 : 9;
     return std::isnan(x) ? "nan" : std::isinf(x) ? (x < 0 ? "-inf" : "inf") : absl::StrFormat("%.*g", digits, x);
   };
   switch (Info(array.type).cls) {

@@ -70,9 +70,9 @@ struct ElementInfo {
 const ElementInfo& Info(ElementType type);
 absl::Span<const ElementInfo> AllElementTypes();
 std::optional<ElementType> ElementTypeFromName(absl::string_view name);  // HLO spelling
-ElementType PartOf(ElementType type);                                    // c64 -> f32, c128 -> f64, others unchanged
-std::optional<ElementType> ComplexOf(ElementType type);                  // f32 -> c64, f64 -> c128
-std::optional<ElementType> UnsignedOf(ElementType type);                 // the unsigned integer of the same width
+ElementType GetPartType(ElementType type);                               // c64 -> f32, c128 -> f64, others unchanged
+std::optional<ElementType> GetComplexType(ElementType type);             // f32 -> c64, f64 -> c128
+std::optional<ElementType> GetUnsignedType(ElementType type);            // the unsigned integer of the same width
 
 // A dense array, last dimension fastest.
 struct Array {
@@ -81,7 +81,7 @@ struct Array {
   std::string data;
   int64_t size() const;  // product of dims
 };
-std::string ShapeText(ElementType type, absl::Span<const int64_t> dims);  // "f32[2,3]"
+std::string FormatShape(ElementType type, absl::Span<const int64_t> dims);  // "f32[2,3]"
 
 // ---- Floats as bits in the low end of a word
 
@@ -97,7 +97,7 @@ uint64_t SmallestNormalBits(ElementType type);
 // Returns the number of steps between two values of a format, counting both zeros as one. Neither may be NaN.
 uint64_t ComputeUlpDistance(ElementType type, uint64_t a, uint64_t b);
 // Returns the distance from |x| to the next larger value, at least the smallest subnormal number.
-double UlpOf(ElementType type, double x);
+double ComputeUlp(ElementType type, double x);
 
 // ---- One element of an array
 
@@ -105,7 +105,7 @@ uint64_t ReadBits(const Array& array, int64_t index, int part = 0);  // part 1: 
 void WriteBits(Array* array, int64_t index, uint64_t bits, int part = 0);
 double ReadReal(const Array& array, int64_t index, int part = 0);  // any class; a 64-bit integer may be rounded
 int64_t ReadSigned(const Array& array, int64_t index);             // integers and pred, sign-extended
-std::string ElementText(const Array& array, int64_t index);        // "1.5", "nan", "-0", "(1,2)", "true"
+std::string FormatElement(const Array& array, int64_t index);      // "1.5", "nan", "-0", "(1,2)", "true"
 
 }  // namespace backplane::conformance
 

@@ -21,10 +21,10 @@ TEST(CaseTypes, EveryTypeStandsAtItsPlaceAndHasAName) {
     }
   }
   EXPECT_EQ(ElementTypeFromName("f99"), std::nullopt);
-  EXPECT_EQ(PartOf(T::kC128), T::kF64);
-  EXPECT_EQ(ComplexOf(T::kF32), T::kC64);
-  EXPECT_EQ(ComplexOf(T::kF16), std::nullopt);
-  EXPECT_EQ(UnsignedOf(T::kBF16), T::kU16);
+  EXPECT_EQ(GetPartType(T::kC128), T::kF64);
+  EXPECT_EQ(GetComplexType(T::kF32), T::kC64);
+  EXPECT_EQ(GetComplexType(T::kF16), std::nullopt);
+  EXPECT_EQ(GetUnsignedType(T::kBF16), T::kU16);
 }
 
 // Every value of every narrow format must round to itself, and a value half way between two neighbours to the one with
@@ -115,9 +115,9 @@ TEST(CaseTypes, EndsOfTheFormats) {
   };
   for (const Row& row : rows)
     EXPECT_EQ(RoundToBits(row.type, row.value), row.bits) << Info(row.type).name << " " << row.value;
-  EXPECT_EQ(UlpOf(T::kF32, 1), 0x1p-23);
-  EXPECT_EQ(UlpOf(T::kF32, 0), 0x1p-149);
-  EXPECT_EQ(UlpOf(T::kF16, 1e9), 32);
+  EXPECT_EQ(ComputeUlp(T::kF32, 1), 0x1p-23);
+  EXPECT_EQ(ComputeUlp(T::kF32, 0), 0x1p-149);
+  EXPECT_EQ(ComputeUlp(T::kF16, 1e9), 32);
 }
 
 TEST(CaseTypes, F32AgreesWithTheProcessor) {
@@ -142,13 +142,13 @@ TEST(CaseTypes, ElementsOfArrays) {
   EXPECT_EQ(ReadSigned(a, 0), -3);
   a.data[0] = 0x0d;  // the same value without sign extension
   EXPECT_EQ(ReadSigned(a, 0), -3);
-  EXPECT_EQ(ElementText(a, 1), "7");
+  EXPECT_EQ(FormatElement(a, 1), "7");
   Array c{T::kC64, {1}, std::string(8, '\0')};
   WriteBits(&c, 0, 0x3fc00000, 0);
   WriteBits(&c, 0, 0x80000000, 1);
-  EXPECT_EQ(ElementText(c, 0), "(1.5,-0)");
+  EXPECT_EQ(FormatElement(c, 0), "(1.5,-0)");
   EXPECT_EQ((Array{T::kF32, {2, 0, 3}, ""}).size(), 0);
-  EXPECT_EQ(ShapeText(T::kBF16, {2, 3}), "bf16[2,3]");
+  EXPECT_EQ(FormatShape(T::kBF16, {2, 3}), "bf16[2,3]");
 }
 
 }  // namespace

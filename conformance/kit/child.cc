@@ -34,7 +34,7 @@ std::string ReadAll(int fd) {
 
 std::string OptionText(const host::NamedValue& option) {
   const bool text = std::holds_alternative<std::string>(option.value);
-  return absl::StrCat(option.name, "=", text ? "\"" : "", option.ValueText(), text ? "\"" : "");
+  return absl::StrCat(option.name, "=", text ? "\"" : "", option.FormatValue(), text ? "\"" : "");
 }
 
 }  // namespace

@@ -48,12 +48,12 @@ std::string DeviceImage::Bytes(const void* data, int64_t element_bytes) const {
   return image;
 }
 
-int64_t DeviceImage::First(size_t begin, size_t end) const {
+int64_t DeviceImage::GetBegin(size_t begin, size_t end) const {
   return *std::min_element(offsets.begin() + static_cast<ptrdiff_t>(begin),
                            offsets.begin() + static_cast<ptrdiff_t>(end));
 }
 
-int64_t DeviceImage::Past(size_t begin, size_t end, int64_t element_bytes) const {
+int64_t DeviceImage::GetEnd(size_t begin, size_t end, int64_t element_bytes) const {
   return element_bytes + *std::max_element(offsets.begin() + static_cast<ptrdiff_t>(begin),
                                            offsets.begin() + static_cast<ptrdiff_t>(end));
 }
@@ -78,8 +78,8 @@ DeviceImage MakeTiledImage(const Dims& dims, absl::Span<const int64_t> minor_to_
 }
 
 DeviceImage ReadDeviceImage(Kit& k, PJRT_Buffer* buffer) {
-  const Dims dims = DimsOf(k, buffer);
-  const auto element = static_cast<int64_t>(host::HostBytesPerElement(TypeOf(k, buffer)));
+  const Dims dims = GetDims(k, buffer);
+  const auto element = static_cast<int64_t>(host::HostBytesPerElement(GetType(k, buffer)));
   Dims order(dims.size());
   std::iota(order.rbegin(), order.rend(), 0);
   if (!k.Has(&PJRT_Api::PJRT_Buffer_GetMemoryLayout)) return MakeTiledImage(dims, order, {}, element);
@@ -87,7 +87,7 @@ DeviceImage ReadDeviceImage(Kit& k, PJRT_Buffer* buffer) {
   a.buffer = buffer;
   const Err error = KIT_TRY(k, PJRT_Buffer_GetMemoryLayout, a);
   if (error.code == PJRT_Error_Code_UNIMPLEMENTED) return MakeTiledImage(dims, order, {}, element);
-  k.Require(error.ok(), "PJRT_Buffer_GetMemoryLayout: ", ErrText(error));
+  k.Require(error.ok(), "PJRT_Buffer_GetMemoryLayout: ", FormatError(error));
   if (a.layout.type == PJRT_Buffer_MemoryLayout_Type_Strides) {
     k.Require(a.layout.strides.num_byte_strides == dims.size(), "an array of ", dims.size(), " dims has ",
               a.layout.strides.num_byte_strides, " strides");

@@ -19,8 +19,8 @@ struct DeviceImage {
   // Returns the bytes of a buffer with these elements; padding is zero. `data` is dense and row-major.
   std::string Bytes(const void* data, int64_t element_bytes) const;
   // Returns the range of bytes from the first to the last of elements [begin, end); it may include other elements.
-  int64_t First(size_t begin, size_t end) const;
-  int64_t Past(size_t begin, size_t end, int64_t element_bytes) const;
+  int64_t GetBegin(size_t begin, size_t end) const;
+  int64_t GetEnd(size_t begin, size_t end, int64_t element_bytes) const;
 };
 
 // Applies a permutation of the dims, then the tiles in order: each splits the last dims that it names into tiles,

@@ -37,8 +37,8 @@ TEST(DeviceImage, ATileOfMoreDimsThanTheArray) {
 TEST(DeviceImage, BytesAndRanges) {
   const DeviceImage image = MakeTiledImage({2, 3}, {1, 0}, {{2, 2}}, 1);
   EXPECT_EQ(image.Bytes("abcdef", 1), std::string("abdec\0f\0", 8));
-  EXPECT_EQ(image.First(2, 4), 2);
-  EXPECT_EQ(image.Past(2, 4, 1), 5);
+  EXPECT_EQ(image.GetBegin(2, 4), 2);
+  EXPECT_EQ(image.GetEnd(2, 4, 1), 5);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ void ReportFacts(Kit& k) {
     if (KIT_TRY(k, PJRT_Plugin_Attributes, a).ok()) {
       const auto values = host::CopyNamedValues(a.attributes, a.num_attributes);
       if (values.ok()) {
-        for (const host::NamedValue& v : *values) attributes.Set(v.name, v.ValueText());
+        for (const host::NamedValue& v : *values) attributes.Set(v.name, v.FormatValue());
       }
     }
   }

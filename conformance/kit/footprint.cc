@@ -47,7 +47,7 @@ int64_t DeviceBytes(Kit& k) {
 
 }  // namespace
 
-const char* NameOf(Resource kind) {
+const char* GetName(Resource kind) {
   switch (kind) {
     case Resource::kHeap:
       return "bytes of malloc";

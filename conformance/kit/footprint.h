@@ -13,7 +13,7 @@ enum class Resource { kHeap, kMapped, kDevice, kDescriptors, kThreads };
 inline constexpr int kResourceKinds = 5;
 
 // "bytes of malloc": the unit of a resource, for messages.
-const char* NameOf(Resource kind);
+const char* GetName(Resource kind);
 
 using Footprint = std::array<int64_t, kResourceKinds>;
 

@@ -47,7 +47,7 @@ absl::StatusOr<std::vector<host::NamedValue>> ParseNamedValues(const std::vector
 // Parses an option as ParseNamedValue does.
 std::string OptionText(const host::NamedValue& option) {
   const bool text = std::holds_alternative<std::string>(option.value);
-  return absl::StrCat(option.name, "=", text ? "\"" : "", option.ValueText(), text ? "\"" : "");
+  return absl::StrCat(option.name, "=", text ? "\"" : "", option.FormatValue(), text ? "\"" : "");
 }
 
 // Returns all checks, including the operations.
@@ -297,7 +297,7 @@ class Run {
     std::fflush(out_);
     // A report that cannot be written does not prevent the others.
     absl::Status written;
-    if (!o_.json.empty()) written.Update(Write(o_.json, JsonText(report_)));
+    if (!o_.json.empty()) written.Update(Write(o_.json, FormatJson(report_)));
     if (!o_.junit.empty()) written.Update(Write(o_.junit, PrintJunit(report_)));
     if (!o_.html.empty()) written.Update(Write(o_.html, PrintHtml(report_, o_.baseline.empty() ? nullptr : &before_)));
     return written;

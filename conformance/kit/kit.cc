@@ -61,7 +61,7 @@ bool ResultFromName(absl::string_view name, Result* result) {
 std::string CodeName(int code) {
   return code >= 0 && code < static_cast<int>(std::size(kCodes)) ? kCodes[code] : absl::StrCat("code ", code);
 }
-std::string ErrText(const Err& error) { return absl::StrCat(CodeName(error.code), ": ", error.message); }
+std::string FormatError(const Err& error) { return absl::StrCat(CodeName(error.code), ": ", error.message); }
 
 // ---- Results
 
@@ -195,8 +195,8 @@ void Kit::Initialize() {
 PJRT_Client* Kit::NewClient() {
   PJRT_Client* client = nullptr;
   const Err error = TryNewClient({}, nullptr, &client);
-  if (error.code == PJRT_Error_Code_UNIMPLEMENTED) Unsupported("PJRT_Client_Create: ", ErrText(error));
-  Require(error.ok(), "PJRT_Client_Create: ", ErrText(error));
+  if (error.code == PJRT_Error_Code_UNIMPLEMENTED) Unsupported("PJRT_Client_Create: ", FormatError(error));
+  Require(error.ok(), "PJRT_Client_Create: ", FormatError(error));
   return client;
 }
 
@@ -265,8 +265,8 @@ Err Kit::Take(PJRT_Error* error) {
 void Kit::MustBeOk(PJRT_Error* error, const char* name) {
   const Err taken = Take(error);
   if (taken.ok()) return;
-  if (taken.code == PJRT_Error_Code_UNIMPLEMENTED) Unsupported(name, ": ", ErrText(taken));
-  Fail(name, ": ", ErrText(taken));
+  if (taken.code == PJRT_Error_Code_UNIMPLEMENTED) Unsupported(name, ": ", FormatError(taken));
+  Fail(name, ": ", FormatError(taken));
 }
 
 Err Kit::MustFail(PJRT_Error* error, const char* name, absl::string_view when,
@@ -275,7 +275,7 @@ Err Kit::MustFail(PJRT_Error* error, const char* name, absl::string_view when,
   if (taken.ok()) Fail(name, ": no error with ", when);
   if (taken.code == PJRT_Error_Code_UNIMPLEMENTED &&
       std::find(expected.begin(), expected.end(), taken.code) == expected.end()) {
-    Unsupported(name, " with ", when, ": ", ErrText(taken));
+    Unsupported(name, " with ", when, ": ", FormatError(taken));
   }
   bool right = expected.size() == 0 && taken.code != PJRT_Error_Code_INTERNAL && taken.code != PJRT_Error_Code_UNKNOWN;
   std::string names;
@@ -284,7 +284,7 @@ Err Kit::MustFail(PJRT_Error* error, const char* name, absl::string_view when,
     absl::StrAppend(&names, names.empty() ? "" : " or ", CodeName(code));
   }
   if (!right)
-    Fail(name, " with ", when, ": ", ErrText(taken), "; expected ",
+    Fail(name, " with ", when, ": ", FormatError(taken), "; expected ",
          names.empty() ? "a code that tells whose fault it is" : names);
   if (taken.message.empty()) Fail(name, " with ", when, ": ", CodeName(taken.code), " without a message");
   return taken;

@@ -36,8 +36,8 @@ struct Err {
   std::string message;
   bool ok() const { return code == PJRT_Error_Code_OK; }
 };
-std::string CodeName(int code);         // "INVALID_ARGUMENT"; "code 99"
-std::string ErrText(const Err& error);  // "INVALID_ARGUMENT: words"
+std::string CodeName(int code);             // "INVALID_ARGUMENT"; "code 99"
+std::string FormatError(const Err& error);  // "INVALID_ARGUMENT: words"
 
 class Kit {
  public:

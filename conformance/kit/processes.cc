@@ -69,8 +69,8 @@ Err Processes::TryClient(int64_t node_id, int64_t num_nodes, bool store) {
 
 void Processes::CreateClient() {
   const Err error = TryClient(self_, count_);
-  if (error.code == PJRT_Error_Code_UNIMPLEMENTED) k_.Unsupported("PJRT_Client_Create: ", ErrText(error));
-  k_.Require(error.ok(), "PJRT_Client_Create: ", ErrText(error));
+  if (error.code == PJRT_Error_Code_UNIMPLEMENTED) k_.Unsupported("PJRT_Client_Create: ", FormatError(error));
+  k_.Require(error.ok(), "PJRT_Client_Create: ", FormatError(error));
 }
 
 void Processes::DestroyClient() {
@@ -85,7 +85,7 @@ std::vector<PJRT_Device*> Processes::AllDevices() {
   return std::vector<PJRT_Device*>(a.devices, a.devices + a.num_devices);
 }
 
-int Processes::ProcessOf(PJRT_Device* device) {
+int Processes::GetProcess(PJRT_Device* device) {
   KIT_ARGS(k_, a, PJRT_DeviceDescription_ProcessIndex);
   a.device_description = GetDescription(k_, device);
   KIT_OK(k_, PJRT_DeviceDescription_ProcessIndex, a);

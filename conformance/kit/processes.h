@@ -30,7 +30,7 @@ class Processes {
   void DestroyClient();
   // Returns the devices of all processes.
   std::vector<PJRT_Device*> AllDevices();
-  int ProcessOf(PJRT_Device* device);
+  int GetProcess(PJRT_Device* device);
 
   // ---- Among the processes
   // Returns what all processes have passed, by process. All call it equally often.

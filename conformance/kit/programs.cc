@@ -79,7 +79,7 @@ const char kSumRows[] = R"(module @sum_rows {
 }
 )";
 
-std::string AddText(absl::string_view type, absl::string_view dims) {
+std::string MakeAddProgram(absl::string_view type, absl::string_view dims) {
   return absl::StrReplaceAll(kAdd, {{"4xf32", absl::StrCat(dims, type)}});
 }
 

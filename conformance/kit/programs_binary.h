@@ -10,7 +10,7 @@ extern const unsigned char kAddArtifact[245];  // a StableHLO portable artifact 
 extern const unsigned char kAddHloProto[366];  // a serialized HloModuleProto
 
 template <size_t N>
-absl::string_view BytesOf(const unsigned char (&bytes)[N]) {
+absl::string_view GetBytes(const unsigned char (&bytes)[N]) {
   return absl::string_view(reinterpret_cast<const char*>(bytes), N);
 }
 

@@ -217,7 +217,7 @@ std::string PrintConsole(const Report& report, bool colour, bool verbose) {
   return out;
 }
 
-std::string JsonText(const Report& report) {
+std::string FormatJson(const Report& report) {
   // One line for each level and each check, so that reports can be compared with diff.
   const auto lines = [](const auto& items, const auto& json) {
     std::vector<std::string> texts;

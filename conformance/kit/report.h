@@ -36,7 +36,7 @@ bool IsConformant(const Report& report);
 
 // A summary for people. `colour`: with terminal colours. `verbose`: one line for each check.
 std::string PrintConsole(const Report& report, bool colour, bool verbose);
-std::string JsonText(const Report& report);
+std::string FormatJson(const Report& report);
 std::string PrintJunit(const Report& report);
 // A self-contained page; `baseline` may be null.
 std::string PrintHtml(const Report& report, const Report* baseline);

@@ -86,8 +86,8 @@ draw();
 }  // namespace
 
 std::string PrintHtml(const Report& report, const Report* baseline) {
-  const std::string data = absl::StrCat("{\"now\": ", JsonText(report),
-                                        ", \"before\": ", baseline != nullptr ? JsonText(*baseline) : "null", "}");
+  const std::string data = absl::StrCat("{\"now\": ", FormatJson(report),
+                                        ", \"before\": ", baseline != nullptr ? FormatJson(*baseline) : "null", "}");
   // Escapes the data so that it cannot end its element.
   return absl::StrCat(kHead, absl::StrReplaceAll(data, {{"<", "\\u003c"}}), kTail);
 }

@@ -76,7 +76,7 @@ TEST(Report, JsonOfAPluginThatCouldNotTellWhatItIs) {
   Report report = Example();
   report.facts = host::Json();
   report.outcomes[1].detail = "bytes \xff\x01 of anything";
-  const auto parsed = host::Json::Parse(JsonText(report));
+  const auto parsed = host::Json::Parse(FormatJson(report));
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_TRUE(parsed->Find("facts")->is_null());
   EXPECT_THAT(PrintConsole(report, false, false), HasSubstr("p.so\n"));
@@ -84,12 +84,12 @@ TEST(Report, JsonOfAPluginThatCouldNotTellWhatItIs) {
 
 TEST(Report, JsonIsReadBack) {
   const Report report = Example();
-  const auto parsed = host::Json::Parse(JsonText(report));
+  const auto parsed = host::Json::Parse(FormatJson(report));
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(*parsed->Find("facts")->Find("api")->string(), "0.114");
   EXPECT_FALSE(*parsed->Find("good")->boolean());
   EXPECT_EQ(*parsed->Find("levels")->array()->front().Find("missing")->array()->front().string(), "a.two");
-  const auto read = ReadReport(JsonText(report));
+  const auto read = ReadReport(FormatJson(report));
   ASSERT_TRUE(read.ok()) << read.status();
   ASSERT_EQ(read->outcomes.size(), 4u);
   EXPECT_EQ(read->outcomes[1].id, "a.two");

@@ -46,7 +46,7 @@ std::string OneLine(std::string text) {
   return text;
 }
 
-ElementType TypeOf(const Case& c) {
+ElementType GetType(const Case& c) {
   for (const auto& [name, value] : c.bindings) {
     const std::optional<ElementType> type = ElementTypeFromName(value);
     if (name == "T" && type) return *type;
@@ -88,7 +88,7 @@ int Table(const std::string& plugin, const std::string& folder, const std::vecto
     for (const std::string& draft : drafts) {
       std::set<ElementType> fresh;
       for (const TypedCase* t : cases_of_draft[draft]) {
-        if (t->declared && named.count(TypeOf(t->value)) == 0) fresh.insert(TypeOf(t->value));
+        if (t->declared && named.count(GetType(t->value)) == 0) fresh.insert(GetType(t->value));
       }
       if (fresh.empty()) continue;
       named.insert(fresh.begin(), fresh.end());
@@ -96,7 +96,7 @@ int Table(const std::string& plugin, const std::string& folder, const std::vecto
         auto [at, is_new] = known.try_emplace(t->value.name);
         if (is_new) at->second = Verdict((*runner)->Compile(t->value));
         std::printf("%s\t%s\t%s\t%s\t%s\n", row.c_str(), t->value.name.c_str(),
-                    std::string(Info(TypeOf(t->value)).name).c_str(), at->second.first.c_str(),
+                    std::string(Info(GetType(t->value)).name).c_str(), at->second.first.c_str(),
                     at->second.second.c_str());
       }
     }

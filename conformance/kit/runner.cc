@@ -83,12 +83,12 @@ class Runner {
   }
 
   RunnerReport Run() {
-    const double begin = Seconds();
+    const double begin = GetSeconds();
     while (!waiting_.empty() || !children_.empty()) {
       while (!waiting_.empty() && children_.size() < static_cast<size_t>(std::max(1, options_.jobs))) StartNext();
       Poll();
     }
-    report_.seconds = Seconds() - begin;
+    report_.seconds = GetSeconds() - begin;
     return std::move(report_);
   }
 
@@ -154,7 +154,7 @@ class Runner {
     child->result.fd = result[0];
     child->out.fd = out[0];
     child->err.fd = err[0];
-    child->began = Seconds();
+    child->began = GetSeconds();
     child->deadline = child->began + GetTimeLimit(*child);
     return "";
   }
@@ -167,7 +167,7 @@ class Runner {
   void Poll() {
     std::vector<pollfd> fds;
     std::vector<std::pair<Child*, Pipe*>> owners;
-    double soonest = Seconds() + 1;
+    double soonest = GetSeconds() + 1;
     for (auto& child : children_) {
       soonest = std::min(soonest, child->deadline);
       for (Pipe* pipe : {&child->result, &child->out, &child->err}) {
@@ -176,7 +176,7 @@ class Runner {
         owners.push_back({child.get(), pipe});
       }
     }
-    poll(fds.data(), fds.size(), static_cast<int>(std::max(0.0, soonest - Seconds()) * 1000) + 1);
+    poll(fds.data(), fds.size(), static_cast<int>(std::max(0.0, soonest - GetSeconds()) * 1000) + 1);
     for (size_t i = 0; i < fds.size(); ++i) {
       if (fds[i].revents != 0) Read(owners[i].first, owners[i].second);
     }
@@ -216,7 +216,7 @@ class Runner {
       if (parts.size() != 5 || child->jobs.empty() || parts[1] != jobs_[child->jobs.front()].id) continue;
       if (parts[0] == "start") {
         child->running = true;
-        child->began = Seconds();
+        child->began = GetSeconds();
         child->deadline = child->began + GetTimeLimit(*child);
       } else if (parts[0] == "leaving") {
         child->leaving = true;
@@ -242,14 +242,14 @@ class Runner {
     }
     SetOutcome(job, result, std::move(detail), seconds);
     child->deadline =
-        Seconds() + (child->jobs.empty() ? options_.limit_factor * options_.limit_s : GetTimeLimit(*child));
+        GetSeconds() + (child->jobs.empty() ? options_.limit_factor * options_.limit_s : GetTimeLimit(*child));
   }
 
   // Whether the process has ended and its output has been read.
   bool Finished(Child* child) {
     int status = 0;
     const pid_t gone = waitpid(child->pid, &status, WNOHANG);
-    const bool late = gone == 0 && Seconds() > child->deadline;
+    const bool late = gone == 0 && GetSeconds() > child->deadline;
     if (gone == 0 && !late) return false;
     if (late) {
       kill(-child->pid, SIGKILL);
@@ -265,7 +265,7 @@ class Runner {
     if (!child->jobs.empty() && (child->running || !child->finished_some)) {
       const std::string where = child->last_call->Describe();
       const std::string words = GetOutputTail(child->err.text);
-      const double seconds = Seconds() - child->began;
+      const double seconds = GetSeconds() - child->began;
       std::string detail;
       if (late) {
         detail = absl::StrCat("hung: no result within ", static_cast<int>(GetTimeLimit(*child)), " s, ",

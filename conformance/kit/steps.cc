@@ -16,7 +16,7 @@ namespace backplane::conformance {
     return a;                  \
   }())
 
-PJRT_Buffer_MemoryLayout LayoutOf(const Dims& minor_to_major) {
+PJRT_Buffer_MemoryLayout MakeLayout(const Dims& minor_to_major) {
   PJRT_Buffer_MemoryLayout layout{};
   layout.struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE;
   layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
@@ -48,7 +48,7 @@ Err Outcome(Kit& k, PJRT_Event* event) {
 
 void Await(Kit& k, PJRT_Event* event, absl::string_view what) {
   const Err outcome = Outcome(k, event);
-  k.Require(outcome.ok(), what, ": ", ErrText(outcome));
+  k.Require(outcome.ok(), what, ": ", FormatError(outcome));
 }
 
 bool IsReady(Kit& k, PJRT_Event* event) { return ASK(PJRT_Event_IsReady, event, event).is_ready; }
@@ -59,12 +59,14 @@ PJRT_Event* ReadyEvent(Kit& k, PJRT_Buffer* buffer) {
   return a.event;
 }
 
-double Seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double GetSeconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 bool WaitFor(double seconds, const std::function<bool()>& done) {
-  const double end = Seconds() + seconds;
+  const double end = GetSeconds() + seconds;
   while (!done()) {
-    if (Seconds() > end) return false;
+    if (GetSeconds() > end) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return true;
@@ -95,10 +97,10 @@ PJRT_Buffer* Put(Kit& k, PJRT_Buffer_Type type, const Dims& dims, const void* da
 
 std::string Get(Kit& k, PJRT_Buffer* buffer) {
   // Without a layout the bytes have the buffer's own layout, which a program may have chosen.
-  const size_t rank = DimsOf(k, buffer).size();
+  const size_t rank = GetDims(k, buffer).size();
   Dims order(rank);
   for (size_t i = 0; i < rank; ++i) order[i] = static_cast<int64_t>(rank - 1 - i);
-  PJRT_Buffer_MemoryLayout layout = LayoutOf(order);
+  PJRT_Buffer_MemoryLayout layout = MakeLayout(order);
   KIT_ARGS(k, a, PJRT_Buffer_ToHostBuffer);
   a.src = buffer;
   if (rank > 1) a.host_layout = &layout;
@@ -117,23 +119,25 @@ std::string Get(Kit& k, PJRT_Buffer* buffer) {
   return bytes;
 }
 
-PJRT_Buffer_Type TypeOf(Kit& k, PJRT_Buffer* buffer) { return ASK(PJRT_Buffer_ElementType, buffer, buffer).type; }
+PJRT_Buffer_Type GetType(Kit& k, PJRT_Buffer* buffer) { return ASK(PJRT_Buffer_ElementType, buffer, buffer).type; }
 
-Dims DimsOf(Kit& k, PJRT_Buffer* buffer) {
+Dims GetDims(Kit& k, PJRT_Buffer* buffer) {
   const auto a = ASK(PJRT_Buffer_Dimensions, buffer, buffer);
   k.Require(a.num_dims < 64, "PJRT_Buffer_Dimensions: a rank of ", a.num_dims);
   return Dims(a.dims, a.dims + a.num_dims);
 }
 
-std::string ShapeOf(Kit& k, PJRT_Buffer* buffer) { return host::ShapeText(TypeOf(k, buffer), DimsOf(k, buffer)); }
+std::string FormatShape(Kit& k, PJRT_Buffer* buffer) {
+  return host::FormatShape(GetType(k, buffer), GetDims(k, buffer));
+}
 
 bool IsDeleted(Kit& k, PJRT_Buffer* buffer) { return ASK(PJRT_Buffer_IsDeleted, buffer, buffer).is_deleted; }
 
 void Delete(Kit& k, PJRT_Buffer* buffer) { ASK(PJRT_Buffer_Delete, buffer, buffer); }
 
-PJRT_Device* DeviceOf(Kit& k, PJRT_Buffer* buffer) { return ASK(PJRT_Buffer_Device, buffer, buffer).device; }
+PJRT_Device* GetDevice(Kit& k, PJRT_Buffer* buffer) { return ASK(PJRT_Buffer_Device, buffer, buffer).device; }
 
-PJRT_Memory* MemoryOf(Kit& k, PJRT_Buffer* buffer) { return ASK(PJRT_Buffer_Memory, buffer, buffer).memory; }
+PJRT_Memory* GetMemory(Kit& k, PJRT_Buffer* buffer) { return ASK(PJRT_Buffer_Memory, buffer, buffer).memory; }
 
 bool IsOnCpu(Kit& k, PJRT_Buffer* buffer) { return ASK(PJRT_Buffer_IsOnCpu, buffer, buffer).is_on_cpu; }
 
@@ -162,8 +166,8 @@ Err TryCompile(Kit& k, absl::string_view program, absl::string_view format, absl
 PJRT_LoadedExecutable* Compile(Kit& k, absl::string_view program, const host::CompileOptions& options) {
   PJRT_LoadedExecutable* loaded = nullptr;
   const Err error = TryCompile(k, program, "mlir", options.Serialize(), &loaded);
-  if (error.code == PJRT_Error_Code_UNIMPLEMENTED) k.Unsupported("PJRT_Client_Compile: ", ErrText(error));
-  k.Require(error.ok(), "PJRT_Client_Compile: ", ErrText(error));
+  if (error.code == PJRT_Error_Code_UNIMPLEMENTED) k.Unsupported("PJRT_Client_Compile: ", FormatError(error));
+  k.Require(error.ok(), "PJRT_Client_Compile: ", FormatError(error));
   return loaded;
 }
 
@@ -175,14 +179,14 @@ host::CompileOptions PlainOptions(Kit& k) {
 
 PJRT_LoadedExecutable* Compile(Kit& k, absl::string_view program) { return Compile(k, program, PlainOptions(k)); }
 
-PJRT_Executable* ExecutableOf(Kit& k, PJRT_LoadedExecutable* loaded) {
+PJRT_Executable* GetExecutable(Kit& k, PJRT_LoadedExecutable* loaded) {
   const auto a = ASK(PJRT_LoadedExecutable_GetExecutable, loaded_executable, loaded);
   k.Require(a.executable != nullptr, "PJRT_LoadedExecutable_GetExecutable: succeeded without an executable");
   return a.executable;
 }
 
 size_t NumOutputs(Kit& k, PJRT_LoadedExecutable* loaded) {
-  PJRT_Executable* executable = ExecutableOf(k, loaded);
+  PJRT_Executable* executable = GetExecutable(k, loaded);
   const auto a = ASK(PJRT_Executable_NumOutputs, executable, executable);
   k.Require(a.num_outputs < 100000, "PJRT_Executable_NumOutputs: ", a.num_outputs);
   Destroy(k, executable);
@@ -190,7 +194,7 @@ size_t NumOutputs(Kit& k, PJRT_LoadedExecutable* loaded) {
 }
 
 std::string GetFingerprint(Kit& k, PJRT_LoadedExecutable* loaded) {
-  PJRT_Executable* executable = ExecutableOf(k, loaded);
+  PJRT_Executable* executable = GetExecutable(k, loaded);
   const auto a = ASK(PJRT_Executable_Fingerprint, executable, executable);
   std::string print(a.executable_fingerprint, a.executable_fingerprint_size);
   Destroy(k, executable);
@@ -249,7 +253,7 @@ std::vector<PJRT_Buffer*> Execute(Kit& k, PJRT_LoadedExecutable* executable,
   launch.executable = executable;
   launch.arguments = {arguments};
   const Err error = TryExecute(k, &launch);
-  k.Require(error.ok(), "PJRT_LoadedExecutable_Execute: ", ErrText(error));
+  k.Require(error.ok(), "PJRT_LoadedExecutable_Execute: ", FormatError(error));
   return launch.outputs[0];
 }
 
@@ -272,7 +276,7 @@ PJRT_DeviceDescription* GetDescription(Kit& k, PJRT_Device* device) {
   return a.device_description;
 }
 
-int IdOf(Kit& k, PJRT_Device* device) {
+int GetId(Kit& k, PJRT_Device* device) {
   return ASK(PJRT_DeviceDescription_Id, device_description, GetDescription(k, device)).id;
 }
 
@@ -287,7 +291,7 @@ std::vector<PJRT_Memory*> GetMemories(Kit& k, PJRT_Device* device) {
   return {a.memories, a.memories + a.num_memories};
 }
 
-std::string KindOf(Kit& k, PJRT_Memory* memory) {
+std::string GetKind(Kit& k, PJRT_Memory* memory) {
   const auto a = ASK(PJRT_Memory_Kind, memory, memory);
   return {a.kind, a.kind_size};
 }

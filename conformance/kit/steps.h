@@ -17,7 +17,7 @@ namespace backplane::conformance {
 using Dims = std::vector<int64_t>;
 
 // A layout with this order of dimensions, the fastest first, without tiles. Borrows `minor_to_major`.
-PJRT_Buffer_MemoryLayout LayoutOf(const Dims& minor_to_major);
+PJRT_Buffer_MemoryLayout MakeLayout(const Dims& minor_to_major);
 
 // ---- Destruction
 void Destroy(Kit& k, PJRT_Buffer* object);
@@ -34,7 +34,7 @@ bool IsReady(Kit& k, PJRT_Event* event);
 PJRT_Event* ReadyEvent(Kit& k, PJRT_Buffer* buffer);
 // Polls `done` until it returns true or the time limit is over.
 bool WaitFor(double seconds, const std::function<bool()>& done);
-double Seconds();  // of a monotonic clock
+double GetSeconds();  // the time of a monotonic clock
 
 // ---- Buffers
 // Creates a dense array from host memory. Waits until the memory may be reused.
@@ -57,13 +57,13 @@ std::vector<T> GetAs(Kit& k, PJRT_Buffer* buffer) {
   if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
-PJRT_Buffer_Type TypeOf(Kit& k, PJRT_Buffer* buffer);
-Dims DimsOf(Kit& k, PJRT_Buffer* buffer);
-std::string ShapeOf(Kit& k, PJRT_Buffer* buffer);  // "f32[2,3]"
+PJRT_Buffer_Type GetType(Kit& k, PJRT_Buffer* buffer);
+Dims GetDims(Kit& k, PJRT_Buffer* buffer);
+std::string FormatShape(Kit& k, PJRT_Buffer* buffer);  // "f32[2,3]"
 bool IsDeleted(Kit& k, PJRT_Buffer* buffer);
 void Delete(Kit& k, PJRT_Buffer* buffer);
-PJRT_Device* DeviceOf(Kit& k, PJRT_Buffer* buffer);
-PJRT_Memory* MemoryOf(Kit& k, PJRT_Buffer* buffer);
+PJRT_Device* GetDevice(Kit& k, PJRT_Buffer* buffer);
+PJRT_Memory* GetMemory(Kit& k, PJRT_Buffer* buffer);
 bool IsOnCpu(Kit& k, PJRT_Buffer* buffer);
 
 // ---- Programs
@@ -73,7 +73,7 @@ Err TryCompile(Kit& k, absl::string_view program, absl::string_view format, absl
 host::CompileOptions PlainOptions(Kit& k);  // one device, and the compile options of the run
 PJRT_LoadedExecutable* Compile(Kit& k, absl::string_view program, const host::CompileOptions& options);
 PJRT_LoadedExecutable* Compile(Kit& k, absl::string_view program);
-PJRT_Executable* ExecutableOf(Kit& k, PJRT_LoadedExecutable* loaded);
+PJRT_Executable* GetExecutable(Kit& k, PJRT_LoadedExecutable* loaded);
 size_t NumOutputs(Kit& k, PJRT_LoadedExecutable* loaded);
 std::string GetFingerprint(Kit& k, PJRT_LoadedExecutable* loaded);
 
@@ -97,11 +97,11 @@ std::vector<PJRT_Buffer*> Execute(Kit& k, PJRT_LoadedExecutable* executable,
 std::vector<float> RunF32(Kit& k, PJRT_LoadedExecutable* executable, const std::vector<std::vector<float>>& arguments);
 
 // ---- Devices
-int IdOf(Kit& k, PJRT_Device* device);
+int GetId(Kit& k, PJRT_Device* device);
 PJRT_DeviceDescription* GetDescription(Kit& k, PJRT_Device* device);
 PJRT_Memory* DefaultMemory(Kit& k, PJRT_Device* device);
 std::vector<PJRT_Memory*> GetMemories(Kit& k, PJRT_Device* device);
-std::string KindOf(Kit& k, PJRT_Memory* memory);
+std::string GetKind(Kit& k, PJRT_Memory* memory);
 
 // ---- Serialized things
 std::string Serialize(Kit& k, PJRT_Executable* executable);
@@ -119,7 +119,7 @@ extern const char kCount[];      // s32[] n -> s after n steps of s = s * 166452
 int32_t CountResult(int32_t n);  // the result of kCount
 extern const char kSumRows[];    // f32[2,3] -> f32[2]
 // Returns kAdd for another element type in StableHLO's spelling, and dims such as "2x0x".
-std::string AddText(absl::string_view type, absl::string_view dims = "4x");
+std::string MakeAddProgram(absl::string_view type, absl::string_view dims = "4x");
 std::string PrintIdentityProgram(absl::string_view type);  // "2x3xf32"
 
 }  // namespace backplane::conformance

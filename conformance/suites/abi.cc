@@ -135,7 +135,7 @@ PJRT_Error* CallSized(Kit& k, PJRT_Error* (*PJRT_Api::*slot)(Args*), const char*
 void Accepts(Kit& k, PJRT_Error* error, const char* name, size_t size, const char* who) {
   const Err e = k.Take(error);
   if (e.code == PJRT_Error_Code_UNIMPLEMENTED) return;  // a separate ability, tested elsewhere
-  k.Require(e.ok(), name, " refuses a struct_size of ", size, ", which is that of ", who, ": ", ErrText(e));
+  k.Require(e.ok(), name, " refuses a struct_size of ", size, ", which is that of ", who, ": ", FormatError(e));
 }
 
 // A newer host has larger structs. The plugin must read the fields that it knows and ignore the others.
@@ -153,7 +153,7 @@ void LargerStructs(Kit& k) {
   PJRT_Device* device = k.device();
   PJRT_Buffer* buffer = Put<float>(k, {4}, {1, 2, 3, 4});
   PJRT_LoadedExecutable* loaded = Compile(k, kAdd);
-  PJRT_Executable* executable = ExecutableOf(k, loaded);
+  PJRT_Executable* executable = GetExecutable(k, loaded);
   PJRT_Event* event = ReadyEvent(k, buffer);
   LARGER(PJRT_Plugin_Attributes, (void)0);
   LARGER(PJRT_Client_PlatformName, a.client = client);
@@ -195,7 +195,7 @@ void OlderStructs(Kit& k) {
             "minor 0.112");
 
   PJRT_LoadedExecutable* loaded = Compile(k, kAdd);
-  PJRT_Executable* executable = ExecutableOf(k, loaded);
+  PJRT_Executable* executable = GetExecutable(k, loaded);
   PJRT_Executable_GetCompiledMemoryStats_Args memory{};
   memory.executable = executable;
   const size_t memory_size = PJRT_STRUCT_SIZE(PJRT_Executable_GetCompiledMemoryStats_Args, host_temp_size_in_bytes);
@@ -220,7 +220,7 @@ void OlderStructs(Kit& k) {
   execute.output_lists = output_lists;
   const Err e = KIT_TRY(k, PJRT_LoadedExecutable_Execute, execute);
   k.Require(e.ok(), "PJRT_LoadedExecutable_Execute refuses options of ", run.struct_size,
-            " bytes, which is the size of minor 0.54: ", ErrText(e));
+            " bytes, which is the size of minor 0.54: ", FormatError(e));
   k.Require(outputs[0] != nullptr && GetAs<float>(k, outputs[0]) == std::vector<float>({2, 4, 6, 8}),
             "wrong results for a host of minor 0.54");
 }
@@ -235,7 +235,7 @@ void StaysInside(Kit& k) {
                       PJRT_STRUCT_SIZE(PJRT_Device_MemoryStats_Args, peak_pool_bytes_is_set)));
   PJRT_Executable_GetCompiledMemoryStats_Args memory{};
   PJRT_LoadedExecutable* loaded = Compile(k, kAdd);
-  memory.executable = ExecutableOf(k, loaded);
+  memory.executable = GetExecutable(k, loaded);
   if (k.Has(&PJRT_Api::PJRT_Executable_GetCompiledMemoryStats)) {
     k.Take(CALL_SIZED(k, PJRT_Executable_GetCompiledMemoryStats, memory,
                       PJRT_STRUCT_SIZE(PJRT_Executable_GetCompiledMemoryStats_Args, host_temp_size_in_bytes)));
@@ -279,12 +279,12 @@ void UnknownCallExtension(Kit& k) {
 
 void DestroyNull(Kit& k) {
   k.client();
-#define NULL_DESTROY(fn, field)                                                                     \
-  if (k.Has(&PJRT_Api::fn)) {                                                                       \
-    KIT_ARGS(k, a, fn);                                                                             \
-    a.field = nullptr;                                                                              \
-    const Err e = KIT_TRY(k, fn, a);                                                                \
-    k.Require(e.ok() || e.code == PJRT_Error_Code_UNIMPLEMENTED, #fn, " of nothing: ", ErrText(e)); \
+#define NULL_DESTROY(fn, field)                                                                         \
+  if (k.Has(&PJRT_Api::fn)) {                                                                           \
+    KIT_ARGS(k, a, fn);                                                                                 \
+    a.field = nullptr;                                                                                  \
+    const Err e = KIT_TRY(k, fn, a);                                                                    \
+    k.Require(e.ok() || e.code == PJRT_Error_Code_UNIMPLEMENTED, #fn, " of nothing: ", FormatError(e)); \
   }
   NULL_DESTROY(PJRT_Buffer_Destroy, buffer);
   NULL_DESTROY(PJRT_Event_Destroy, event);

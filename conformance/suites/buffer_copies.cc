@@ -18,14 +18,14 @@ void CopyToDevice(Kit& k) {
   a.buffer = b;
   a.dst_device = k.device(1);
   KIT_OK(k, PJRT_Buffer_CopyToDevice, a);
-  k.Require(DeviceOf(k, a.dst_buffer) == k.device(1), "the copy is on another device than asked for");
+  k.Require(GetDevice(k, a.dst_buffer) == k.device(1), "the copy is on another device than asked for");
   Destroy(k, b);
   k.Require(GetAs<float>(k, a.dst_buffer) == kData, "the copy has other contents");
 }
 
 void CopyToMemory(Kit& k) {
   PJRT_Buffer* b = Put<float>(k, {4}, kData);
-  PJRT_Memory* here = MemoryOf(k, b);
+  PJRT_Memory* here = GetMemory(k, b);
   std::vector<PJRT_Memory*> others;
   for (PJRT_Device* d : k.devices()) {
     for (PJRT_Memory* m : GetMemories(k, d)) {
@@ -38,8 +38,8 @@ void CopyToMemory(Kit& k) {
     a.buffer = b;
     a.dst_memory = m;
     KIT_OK(k, PJRT_Buffer_CopyToMemory, a);
-    k.Require(MemoryOf(k, a.dst_buffer) == m, "the copy is in another memory than asked for");
-    k.Require(GetAs<float>(k, a.dst_buffer) == kData, "the copy in ", KindOf(k, m), " has other contents");
+    k.Require(GetMemory(k, a.dst_buffer) == m, "the copy is in another memory than asked for");
+    k.Require(GetAs<float>(k, a.dst_buffer) == kData, "the copy in ", GetKind(k, m), " has other contents");
     Destroy(k, a.dst_buffer);
   }
 }
@@ -164,7 +164,7 @@ void Uninitialized(Kit& k) {
   a.shape_element_type = PJRT_Buffer_Type_S32;
   a.device = k.device();
   KIT_OK(k, PJRT_Client_CreateUninitializedBuffer, a);
-  k.Require(ShapeOf(k, a.buffer) == "s32[2,3]", "the shape is ", ShapeOf(k, a.buffer));
+  k.Require(FormatShape(k, a.buffer) == "s32[2,3]", "the shape is ", FormatShape(k, a.buffer));
   k.Require(Get(k, a.buffer).size() == 24, "the buffer cannot be read");
 }
 
@@ -186,7 +186,7 @@ void ErrorBuffer(Kit& k) {
   const Dims dims = {4};
   PJRT_Client_CreateErrorBuffer_Args a = ErrorArgs(k, dims);
   KIT_OK(k, PJRT_Client_CreateErrorBuffer, a);
-  k.Require(ShapeOf(k, a.buffer) == "f32[4]", "the shape is ", ShapeOf(k, a.buffer));
+  k.Require(FormatShape(k, a.buffer) == "f32[4]", "the shape is ", FormatShape(k, a.buffer));
   const Err e = Outcome(k, ReadyEvent(k, a.buffer));
   k.Require(!e.ok(), "a buffer made with an error is ready without one");
   k.Require(e.code == PJRT_Error_Code_DATA_LOSS, "the code DATA_LOSS became ", CodeName(e.code));
@@ -204,7 +204,7 @@ void ErrorBuffer(Kit& k) {
 void ErrorBufferLayout(Kit& k) {
   if (k.minor() < 117) k.Unsupported("error buffers have a device layout since minor 0.117, this is 0.", k.minor());
   const Dims dims = {2, 3}, given = {0, 1}, outdated = {1, 0};
-  PJRT_Buffer_MemoryLayout device_layout = LayoutOf(given), shape_layout = LayoutOf(outdated);
+  PJRT_Buffer_MemoryLayout device_layout = MakeLayout(given), shape_layout = MakeLayout(outdated);
   PJRT_Client_CreateErrorBuffer_Args a = ErrorArgs(k, dims);
   a.shape_layout = &shape_layout;
   a.device_layout = &device_layout;
@@ -228,12 +228,13 @@ void ErrorTravels(Kit& k) {
   Err e = TryExecute(k, &launch);
   if (e.ok()) e = Outcome(k, ReadyEvent(k, launch.outputs[0][0]));
   k.Require(!e.ok(), "an execution on a buffer that has an error gives a result without one");
-  k.Require(e.message.find("the kit's own words") != std::string::npos, "the reason was lost on its way: ", ErrText(e));
+  k.Require(e.message.find("the kit's own words") != std::string::npos,
+            "the reason was lost on its way: ", FormatError(e));
 }
 
 PJRT_Client_CreateAliasBuffer_Args Alias(Kit& k) {
   static const Dims dims = {4}, order = {0};
-  static PJRT_Buffer_MemoryLayout layout = LayoutOf(order);
+  static PJRT_Buffer_MemoryLayout layout = MakeLayout(order);
   KIT_ARGS(k, a, PJRT_Client_CreateAliasBuffer);
   a.shape_layout = &layout;
   a.client = k.client();
@@ -270,7 +271,7 @@ void AliasFails(Kit& k) {
   f.fulfill_alias_buffer_cb = alias.fulfill_alias_buffer_cb;
   KIT_OK(k, PJRT_Client_FulfillAliasBuffer, f);
   const Err e = Outcome(k, ReadyEvent(k, alias.alias_buffer));
-  k.Require(e.code == PJRT_Error_Code_ABORTED, "an alias that will never be anything gives ", ErrText(e),
+  k.Require(e.code == PJRT_Error_Code_ABORTED, "an alias that will never be anything gives ", FormatError(e),
             ", expected ABORTED");
 }
 
@@ -283,7 +284,8 @@ void Bitcast(Kit& k) {
   a.dims = dims.data();
   a.num_dims = 2;
   KIT_OK(k, PJRT_Buffer_Bitcast, a);
-  k.Require(ShapeOf(k, a.out_buffer) == "s32[2,2]", "the shape is ", ShapeOf(k, a.out_buffer), ", expected s32[2,2]");
+  k.Require(FormatShape(k, a.out_buffer) == "s32[2,2]", "the shape is ", FormatShape(k, a.out_buffer),
+            ", expected s32[2,2]");
   const std::string bytes = Get(k, a.out_buffer);
   k.Require(bytes.size() == 16 && std::memcmp(bytes.data(), kData.data(), 16) == 0, "the bytes have changed");
 }
@@ -318,7 +320,7 @@ void DonateWithDependency(Kit& k) {
     c.error_message_size = fails ? 2 : 0;
     a.dependency_ready_callback(&c);
     const Err e = Outcome(k, ready);
-    k.Require(e.ok() == !fails, fails ? "the error of the dependency was lost" : ErrText(e));
+    k.Require(e.ok() == !fails, fails ? "the error of the dependency was lost" : FormatError(e));
     if (!fails) k.Require(GetAs<float>(k, a.out_buffer) == kData, "the new buffer has other contents");
     Destroy(k, a.out_buffer);
   }
@@ -332,8 +334,8 @@ struct RawPart {
   std::string bytes;  // destination of the copy
 
   RawPart(Kit& k, PJRT_Buffer* b, size_t from, size_t to) : begin(from), end(to), image(ReadDeviceImage(k, b)) {
-    first = image.First(begin, end);
-    size = image.Past(begin, end, 4) - first;
+    first = image.GetBegin(begin, end);
+    size = image.GetEnd(begin, end, 4) - first;
     bytes.assign(static_cast<size_t>(size), '\x7f');
   }
   void Judge(Kit& k) const {
@@ -377,7 +379,7 @@ void RawOutOfRange(Kit& k) {
     a.offset = offset;
     a.transfer_size = size;
     Err e = KIT_TRY(k, PJRT_Buffer_CopyRawToHost, a);
-    if (e.code == PJRT_Error_Code_UNIMPLEMENTED) k.Unsupported(ErrText(e));
+    if (e.code == PJRT_Error_Code_UNIMPLEMENTED) k.Unsupported(FormatError(e));
     if (e.ok()) e = Outcome(k, a.event);
     k.Require(!e.ok(), size, " bytes at offset ", offset, " of a buffer of ", bytes, " were copied");
   }

@@ -39,10 +39,10 @@ void RoundTrips(Kit& k, const std::vector<PJRT_Buffer_Type>& types) {
       refused.push_back(name);
       continue;
     }
-    k.Require(e.ok(), "a buffer of ", name, ": ", ErrText(e));
+    k.Require(e.ok(), "a buffer of ", name, ": ", FormatError(e));
     Await(k, a.done_with_host_buffer, "done_with_host_buffer");
-    k.Require(TypeOf(k, a.buffer) == type, "a buffer made of ", name, " says it is of ",
-              host::ElementTypeName(TypeOf(k, a.buffer)));
+    k.Require(GetType(k, a.buffer) == type, "a buffer made of ", name, " says it is of ",
+              host::ElementTypeName(GetType(k, a.buffer)));
     const std::string back = Get(k, a.buffer);
     k.Require(back.size() == data.size(), name, "[3,5]: ", back.size(), " bytes come back, expected ", data.size());
     for (size_t i = 0; i < data.size(); ++i) {
@@ -87,7 +87,7 @@ void Ranks(Kit& k) {
     std::vector<float> data(size_t{1} << rank);
     std::iota(data.begin(), data.end(), 1.0f);
     PJRT_Buffer* b = Put<float>(k, dims, data);
-    k.Require(DimsOf(k, b) == dims, "a buffer of rank ", rank, " has the shape ", ShapeOf(k, b));
+    k.Require(GetDims(k, b) == dims, "a buffer of rank ", rank, " has the shape ", FormatShape(k, b));
     k.Require(GetAs<float>(k, b) == data, "a buffer of rank ", rank, " gives other contents back");
     Destroy(k, b);
   }
@@ -97,7 +97,7 @@ void ZeroSize(Kit& k) {
   for (const Dims& dims : std::vector<Dims>{{0}, {0, 3}, {2, 0, 3}}) {
     float nothing = 0;
     PJRT_Buffer* b = Put(k, PJRT_Buffer_Type_F32, dims, &nothing);
-    k.Require(DimsOf(k, b) == dims, "a buffer of no elements has the shape ", ShapeOf(k, b));
+    k.Require(GetDims(k, b) == dims, "a buffer of no elements has the shape ", FormatShape(k, b));
     Await(k, ReadyEvent(k, b), "a buffer of no elements");
     k.Require(Get(k, b).empty(), "a buffer of no elements has contents");
     Destroy(k, b);
@@ -106,7 +106,7 @@ void ZeroSize(Kit& k) {
 
 void Metadata(Kit& k) {
   PJRT_Buffer* b = Put<int16_t>(k, {2, 3}, {1, 2, 3, 4, 5, 6});
-  k.Require(ShapeOf(k, b) == "s16[2,3]", "the shape is ", ShapeOf(k, b), ", expected s16[2,3]");
+  k.Require(FormatShape(k, b) == "s16[2,3]", "the shape is ", FormatShape(k, b), ", expected s16[2,3]");
   KIT_ARGS(k, unpadded, PJRT_Buffer_UnpaddedDimensions);
   unpadded.buffer = b;
   KIT_OK(k, PJRT_Buffer_UnpaddedDimensions, unpadded);
@@ -121,8 +121,8 @@ void Metadata(Kit& k) {
   size.buffer = b;
   KIT_OK(k, PJRT_Buffer_OnDeviceSizeInBytes, size);
   k.Require(size.on_device_size_in_bytes >= 12, "12 bytes take ", size.on_device_size_in_bytes, " on the device");
-  k.Require(DeviceOf(k, b) == k.device(), "the buffer is on another device");
-  k.Require(MemoryOf(k, b) == DefaultMemory(k, k.device()), "the buffer is not in the default memory of its device");
+  k.Require(GetDevice(k, b) == k.device(), "the buffer is on another device");
+  k.Require(GetMemory(k, b) == DefaultMemory(k, k.device()), "the buffer is not in the default memory of its device");
 }
 
 // ---- Host buffer semantics
@@ -214,8 +214,9 @@ void StridesNegative(Kit& k) {
   a.byte_strides = strides.data();
   a.num_byte_strides = 1;
   const Err e = KIT_TRY(k, PJRT_Client_BufferFromHostBuffer, a);
-  if (e.code == PJRT_Error_Code_UNIMPLEMENTED || e.code == PJRT_Error_Code_INVALID_ARGUMENT) k.Unsupported(ErrText(e));
-  k.Require(e.ok(), ErrText(e));
+  if (e.code == PJRT_Error_Code_UNIMPLEMENTED || e.code == PJRT_Error_Code_INVALID_ARGUMENT)
+    k.Unsupported(FormatError(e));
+  k.Require(e.ok(), FormatError(e));
   Await(k, a.done_with_host_buffer, "done_with_host_buffer");
   k.Require(GetAs<float>(k, a.buffer) == std::vector<float>({1, 2, 3}), "a negative stride was not followed");
 }
@@ -232,18 +233,19 @@ void StridesCountWrong(Kit& k) {
 void DeviceLayout(Kit& k) {
   const std::vector<float> data = {1, 2, 3, 4, 5, 6};
   const Dims dims = {2, 3}, order = {0, 1};
-  PJRT_Buffer_MemoryLayout layout = LayoutOf(order);
+  PJRT_Buffer_MemoryLayout layout = MakeLayout(order);
   PJRT_Client_BufferFromHostBuffer_Args a = PutArgs(k, PJRT_Buffer_Type_F32, dims, data.data());
   a.device_layout = &layout;
   const Err e = KIT_TRY(k, PJRT_Client_BufferFromHostBuffer, a);
-  if (e.code == PJRT_Error_Code_UNIMPLEMENTED || e.code == PJRT_Error_Code_INVALID_ARGUMENT) k.Unsupported(ErrText(e));
-  k.Require(e.ok(), ErrText(e));
+  if (e.code == PJRT_Error_Code_UNIMPLEMENTED || e.code == PJRT_Error_Code_INVALID_ARGUMENT)
+    k.Unsupported(FormatError(e));
+  k.Require(e.ok(), FormatError(e));
   Await(k, a.done_with_host_buffer, "done_with_host_buffer");
   KIT_ARGS(k, m, PJRT_Buffer_GetMemoryLayout);
   m.buffer = a.buffer;
   KIT_OK(k, PJRT_Buffer_GetMemoryLayout, m);
   const Dims host_order = {1, 0};
-  PJRT_Buffer_MemoryLayout host_layout = LayoutOf(host_order);
+  PJRT_Buffer_MemoryLayout host_layout = MakeLayout(host_order);
   std::vector<float> back(6);
   KIT_ARGS(k, h, PJRT_Buffer_ToHostBuffer);
   h.src = a.buffer;
@@ -282,7 +284,7 @@ void DefaultLayout(Kit& k) {
 void HostLayout(Kit& k) {
   PJRT_Buffer* b = Put<float>(k, {2, 3}, {1, 2, 3, 4, 5, 6});
   const Dims order = {0, 1};  // the first dim varies fastest: column-major
-  PJRT_Buffer_MemoryLayout layout = LayoutOf(order);
+  PJRT_Buffer_MemoryLayout layout = MakeLayout(order);
   std::vector<float> back(6);
   KIT_ARGS(k, h, PJRT_Buffer_ToHostBuffer);
   h.src = b;
@@ -311,8 +313,9 @@ void HostStrides(Kit& k) {
   h.dst = back.data();
   h.dst_size = 24;
   const Err e = KIT_TRY(k, PJRT_Buffer_ToHostBuffer, h);
-  if (e.code == PJRT_Error_Code_UNIMPLEMENTED || e.code == PJRT_Error_Code_INVALID_ARGUMENT) k.Unsupported(ErrText(e));
-  k.Require(e.ok(), ErrText(e));
+  if (e.code == PJRT_Error_Code_UNIMPLEMENTED || e.code == PJRT_Error_Code_INVALID_ARGUMENT)
+    k.Unsupported(FormatError(e));
+  k.Require(e.ok(), FormatError(e));
   Await(k, h.event, "the copy");
   k.Require(back == std::vector<float>({1, 4, 2, 5, 3, 6}), "the strides asked for were not followed");
 }
@@ -338,7 +341,7 @@ void TooSmallDestination(Kit& k) {
   k.Require(!e.ok(), "24 bytes were copied to a destination of 20");
   k.Require(e.code == PJRT_Error_Code_INVALID_ARGUMENT || e.code == PJRT_Error_Code_OUT_OF_RANGE ||
                 e.code == PJRT_Error_Code_FAILED_PRECONDITION,
-            ErrText(e));
+            FormatError(e));
   for (size_t i = 20; i < sizeof(room); ++i) k.Require(room[i] == 0x3C, "bytes past a destination of 20 were written");
 }
 
@@ -379,8 +382,8 @@ void DeleteOnce(Kit& k) {
   Delete(k, b);
   k.Require(IsDeleted(k, b), "a deleted buffer says it has not been deleted");
   Delete(k, b);  // deleting twice is allowed
-  k.Require(ShapeOf(k, b) == "f32[4]", "a deleted buffer does not know its shape any more");
-  k.Require(DeviceOf(k, b) == k.device(), "a deleted buffer does not know its device any more");
+  k.Require(FormatShape(k, b) == "f32[4]", "a deleted buffer does not know its shape any more");
+  k.Require(GetDevice(k, b) == k.device(), "a deleted buffer does not know its device any more");
   Destroy(k, b);
 }
 

@@ -20,14 +20,14 @@ void ExpectAdds(Kit& k, PJRT_LoadedExecutable* add) {
 void Form(Kit& k, absl::string_view program, const char* format, const char* what) {
   PJRT_LoadedExecutable* add = nullptr;
   const Err e = TryCompile(k, program, format, PlainOptions(k).Serialize(), &add);
-  if (e.code == PJRT_Error_Code_UNIMPLEMENTED) k.Unsupported("no ", what, ": ", ErrText(e));
-  k.Require(e.ok(), what, ": ", ErrText(e));
+  if (e.code == PJRT_Error_Code_UNIMPLEMENTED) k.Unsupported("no ", what, ": ", FormatError(e));
+  k.Require(e.ok(), what, ": ", FormatError(e));
   ExpectAdds(k, add);
 }
 
 void Text(Kit& k) { Form(k, kAdd, "mlir", "StableHLO text"); }
-void Artifact(Kit& k) { Form(k, BytesOf(kAddArtifact), "mlir", "portable artifacts"); }
-void HloProto(Kit& k) { Form(k, BytesOf(kAddHloProto), "hlo", "HLO protos"); }
+void Artifact(Kit& k) { Form(k, GetBytes(kAddArtifact), "mlir", "portable artifacts"); }
+void HloProto(Kit& k) { Form(k, GetBytes(kAddHloProto), "hlo", "HLO protos"); }
 
 // Requires that a program is rejected. `words` must occur in the message; empty for any message.
 void Refused(Kit& k, absl::string_view program, absl::string_view what, absl::string_view words,
@@ -38,7 +38,7 @@ void Refused(Kit& k, absl::string_view program, absl::string_view what, absl::st
   k.Require(!e.message.empty(), what, ": ", CodeName(e.code), " without a message");
   k.Require(absl::StrContains(absl::AsciiStrToLower(e.message), words), what, ": the message does not speak of '",
             words, "': ", e.message);
-  k.Note(ErrText(e));
+  k.Note(FormatError(e));
 }
 
 void Empty(Kit& k) { Refused(k, "", "an empty program", ""); }
@@ -46,7 +46,7 @@ void Noise(Kit& k) { Refused(k, absl::string_view("\0\1\2 nonsense \xff\xfe", 15
 void NoiseHlo(Kit& k) { Refused(k, absl::string_view("\0\1\2 nonsense \xff\xfe", 15), "noise as HLO", "", "hlo"); }
 void Unfinished(Kit& k) { Refused(k, absl::string_view(kAdd).substr(0, 120), "an unfinished program", ""); }
 void CutArtifact(Kit& k) {
-  const absl::string_view whole = BytesOf(kAddArtifact);
+  const absl::string_view whole = GetBytes(kAddArtifact);
   for (size_t n = 1; n < whole.size(); n += 7) {
     PJRT_LoadedExecutable* none = nullptr;
     const Err e = TryCompile(k, whole.substr(0, n), "mlir", PlainOptions(k).Serialize(), &none);
@@ -87,7 +87,7 @@ void CodeOfWrongProgram(Kit& k) {
     PJRT_LoadedExecutable* none = nullptr;
     const Err e = TryCompile(k, program, "mlir", PlainOptions(k).Serialize(), &none);
     k.Require(e.code == PJRT_Error_Code_INVALID_ARGUMENT || e.code == PJRT_Error_Code_UNIMPLEMENTED,
-              "a wrong program gives ", ErrText(e), "; expected INVALID_ARGUMENT");
+              "a wrong program gives ", FormatError(e), "; expected INVALID_ARGUMENT");
   }
 }
 
@@ -122,11 +122,11 @@ void AbsentDevice(Kit& k) {
 
 void ChosenDevice(Kit& k) {
   host::CompileOptions options = PlainOptions(k);
-  options.device_assignment = {IdOf(k, k.device(1))};
+  options.device_assignment = {GetId(k, k.device(1))};
   PJRT_LoadedExecutable* add = Compile(k, kAdd, options);
   PJRT_Buffer* x = Put<float>(k, {4}, {1, 2, 3, 4}, k.device(1));
   const auto outputs = Execute(k, add, {x, x});
-  k.Require(DeviceOf(k, outputs[0]) == k.device(1),
+  k.Require(GetDevice(k, outputs[0]) == k.device(1),
             "a program compiled for the second device gives a result on another one");
   k.Require(GetAs<float>(k, outputs[0]) == std::vector<float>({2, 4, 6, 8}), "wrong results");
 }

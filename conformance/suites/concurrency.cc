@@ -105,7 +105,7 @@ PJRT_Buffer* LaunchAlone(Kit& k, Launch* launch, size_t d, const std::vector<flo
   launch->device = k.device(d);
   launch->arguments = {{Put<float>(k, {static_cast<int64_t>(argument.size())}, argument, k.device(d))}};
   const Err e = TryExecute(k, launch);
-  k.Require(e.ok(), "device ", d, " launched alone: ", ErrText(e));
+  k.Require(e.ok(), "device ", d, " launched alone: ", FormatError(e));
   k.Require(launch->outputs.size() == 1 && launch->outputs[0].size() == 1, "a launch of one device gives ",
             launch->outputs.size(), " rows of outputs");
   return launch->outputs[0][0];
@@ -122,9 +122,9 @@ void Replicas(Kit& k) {
 })");
   for (size_t d = 0; d < 2; ++d) launch.arguments.push_back({Put<uint32_t>(k, {2}, {10, 20}, k.device(d))});
   const Err e = TryExecute(k, &launch);
-  k.Require(e.ok(), ErrText(e));
+  k.Require(e.ok(), FormatError(e));
   for (uint32_t d = 0; d < 2; ++d) {
-    k.Require(DeviceOf(k, launch.outputs[d][0]) == k.device(d), "the result of replica ", d, " is on another device");
+    k.Require(GetDevice(k, launch.outputs[d][0]) == k.device(d), "the result of replica ", d, " is on another device");
     k.Require(GetAs<uint32_t>(k, launch.outputs[d][0]) == std::vector<uint32_t>({10 + d, 20 + d}), "replica ", d,
               " gives the results of another one");
   }
@@ -147,7 +147,7 @@ void AllReduce(Kit& k) {
     const float r = static_cast<float>(round);
     launch.arguments = {{Put<float>(k, {2}, {1, r}, k.device(0))}, {Put<float>(k, {2}, {10, 20}, k.device(1))}};
     const Err e = TryExecute(k, &launch);
-    k.Require(e.ok(), ErrText(e));
+    k.Require(e.ok(), FormatError(e));
     for (size_t d = 0; d < 2; ++d)
       k.Require(GetAs<float>(k, launch.outputs[d][0]) == std::vector<float>({11, 20 + r}),
                 "a sum over two replicas is wrong on device ", d);
@@ -164,7 +164,7 @@ void DeviceByDevice(Kit& k) {
     for (size_t i = 0; i < 2; ++i) {
       const size_t d = (i + round) % 2;
       out[d] = LaunchAlone(k, &launch, d, {x[d][0], x[d][1]});
-      k.Require(DeviceOf(k, out[d]) == k.device(d), "a launch on device ", d, " gives a result on another one");
+      k.Require(GetDevice(k, out[d]) == k.device(d), "a launch on device ", d, " gives a result on another one");
     }
     for (size_t d = 0; d < 2; ++d)
       k.Require(GetAs<float>(k, out[d]) == std::vector<float>({11, 20 + r}),
@@ -233,7 +233,7 @@ void PartialLaunch(Kit& k) {
     // The failed launch must not affect the next one.
     launch.arguments = {{x}, {Put<float>(k, {2}, {10, 20}, k.device(1))}};
     const Err next = TryExecute(k, &launch);
-    k.Require(next.ok(), "the launch after one that was refused: ", ErrText(next));
+    k.Require(next.ok(), "the launch after one that was refused: ", FormatError(next));
     for (size_t d = 0; d < 2; ++d)
       k.Require(GetAs<float>(k, launch.outputs[d][0]) == std::vector<float>({11, 22}),
                 "the launch after one that was refused gives a wrong sum on device ", d);
@@ -273,8 +273,8 @@ void Portable(Kit& k) {
     launch.arguments = {{x, x}};
     launch.device = k.device(d);
     const Err e = TryExecute(k, &launch);
-    k.Require(e.ok(), "on device ", d, ": ", ErrText(e));
-    k.Require(DeviceOf(k, launch.outputs[0][0]) == k.device(d), "an execution on device ", d,
+    k.Require(e.ok(), "on device ", d, ": ", FormatError(e));
+    k.Require(GetDevice(k, launch.outputs[0][0]) == k.device(d), "an execution on device ", d,
               " gives a result on another one");
     k.Require(GetAs<float>(k, launch.outputs[0][0]) == std::vector<float>({2, 4, 6, 8}), "wrong results on device ", d);
   }
@@ -302,7 +302,7 @@ void DevicesAtOnce(Kit& k) {
   host::CompileOptions options[2] = {PlainOptions(k), PlainOptions(k)};
   PJRT_LoadedExecutable* loaded[2];
   for (size_t d = 0; d < 2; ++d) {
-    options[d].device_assignment = {IdOf(k, k.device(d))};
+    options[d].device_assignment = {GetId(k, k.device(d))};
     loaded[d] = Compile(k, kAdd, options[d]);
   }
   InThreads([&](int t) {

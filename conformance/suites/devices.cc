@@ -26,7 +26,7 @@ void Lists(Kit& k) {
 void Ids(Kit& k) {
   std::set<int> ids;
   for (PJRT_Device* d : All(k)) {
-    const int id = IdOf(k, d);
+    const int id = GetId(k, d);
     k.Require(id >= 0, "a device has the id ", id);
     k.Require(ids.insert(id).second, "two devices have the id ", id);
   }
@@ -36,7 +36,7 @@ void Lookup(Kit& k) {
   for (PJRT_Device* d : All(k)) {
     KIT_ARGS(k, a, PJRT_Client_LookupDevice);
     a.client = k.client();
-    a.id = IdOf(k, d);
+    a.id = GetId(k, d);
     KIT_OK(k, PJRT_Client_LookupDevice, a);
     k.Require(a.device == d, "looking up id ", a.id, " gives another device");
   }
@@ -78,7 +78,7 @@ void Addressable(Kit& k) {
     a.device = d;
     KIT_OK(k, PJRT_Device_IsAddressable, a);
     const bool listed = std::count(k.devices().begin(), k.devices().end(), d) == 1;
-    k.Require(a.is_addressable == listed, "device ", IdOf(k, d), " says ",
+    k.Require(a.is_addressable == listed, "device ", GetId(k, d), " says ",
               a.is_addressable ? "addressable" : "not addressable", ", the list says otherwise");
     KIT_ARGS(k, p, PJRT_DeviceDescription_ProcessIndex);
     p.device_description = GetDescription(k, d);
@@ -178,7 +178,7 @@ void DefaultAssignment(Kit& k) {
   a.default_assignment_size = static_cast<size_t>(count);
   KIT_OK(k, PJRT_Client_DefaultDeviceAssignment, a);
   std::set<int> known, used;
-  for (PJRT_Device* d : All(k)) known.insert(IdOf(k, d));
+  for (PJRT_Device* d : All(k)) known.insert(GetId(k, d));
   for (int i = 0; i < count; ++i) {
     k.Require(known.count(ids[static_cast<size_t>(i)]) == 1, "place ", i, " is given to device ",
               ids[static_cast<size_t>(i)], ", which there is not");
@@ -227,7 +227,7 @@ void PoisonNothing(Kit& k) {
 void AllDevicesWork(Kit& k) {
   for (size_t i = 0; i < k.devices().size(); ++i) {
     PJRT_Buffer* b = Put<float>(k, {4}, {1, 2, 3, static_cast<float>(i)}, k.device(i));
-    k.Require(DeviceOf(k, b) == k.device(i), "a buffer made for device ", i, " is on another one");
+    k.Require(GetDevice(k, b) == k.device(i), "a buffer made for device ", i, " is on another one");
     k.Require(GetAs<float>(k, b) == std::vector<float>({1, 2, 3, static_cast<float>(i)}), "device ", i,
               " gives other contents back");
     Destroy(k, b);

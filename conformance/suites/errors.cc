@@ -35,7 +35,7 @@ void Codes(Kit& k) {
                                                 {"one argument for two", CountError(k)}}) {
     k.Require(!e.ok(), what, " gives no error");
     k.Require(e.code > 0 && e.code <= PJRT_Error_Code_UNAUTHENTICATED, what, ": ", CodeName(e.code), " is no code");
-    k.Require(e.code != PJRT_Error_Code_UNKNOWN && e.code != PJRT_Error_Code_INTERNAL, what, " gives ", ErrText(e),
+    k.Require(e.code != PJRT_Error_Code_UNKNOWN && e.code != PJRT_Error_Code_INTERNAL, what, " gives ", FormatError(e),
               "; the code does not tell that it is the caller's fault");
   }
 }

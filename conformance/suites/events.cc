@@ -93,9 +93,9 @@ int32_t FindStepCount(Kit& k, double seconds, PJRT_LoadedExecutable* count, doub
   for (int32_t n = 1000;; n *= 4) {
     *whole = 1e30;
     for (int run = 0; run < 3 && (run == 0 || *whole > seconds); ++run) {
-      const double begin = Seconds();
+      const double begin = GetSeconds();
       Get(k, Execute(k, count, {Put<int32_t>(k, {}, {n})})[0]);
-      *whole = std::min(*whole, Seconds() - begin);
+      *whole = std::min(*whole, GetSeconds() - begin);
     }
     if (*whole > seconds || n > 100000000) return n;
   }
@@ -111,9 +111,9 @@ void NotReadyTooEarly(Kit& k) {
   for (int i = 0; i < 3; ++i) {
     PJRT_Buffer* out = run(n);
     Await(k, ReadyEvent(k, out), "the result");
-    const double begin = Seconds();
+    const double begin = GetSeconds();
     const int32_t value = GetAs<int32_t>(k, out)[0];
-    const double waited = Seconds() - begin;
+    const double waited = GetSeconds() - begin;
     k.Require(value == CountResult(n), "a loop of ", n, " steps gives ", value, ", expected ", CountResult(n));
     k.Require(waited < std::max(0.1, whole / 2),
               "a buffer is said to be ready before its contents are there: reading four bytes took ", waited,
@@ -233,7 +233,7 @@ void ErrorOfFailedWork(Kit& k) {
   OnReady(k, event, Note, called);
   k.Require(!IsReady(k, event), "a created event is ready before it was set");
   const Err set = Set(k, event, PJRT_Error_Code_OUT_OF_RANGE, "the kit's reason");
-  k.Require(set.ok(), "PJRT_Event_Set: ", ErrText(set));
+  k.Require(set.ok(), "PJRT_Event_Set: ", FormatError(set));
   k.Require(IsReady(k, event), "an event that was set is not ready");
   k.Require(WaitFor(5, [&] { return called->times > 0; }), "the callback of an event that failed was not called");
   k.Require(called->code == PJRT_Error_Code_OUT_OF_RANGE, "the callback of an event that failed got ",
@@ -242,11 +242,13 @@ void ErrorOfFailedWork(Kit& k) {
     KIT_ARGS(k, a, PJRT_Event_Error);
     a.event = event;
     const Err e = KIT_TRY(k, PJRT_Event_Error, a);
-    k.Require(e.code == PJRT_Error_Code_OUT_OF_RANGE, "PJRT_Event_Error gives ", ErrText(e), ", expected OUT_OF_RANGE");
+    k.Require(e.code == PJRT_Error_Code_OUT_OF_RANGE, "PJRT_Event_Error gives ", FormatError(e),
+              ", expected OUT_OF_RANGE");
     k.Require(e.message.find("the kit's reason") != std::string::npos, "the message was lost: '", e.message, "'");
   }
   const Err e = Outcome(k, event);
-  k.Require(e.code == PJRT_Error_Code_OUT_OF_RANGE, "PJRT_Event_Await gives ", ErrText(e), ", expected OUT_OF_RANGE");
+  k.Require(e.code == PJRT_Error_Code_OUT_OF_RANGE, "PJRT_Event_Await gives ", FormatError(e),
+            ", expected OUT_OF_RANGE");
 }
 
 void SetOk(Kit& k) {

@@ -8,7 +8,7 @@
 namespace backplane::conformance {
 namespace {
 
-PJRT_Executable* Two(Kit& k) { return ExecutableOf(k, Compile(k, kTwoOutputs)); }
+PJRT_Executable* Two(Kit& k) { return GetExecutable(k, Compile(k, kTwoOutputs)); }
 
 void Name(Kit& k) {
   KIT_ARGS(k, a, PJRT_Executable_Name);
@@ -57,7 +57,7 @@ void OutputDims(Kit& k) {
 void MemoryKinds(Kit& k) {
   PJRT_Executable* two = Two(k);
   std::set<std::string> known;
-  for (PJRT_Memory* m : GetMemories(k, k.device())) known.insert(KindOf(k, m));
+  for (PJRT_Memory* m : GetMemories(k, k.device())) known.insert(GetKind(k, m));
   KIT_ARGS(k, a, PJRT_Executable_OutputMemoryKinds);
   a.executable = two;
   KIT_OK(k, PJRT_Executable_OutputMemoryKinds, a);
@@ -85,7 +85,7 @@ void CodeSize(Kit& k) {
 
 void CostAnalysis(Kit& k) {
   KIT_ARGS(k, a, PJRT_Executable_GetCostAnalysis);
-  a.executable = ExecutableOf(k, Compile(k, kMatmul));
+  a.executable = GetExecutable(k, Compile(k, kMatmul));
   KIT_OK(k, PJRT_Executable_GetCostAnalysis, a);
   const auto values = host::CopyNamedValues(a.properties, a.num_properties);
   k.Require(values.ok(), values.status().message());
@@ -93,12 +93,12 @@ void CostAnalysis(Kit& k) {
   k.Require(flops != nullptr, "no 'flops' among ", values->size(), " costs");
   const auto* number = std::get_if<float>(&flops->value);
   k.Require(number != nullptr && *number >= 512 && *number <= 4096, "8x8 times 8x8 is said to take ",
-            flops->ValueText(), " operations, expected about 1024");
+            flops->FormatValue(), " operations, expected about 1024");
 }
 
 void MemoryAnalysis(Kit& k) {
   KIT_ARGS(k, a, PJRT_Executable_GetCompiledMemoryStats);
-  a.executable = ExecutableOf(k, Compile(k, kMatmul));
+  a.executable = GetExecutable(k, Compile(k, kMatmul));
   KIT_OK(k, PJRT_Executable_GetCompiledMemoryStats, a);
   k.Require(a.argument_size_in_bytes + a.host_argument_size_in_bytes >= 512,
             "two arguments of 256 bytes are said to take ", a.argument_size_in_bytes);
@@ -152,7 +152,7 @@ void CompileOptionsBack(Kit& k) {
   a.serialized_compile_options_deleter(a.serialized_compile_options);
   PJRT_LoadedExecutable* add = nullptr;
   const Err e = TryCompile(k, kAdd, "mlir", options, &add);
-  k.Require(e.ok(), "the options that came back cannot be used: ", ErrText(e));
+  k.Require(e.ok(), "the options that came back cannot be used: ", FormatError(e));
 }
 
 void AddressableDevices(Kit& k) {
@@ -226,7 +226,7 @@ void ExecuteDeleted(Kit& k) {
 
 void OutlivesLoaded(Kit& k) {
   PJRT_LoadedExecutable* loaded = Compile(k, kTwoOutputs);
-  PJRT_Executable* executable = ExecutableOf(k, loaded);
+  PJRT_Executable* executable = GetExecutable(k, loaded);
   Destroy(k, loaded);
   KIT_ARGS(k, o, PJRT_Executable_NumOutputs);
   o.executable = executable;

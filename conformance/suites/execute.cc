@@ -50,7 +50,7 @@ void NoOutputs(Kit& k) {
   launch.arguments = {{X(k)}};
   launch.want_events = true;
   const Err e = TryExecute(k, &launch);
-  k.Require(e.ok(), "a program without outputs: ", ErrText(e));
+  k.Require(e.ok(), "a program without outputs: ", FormatError(e));
   k.Require(launch.outputs[0].empty(), "a program without outputs has ", launch.outputs[0].size());
   Await(k, launch.events[0], "the event of a program without outputs");
 }
@@ -58,8 +58,8 @@ void NoOutputs(Kit& k) {
 void OutputOrder(Kit& k) {
   const auto outputs = Execute(k, Compile(k, kTwoOutputs), {X(k), Put<int32_t>(k, {2}, {5, 6})});
   k.Require(outputs.size() == 2, "two outputs are ", outputs.size());
-  k.Require(ShapeOf(k, outputs[0]) == "s32[2]" && ShapeOf(k, outputs[1]) == "f32[4]", "the outputs s32[2], f32[4] are ",
-            ShapeOf(k, outputs[0]), ", ", ShapeOf(k, outputs[1]));
+  k.Require(FormatShape(k, outputs[0]) == "s32[2]" && FormatShape(k, outputs[1]) == "f32[4]",
+            "the outputs s32[2], f32[4] are ", FormatShape(k, outputs[0]), ", ", FormatShape(k, outputs[1]));
   k.Require(GetAs<int32_t>(k, outputs[0]) == std::vector<int32_t>({10, 12}), "the first output is wrong");
   k.Require(GetAs<float>(k, outputs[1]) == std::vector<float>({1, 4, 9, 16}), "the second output is wrong");
 }
@@ -74,11 +74,11 @@ void OutputType(Kit& k) {
                                                              {"f16", PJRT_Buffer_Type_F16},
                                                              {"bf16", PJRT_Buffer_Type_BF16},
                                                              {"f64", PJRT_Buffer_Type_F64}}) {
-    PJRT_LoadedExecutable* add = Compile(k, AddText(mlir));
+    PJRT_LoadedExecutable* add = Compile(k, MakeAddProgram(mlir));
     const std::string zeros(static_cast<size_t>(4 * host::HostBytesPerElement(type)), 0);
     PJRT_Buffer* x = Put(k, type, {4}, zeros.data());
     PJRT_Buffer* out = Execute(k, add, {x, x})[0];
-    k.Require(TypeOf(k, out) == type, "a sum of ", mlir, " is said to be ", host::ElementTypeName(TypeOf(k, out)),
+    k.Require(GetType(k, out) == type, "a sum of ", mlir, " is said to be ", host::ElementTypeName(GetType(k, out)),
               ", expected ", host::ElementTypeName(type));
     k.Require(Get(k, out) == zeros, "0 + 0 of ", mlir, " is not 0");
   }
@@ -86,28 +86,29 @@ void OutputType(Kit& k) {
 
 void ZeroSize(Kit& k) {
   float nothing = 0;
-  PJRT_LoadedExecutable* add = Compile(k, AddText("f32", "2x0x"));
+  PJRT_LoadedExecutable* add = Compile(k, MakeAddProgram("f32", "2x0x"));
   PJRT_Buffer* x = Put(k, PJRT_Buffer_Type_F32, {2, 0}, &nothing);
   PJRT_Buffer* out = Execute(k, add, {x, x})[0];
-  k.Require(ShapeOf(k, out) == "f32[2,0]", "the result is ", ShapeOf(k, out));
+  k.Require(FormatShape(k, out) == "f32[2,0]", "the result is ", FormatShape(k, out));
   k.Require(Get(k, out).empty(), "the result has contents");
 }
 
 void Scalars(Kit& k) {
-  PJRT_LoadedExecutable* add = Compile(k, AddText("f32", ""));
+  PJRT_LoadedExecutable* add = Compile(k, MakeAddProgram("f32", ""));
   PJRT_Buffer* x = Put<float>(k, {}, {2.5f});
   k.Require(GetAs<float>(k, Execute(k, add, {x, x})[0]) == std::vector<float>({5}), "2.5 + 2.5 is not 5");
 }
 
 void Pred(Kit& k) {
-  PJRT_LoadedExecutable* both = Compile(k, absl::StrReplaceAll(AddText("i1"), {{"stablehlo.add", "stablehlo.and"}}));
+  PJRT_LoadedExecutable* both =
+      Compile(k, absl::StrReplaceAll(MakeAddProgram("i1"), {{"stablehlo.add", "stablehlo.and"}}));
   PJRT_Buffer* x = Put<uint8_t>(k, {4}, {0, 0, 0, 0});
   Destroy(k, x);
   const uint8_t a[] = {0, 0, 1, 1}, b[] = {0, 1, 0, 1};
   PJRT_Buffer* out =
       Execute(k, both, {Put(k, PJRT_Buffer_Type_PRED, {4}, a), Put(k, PJRT_Buffer_Type_PRED, {4}, b)})[0];
-  k.Require(TypeOf(k, out) == PJRT_Buffer_Type_PRED, "a truth value is said to be ",
-            host::ElementTypeName(TypeOf(k, out)));
+  k.Require(GetType(k, out) == PJRT_Buffer_Type_PRED, "a truth value is said to be ",
+            host::ElementTypeName(GetType(k, out)));
   k.Require(Get(k, out) == std::string("\0\0\0\1", 4), "and of truth values is wrong, or they are not 0 and 1");
 }
 
@@ -140,7 +141,7 @@ void CompleteEvents(Kit& k) {
   launch.arguments = {{Put<int32_t>(k, {}, {100000})}};
   launch.want_events = true;
   const Err e = TryExecute(k, &launch);
-  k.Require(e.ok(), ErrText(e));
+  k.Require(e.ok(), FormatError(e));
   Await(k, launch.events[0], "the event of the execution");
   PJRT_Event* ready = ReadyEvent(k, launch.outputs[0][0]);
   k.Require(WaitFor(0.5, [&] { return IsReady(k, ready); }),
@@ -165,7 +166,7 @@ void NotDonated(Kit& k) {
   launch.arguments = {{x, y}};
   launch.not_donated = {0};
   const Err e = TryExecute(k, &launch);
-  k.Require(e.ok(), ErrText(e));
+  k.Require(e.ok(), FormatError(e));
   k.Require(GetAs<float>(k, launch.outputs[0][0]) == kSum, "wrong results");
   k.Require(!IsDeleted(k, x), "an argument that must not be donated is gone");
   k.Require(GetAs<float>(k, x) == kX, "an argument that must not be donated was written to");
@@ -227,7 +228,7 @@ void WrongCount(Kit& k) {
     const Err e = TryExecute(k, &launch);
     k.Require(!e.ok(), "a program of two parameters runs with ", count, " arguments");
     k.Require(e.code == PJRT_Error_Code_INVALID_ARGUMENT || e.code == PJRT_Error_Code_FAILED_PRECONDITION, count,
-              " arguments for two: ", ErrText(e), "; expected INVALID_ARGUMENT");
+              " arguments for two: ", FormatError(e), "; expected INVALID_ARGUMENT");
     k.Require(!e.message.empty(), count, " arguments for two: no message");
   }
 }
@@ -240,7 +241,7 @@ void WrongArgument(Kit& k, PJRT_Buffer* wrong, absl::string_view what) {
   if (e.ok()) e = Outcome(k, ReadyEvent(k, launch.outputs[0][0]));
   k.Require(!e.ok(), what, " is accepted for f32[4]");
   k.Require(!e.message.empty(), what, ": ", CodeName(e.code), " without a message");
-  k.Note(ErrText(e));
+  k.Note(FormatError(e));
 }
 void WrongShape(Kit& k) { WrongArgument(k, Put<float>(k, {2, 2}, kX), "f32[2,2]"); }
 void WrongSize(Kit& k) { WrongArgument(k, Put<float>(k, {5}, {1, 2, 3, 4, 5}), "f32[5]"); }
@@ -269,16 +270,16 @@ void ReturnsBeforeDone(Kit& k) {
   int32_t n = 1000;
   double whole = 0;
   for (; n < 400000000; n *= 4) {  // until it takes a while on this plugin
-    const double begin = Seconds();
+    const double begin = GetSeconds();
     Get(k, Execute(k, count, {Put<int32_t>(k, {}, {n})})[0]);
-    whole = Seconds() - begin;
+    whole = GetSeconds() - begin;
     if (whole > 0.2) break;
   }
   if (whole < 0.1) k.Skip("no program found that takes long enough");
   PJRT_Buffer* argument = Put<int32_t>(k, {}, {n});
-  const double begin = Seconds();
+  const double begin = GetSeconds();
   PJRT_Buffer* out = Execute(k, count, {argument})[0];
-  const double returned = Seconds() - begin;
+  const double returned = GetSeconds() - begin;
   k.Require(returned < whole / 2, "PJRT_LoadedExecutable_Execute returned after ", returned, " s of work that takes ",
             whole, " s: it waits for the results");
   Await(k, ReadyEvent(k, out), "the result");

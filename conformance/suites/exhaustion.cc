@@ -40,7 +40,8 @@ int64_t PieceElements(Kit& k) {
 
 void IsExhausted(Kit& k, const Err& e, absl::string_view what) {
   k.Require(!e.ok(), what, " succeeds");
-  k.Require(e.code == PJRT_Error_Code_RESOURCE_EXHAUSTED, what, " gives ", ErrText(e), ", expected RESOURCE_EXHAUSTED");
+  k.Require(e.code == PJRT_Error_Code_RESOURCE_EXHAUSTED, what, " gives ", FormatError(e),
+            ", expected RESOURCE_EXHAUSTED");
   k.Require(!e.message.empty(), what, ": no message");
 }
 
@@ -166,7 +167,7 @@ void Fill(Kit& k, const std::function<Err(PJRT_Buffer**)>& make, const std::func
     }
     IsExhausted(k, e, absl::StrCat(all.size() + 1, " times an eighth of the memory"));
     k.Require(all.size() >= kPieces / 2, "after ", all.size(),
-              " times an eighth of the memory it is full: ", ErrText(e));
+              " times an eighth of the memory it is full: ", FormatError(e));
     for (PJRT_Buffer* b : all)
       k.Require(second(b) == second(all[0]), "what was there before the memory ran out has changed");
     Destroy(k, all.back());
@@ -174,7 +175,7 @@ void Fill(Kit& k, const std::function<Err(PJRT_Buffer**)>& make, const std::func
     Works(k, add);
     PJRT_Buffer* again = nullptr;
     e = make(&again);
-    k.Require(e.ok(), "what has been given back cannot be had again: ", ErrText(e));
+    k.Require(e.ok(), "what has been given back cannot be had again: ", FormatError(e));
     all.push_back(again);
     for (PJRT_Buffer* b : all) Destroy(k, b);
     Works(k, add);

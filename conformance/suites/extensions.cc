@@ -77,7 +77,7 @@ void LayoutsOfOutputs(Kit& k) {
       PJRT_Extension_Type_Layouts,
       PJRT_STRUCT_SIZE(PJRT_Layouts_Extension, PJRT_Layouts_PJRT_Executable_GetOutputLayouts));
   EXT_ARGS(a, PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args);
-  a.executable = ExecutableOf(k, Compile(k, kMatmul));
+  a.executable = GetExecutable(k, Compile(k, kMatmul));
   EXT_OK(k, layouts, PJRT_Layouts_PJRT_Executable_GetOutputLayouts, a);
   k.Require(a.num_outputs == 1, "one output has ", a.num_outputs, " layouts");
   k.Note(LayoutText(k, a.layouts[0]));
@@ -87,7 +87,7 @@ void LayoutsOfParameters(Kit& k) {
   const auto* layouts =
       k.Extension<PJRT_Layouts_Extension>(PJRT_Extension_Type_Layouts, PJRT_Layouts_Extension_STRUCT_SIZE);
   EXT_ARGS(a, PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args);
-  a.executable = ExecutableOf(k, Compile(k, kMatmul));
+  a.executable = GetExecutable(k, Compile(k, kMatmul));
   EXT_OK(k, layouts, PJRT_Layouts_PJRT_Executable_GetParameterLayouts, a);
   k.Require(a.num_parameters == 2, "two parameters have ", a.num_parameters, " layouts");
   for (size_t i = 0; i < 2; ++i) k.Require(!LayoutText(k, a.layouts[i]).empty(), "a layout is empty");
@@ -197,7 +197,7 @@ void FfiHandlerError(Kit& k) {
   if (e.ok()) e = Outcome(k, ReadyEvent(k, launch.outputs[0][0]));
   k.Require(!e.ok(), "the error of a handler was lost");
   k.Require(absl::StrContains(e.message, "no negative numbers"),
-            "the words of a handler's error were lost: ", ErrText(e));
+            "the words of a handler's error were lost: ", FormatError(e));
   k.Require(RunF32(k, twice, {{1, 2, 3, 4}}) == std::vector<float>({2, 4, 6, 8}),
             "after a handler's error the program does not run any more");
 }
@@ -239,9 +239,9 @@ void MemoryDescriptions(Kit& k) {
     const std::string kind(m.kind, m.kind_size);
     described.insert(kind);
     if (i == a.default_memory_index)
-      k.Require(kind == KindOf(k, DefaultMemory(k, k.device())), "the default memory is described as ", kind);
+      k.Require(kind == GetKind(k, DefaultMemory(k, k.device())), "the default memory is described as ", kind);
   }
-  for (PJRT_Memory* m : GetMemories(k, k.device())) there.insert(KindOf(k, m));
+  for (PJRT_Memory* m : GetMemories(k, k.device())) there.insert(GetKind(k, m));
   k.Require(described == there, "the kinds described are ", absl::StrJoin(described, ", "),
             "; those there are: ", absl::StrJoin(there, ", "));
 }
@@ -251,7 +251,7 @@ void MemoryDescriptions(Kit& k) {
 void Shardings(Kit& k) {
   const auto* table =
       k.Extension<PJRT_Shardings_Extension>(PJRT_Extension_Type_Shardings, PJRT_Shardings_Extension_STRUCT_SIZE);
-  PJRT_Executable* executable = ExecutableOf(k, Compile(k, kAdd));
+  PJRT_Executable* executable = GetExecutable(k, Compile(k, kAdd));
   EXT_ARGS(p, PJRT_Shardings_PJRT_Executable_ParameterShardings_Args);
   p.executable = executable;
   EXT_OK(k, table, PJRT_Shardings_PJRT_Executable_ParameterShardings, p);
@@ -277,7 +277,7 @@ void ShardedArgument(Kit& k) {  // the sharding that the host sets must be read 
 })",
               options);
   EXT_ARGS(p, PJRT_Shardings_PJRT_Executable_ParameterShardings_Args);
-  p.executable = ExecutableOf(k, loaded);
+  p.executable = GetExecutable(k, loaded);
   EXT_OK(k, table, PJRT_Shardings_PJRT_Executable_ParameterShardings, p);
   k.Require(p.shardings != nullptr && p.num_parameters == 1 && p.sharding_sizes[0] > 0,
             "the sharding of a parameter is not told");
@@ -286,7 +286,7 @@ void ShardedArgument(Kit& k) {  // the sharding that the host sets must be read 
   for (size_t d = 0; d < 2; ++d)
     launch.arguments.push_back({Put<float>(k, {2}, {1.0f + static_cast<float>(d), 5}, k.device(d))});
   const Err e = TryExecute(k, &launch);
-  k.Require(e.ok(), ErrText(e));
+  k.Require(e.ok(), FormatError(e));
   for (size_t d = 0; d < 2; ++d)
     k.Require(GetAs<float>(k, launch.outputs[d][0]) == std::vector<float>({2.0f + 2.0f * static_cast<float>(d), 10}),
               "a program split over two devices gives wrong results");
@@ -304,7 +304,7 @@ void AbiVersions(Kit& k) {
   r.client = k.client();
   EXT_OK(k, table, client_runtime_abi_version, r);
   EXT_ARGS(e, PJRT_Executable_GetAbiVersion_Args);
-  e.executable = ExecutableOf(k, Compile(k, kAdd));
+  e.executable = GetExecutable(k, Compile(k, kAdd));
   EXT_OK(k, table, executable_get_abi_version, e);
   EXT_ARGS(c, PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable_Args);
   c.abi_version = r.abi_version;

@@ -70,7 +70,7 @@ void ExpectNoLeak(Kit& k, const char* what, int times, const std::function<void(
   std::string found;  // reports all symptoms of a leak, because a leaked thread is also leaked mapped memory
   for (int kind = 0; kind < kResourceKinds; ++kind) {
     if (!leaks(kind)) continue;
-    absl::StrAppend(&found, found.empty() ? "" : "; ", NameOf(static_cast<Resource>(kind)), ", about ",
+    absl::StrAppend(&found, found.empty() ? "" : "; ", GetName(static_cast<Resource>(kind)), ", about ",
                     absl::StrFormat("%.4g", static_cast<double>(smallest[kind]) / times), " each time: ", times,
                     " of them leave ", growth[0][kind], ", then ", growth[1][kind], ", then ", growth[2][kind],
                     " behind");
@@ -170,7 +170,7 @@ void Executions(Kit& k) {
     launch.arguments = {{x, x}};
     launch.want_events = true;
     const Err e = TryExecute(k, &launch);
-    k.Require(e.ok(), ErrText(e));
+    k.Require(e.ok(), FormatError(e));
     Await(k, launch.events[0], "the event");
     Await(k, ReadyEvent(k, launch.outputs[0][0]), "the output");
     Destroy(k, launch.outputs[0][0]);
@@ -178,7 +178,7 @@ void Executions(Kit& k) {
 }
 // Sizes that an allocator treats differently from small ones.
 void LargeExecutions(Kit& k) {
-  PJRT_LoadedExecutable* add = Compile(k, AddText("f32", "262144x"));
+  PJRT_LoadedExecutable* add = Compile(k, MakeAddProgram("f32", "262144x"));
   PJRT_Buffer* x = Put<float>(k, {262144}, std::vector<float>(262144, 1.0f));
   ExpectNoLeak(
       k, "an execution with results of 1 MiB", 24,
@@ -206,10 +206,10 @@ void Executables(Kit& k) {
 }
 void ExecutableObjects(Kit& k) {
   PJRT_LoadedExecutable* add = Compile(k, kAdd);
-  ExpectNoLeak(k, "an executable asked for and destroyed", 500, [&] { Destroy(k, ExecutableOf(k, add)); });
+  ExpectNoLeak(k, "an executable asked for and destroyed", 500, [&] { Destroy(k, GetExecutable(k, add)); });
 }
 void Serializations(Kit& k) {
-  PJRT_Executable* add = ExecutableOf(k, Compile(k, kAdd));
+  PJRT_Executable* add = GetExecutable(k, Compile(k, kAdd));
   ExpectNoLeak(
       k, "a serialization", 100, [&] { Serialize(k, add); }, 64);
 }

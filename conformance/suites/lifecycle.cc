@@ -58,7 +58,7 @@ void PluginAttributes(Kit& k) {
   for (size_t i = 0; i < first.size(); ++i) {
     k.Require(!first[i].name.empty(), "attribute ", i, " has no name");
     k.Require(first[i].name == second[i].name, "two calls give different attributes");
-    absl::StrAppend(&names, i == 0 ? "" : ", ", first[i].name, "=", first[i].ValueText());
+    absl::StrAppend(&names, i == 0 ? "" : ", ", first[i].name, "=", first[i].FormatValue());
   }
   k.Note(names);
 }
@@ -176,7 +176,7 @@ void StringsLive(Kit& k) {
   TEXT(PJRT_Memory_DebugString, memory, memory, debug_string, debug_string_size);
   TEXT(PJRT_Memory_ToString, memory, memory, to_string, to_string_size);
   PJRT_LoadedExecutable* loaded = Compile(k, kAdd);
-  PJRT_Executable* executable = ExecutableOf(k, loaded);
+  PJRT_Executable* executable = GetExecutable(k, loaded);
   TEXT(PJRT_Executable_Name, executable, executable, executable_name, executable_name_size);
   TEXT(PJRT_Executable_Fingerprint, executable, executable, executable_fingerprint, executable_fingerprint_size);
 #undef TEXT

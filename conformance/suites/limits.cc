@@ -21,7 +21,7 @@ void Impossible(Kit& k, const std::string& program, absl::string_view what) {
   k.Require(!e.message.empty(), what, ": ", CodeName(e.code), " without a message");
   k.Require(RunF32(k, Compile(k, kAdd), {{1, 2, 3, 4}, {1, 1, 1, 1}}) == std::vector<float>({2, 3, 4, 5}), "after ",
             what, " nothing works any more");
-  k.Note(ErrText(e));
+  k.Note(FormatError(e));
 }
 
 std::string Iota(const std::string& dims) {
@@ -87,7 +87,7 @@ void DeepNesting(Kit& k) {  // nested regions: an error or a program, but no sta
   PJRT_LoadedExecutable* loaded = nullptr;
   const Err e = TryCompile(k, text, "mlir", PlainOptions(k).Serialize(), &loaded);
   k.Require(e.ok() || !e.message.empty(), "no message");
-  k.Note(e.ok() ? "compiles" : ErrText(e));
+  k.Note(e.ok() ? "compiles" : FormatError(e));
 }
 
 void DeepParentheses(Kit& k) {

@@ -28,9 +28,9 @@ void Lists(Kit& k) {
   k.Require(!all.empty(), "the client has no memories");
   for (PJRT_Device* d : k.devices()) {
     const std::vector<PJRT_Memory*> mine = GetMemories(k, d);
-    k.Require(!mine.empty(), "device ", IdOf(k, d), " has no memories");
+    k.Require(!mine.empty(), "device ", GetId(k, d), " has no memories");
     for (PJRT_Memory* m : mine)
-      k.Require(std::count(all.begin(), all.end(), m) == 1, "a memory of device ", IdOf(k, d),
+      k.Require(std::count(all.begin(), all.end(), m) == 1, "a memory of device ", GetId(k, d),
                 " stands not once in the client's list");
   }
 }
@@ -39,7 +39,7 @@ void DefaultIsListed(Kit& k) {
   for (PJRT_Device* d : k.devices()) {
     const std::vector<PJRT_Memory*> mine = GetMemories(k, d);
     k.Require(std::count(mine.begin(), mine.end(), DefaultMemory(k, d)) == 1, "the default memory of device ",
-              IdOf(k, d), " is none of its memories");
+              GetId(k, d), " is none of its memories");
   }
 }
 
@@ -53,9 +53,9 @@ void Kinds(Kit& k) {
   for (PJRT_Device* d : k.devices()) {
     std::set<std::string> kinds;
     for (PJRT_Memory* m : GetMemories(k, d)) {
-      const std::string kind = KindOf(k, m);
+      const std::string kind = GetKind(k, m);
       k.Require(!kind.empty() && kind.size() < 128, "a memory has no kind");
-      k.Require(kinds.insert(kind).second, "device ", IdOf(k, d), " has two memories of the kind ", kind,
+      k.Require(kinds.insert(kind).second, "device ", GetId(k, d), " has two memories of the kind ", kind,
                 ": a host chooses by kind");
     }
   }
@@ -63,7 +63,7 @@ void Kinds(Kit& k) {
 
 void KnownKinds(Kit& k) {
   for (PJRT_Memory* m : OfClient(k)) {
-    const std::string kind = KindOf(k, m);
+    const std::string kind = GetKind(k, m);
     k.Require(kind == "device" || kind == "pinned_host" || kind == "unpinned_host", "the kind '", kind,
               "' is none of device, pinned_host, unpinned_host; zml ends there");
   }
@@ -76,7 +76,7 @@ void KindIds(Kit& k) {
     KIT_ARGS(k, a, PJRT_Memory_Kind_Id);
     a.memory = m;
     KIT_OK(k, PJRT_Memory_Kind_Id, a);
-    const std::string kind = KindOf(k, m);
+    const std::string kind = GetKind(k, m);
     const auto [id, new_kind] = ids.emplace(kind, a.kind_id);
     k.Require(id->second == a.kind_id, "the kind ", kind, " has the numbers ", id->second, " and ", a.kind_id);
     const auto [name, new_id] = kinds.emplace(a.kind_id, kind);
@@ -104,7 +104,7 @@ void ByDevices(Kit& k) {
       a.memory = m;
       KIT_OK(k, PJRT_Memory_AddressableByDevices, a);
       k.Require(std::count(a.devices, a.devices + a.num_devices, d) == 1, "memory ", MemoryId(k, m),
-                " does not list device ", IdOf(k, d), ", which lists it");
+                " does not list device ", GetId(k, d), ", which lists it");
     }
   }
 }
@@ -143,14 +143,14 @@ void EachHoldsData(Kit& k) {
     a.memory = m;
     const Err e = KIT_TRY(k, PJRT_Client_BufferFromHostBuffer, a);
     if (e.code == PJRT_Error_Code_UNIMPLEMENTED) {
-      absl::StrAppend(&refused, refused.empty() ? "" : "; ", KindOf(k, m), ": ", e.message);
+      absl::StrAppend(&refused, refused.empty() ? "" : "; ", GetKind(k, m), ": ", e.message);
       continue;
     }
-    k.Require(e.ok(), "memory ", KindOf(k, m), ": ", ErrText(e));
+    k.Require(e.ok(), "memory ", GetKind(k, m), ": ", FormatError(e));
     Await(k, a.done_with_host_buffer, "done_with_host_buffer");
-    k.Require(MemoryOf(k, a.buffer) == m, "a buffer made in ", KindOf(k, m), " says it is in ",
-              KindOf(k, MemoryOf(k, a.buffer)));
-    k.Require(GetAs<float>(k, a.buffer) == data, "memory ", KindOf(k, m), " gives other contents back");
+    k.Require(GetMemory(k, a.buffer) == m, "a buffer made in ", GetKind(k, m), " says it is in ",
+              GetKind(k, GetMemory(k, a.buffer)));
+    k.Require(GetAs<float>(k, a.buffer) == data, "memory ", GetKind(k, m), " gives other contents back");
     Destroy(k, a.buffer);
   }
   if (!refused.empty()) k.Unsupported(refused);

@@ -41,7 +41,7 @@ void NeedForm(Kit& k, ProgramFormat format) {
   }
   const Err& e = tried[format];
   if (!e.ok())
-    k.Unsupported("takes no ", format == ProgramFormat::kStablehlo ? "StableHLO" : "HLO", " as text: ", ErrText(e));
+    k.Unsupported("takes no ", format == ProgramFormat::kStablehlo ? "StableHLO" : "HLO", " as text: ", FormatError(e));
 }
 
 // The data of each channel that a program sends to or receives from.
@@ -88,8 +88,9 @@ PJRT_Buffer* Input(Kit& k, const Array& array, PJRT_Device* device) {
   PJRT_Client_BufferFromHostBuffer_Args a =
       PutArgs(k, type, array.dims, array.data.empty() ? &nothing : array.data.data(), device);
   const Err e = KIT_TRY(k, PJRT_Client_BufferFromHostBuffer, a);
-  if (e.code == PJRT_Error_Code_UNIMPLEMENTED) k.Unsupported("no buffers of ", Info(array.type).name, ": ", ErrText(e));
-  k.Require(e.ok(), "an argument of ", ShapeText(array.type, array.dims), ": ", ErrText(e));
+  if (e.code == PJRT_Error_Code_UNIMPLEMENTED)
+    k.Unsupported("no buffers of ", Info(array.type).name, ": ", FormatError(e));
+  k.Require(e.ok(), "an argument of ", FormatShape(array.type, array.dims), ": ", FormatError(e));
   Await(k, a.done_with_host_buffer, "done_with_host_buffer");
   return a.buffer;
 }
@@ -99,9 +100,9 @@ void ExpectRejection(Kit& k, const Case& c, const Err& e, absl::string_view when
   k.Require(!e.message.empty(), "refused ", when, " with ", CodeName(e.code), " but without a message");
   if (k.setup().strict && !c.fails->label.empty()) {
     k.Require(absl::StrContains(e.message, absl::StrCat("[", c.fails->label, "]")), "refused ", when,
-              ", but the message has no [", c.fails->label, "]: ", ErrText(e));
+              ", but the message has no [", c.fails->label, "]: ", FormatError(e));
   }
-  k.Note(ErrText(e));
+  k.Note(FormatError(e));
 }
 
 void RunCase(Kit& k, const Case& c) {
@@ -118,9 +119,9 @@ void RunCase(Kit& k, const Case& c) {
   PJRT_LoadedExecutable* loaded = nullptr;
   Err e =
       TryCompile(k, c.program, c.format == ProgramFormat::kStablehlo ? "mlir" : "hlo", options.Serialize(), &loaded);
-  if (e.code == PJRT_Error_Code_UNIMPLEMENTED && !c.fails) k.Unsupported(ErrText(e));
+  if (e.code == PJRT_Error_Code_UNIMPLEMENTED && !c.fails) k.Unsupported(FormatError(e));
   if (c.fails && !e.ok()) return ExpectRejection(k, c, e, "when it was compiled");
-  k.Require(e.ok(), "PJRT_Client_Compile: ", ErrText(e));
+  k.Require(e.ok(), "PJRT_Client_Compile: ", FormatError(e));
   if (c.fails && c.fails->stage == Failure::kCompile && k.setup().strict)
     k.Fail("compiles, though it breaks ", c.fails->label);
 
@@ -149,16 +150,16 @@ void RunCase(Kit& k, const Case& c) {
     }
   }
   e = TryExecute(k, &launch);
-  if (e.code == PJRT_Error_Code_UNIMPLEMENTED && !c.fails) k.Unsupported(ErrText(e));
+  if (e.code == PJRT_Error_Code_UNIMPLEMENTED && !c.fails) k.Unsupported(FormatError(e));
   if (c.fails && !e.ok()) return ExpectRejection(k, c, e, "when it ran");
-  k.Require(e.ok(), "PJRT_LoadedExecutable_Execute: ", ErrText(e));
+  k.Require(e.ok(), "PJRT_LoadedExecutable_Execute: ", FormatError(e));
   // Launches all devices first, because they may wait for each other.
   for (const auto& outputs : launch.outputs) {
     for (PJRT_Buffer* out : outputs) {
       e = Outcome(k, ReadyEvent(k, out));
-      if (e.code == PJRT_Error_Code_UNIMPLEMENTED && !c.fails) k.Unsupported(ErrText(e));
+      if (e.code == PJRT_Error_Code_UNIMPLEMENTED && !c.fails) k.Unsupported(FormatError(e));
       if (c.fails && !e.ok()) return ExpectRejection(k, c, e, "when it ran");
-      k.Require(e.ok(), "a result: ", ErrText(e));
+      k.Require(e.ok(), "a result: ", FormatError(e));
     }
   }
   if (c.fails) k.Fail("runs, though it breaks ", c.fails->label);
@@ -170,8 +171,8 @@ void RunCase(Kit& k, const Case& c) {
     for (size_t i = 0; i < expected.size(); ++i) {
       PJRT_Buffer* out = launch.outputs[device][i];
       Array actual;
-      actual.type = TypeOfResult(k, TypeOf(k, out));
-      actual.dims = DimsOf(k, out);
+      actual.type = TypeOfResult(k, GetType(k, out));
+      actual.dims = GetDims(k, out);
       actual.data = Get(k, out);
       const absl::Status same = Compare(expected[i], actual);
       k.Require(same.ok(), where, "result ", i, ": ", same.message());

@@ -22,7 +22,7 @@ void InProcesses(Kit& k) {
 
 std::vector<int> IdsOf(Kit& k, const std::vector<PJRT_Device*>& devices) {
   std::vector<int> ids;
-  for (PJRT_Device* d : devices) ids.push_back(IdOf(k, d));
+  for (PJRT_Device* d : devices) ids.push_back(GetId(k, d));
   return ids;
 }
 
@@ -45,8 +45,8 @@ void GlobalDevices(Processes& p) {
   std::vector<int> ids = IdsOf(k, all), own = IdsOf(k, k.devices()), of_self;
   std::vector<std::string> described;
   for (PJRT_Device* d : all) {
-    described.push_back(absl::StrCat(IdOf(k, d), "@", p.ProcessOf(d)));
-    if (p.ProcessOf(d) == p.self()) of_self.push_back(IdOf(k, d));
+    described.push_back(absl::StrCat(GetId(k, d), "@", p.GetProcess(d)));
+    if (p.GetProcess(d) == p.self()) of_self.push_back(GetId(k, d));
   }
   const std::string text = absl::StrJoin(described, " ");
   const std::vector<std::string> told = p.Gather(text);
@@ -88,7 +88,7 @@ Program CompileForDevices(Kit& k, absl::string_view text, const std::vector<PJRT
   a.executable = out.executable;
   KIT_OK(k, PJRT_LoadedExecutable_AddressableDevices, a);
   for (size_t i = 0; i < a.num_addressable_devices; ++i) {
-    const auto at = std::find(ids.begin(), ids.end(), IdOf(k, a.addressable_devices[i]));
+    const auto at = std::find(ids.begin(), ids.end(), GetId(k, a.addressable_devices[i]));
     k.Require(at != ids.end(), "the program has a device that it was not compiled for");
     out.replicas.push_back(static_cast<size_t>(at - ids.begin()));
   }
@@ -227,7 +227,7 @@ void CheckCollective(Processes& p, Kind kind, Grouping grouping, size_t elements
   for (int round = 0; round < 2; ++round) {
     std::vector<std::vector<float>> results;
     const Err error = TryLaunch(k, program, devices, size, &results);
-    k.Require(error.ok(), ErrText(error));
+    k.Require(error.ok(), FormatError(error));
     for (size_t d = 0; d < per; ++d) {
       const std::vector<float> want = Expected(kind, groups, program.replicas[d], size);
       k.Require(results[d].size() == want.size(), "replica ", program.replicas[d], ": ", results[d].size(),
@@ -271,7 +271,7 @@ void OwnProgram(Processes& p) {
   // Each process has as many launches of its own as its number, between two that all have.
   CheckCollective(p, Kind::kAllReduce, Grouping::kAll, 3);
   host::CompileOptions options = PlainOptions(k);
-  options.device_assignment = {IdOf(k, k.device())};
+  options.device_assignment = {GetId(k, k.device())};
   PJRT_LoadedExecutable* add = Compile(k, kAdd, options);
   for (int i = 0; i <= p.self(); ++i)
     k.Require(RunF32(k, add, {{1, 2, 3, 4}, {1, 1, 1, 1}}) == std::vector<float>({2, 3, 4, 5}), "wrong results");
@@ -285,7 +285,7 @@ void SomeProcesses(Processes& p) {
   p.CreateClient();
   std::vector<PJRT_Device*> devices;
   for (PJRT_Device* d : p.AllDevices()) {
-    if (p.ProcessOf(d) < 2) devices.push_back(d);
+    if (p.GetProcess(d) < 2) devices.push_back(d);
   }
   if (p.self() < 2) {
     Groups groups(1, std::vector<size_t>(devices.size()));
@@ -293,7 +293,7 @@ void SomeProcesses(Processes& p) {
     const Program program = CompileForDevices(k, CollectiveText(Kind::kAllReduce, groups, 6), devices);
     std::vector<std::vector<float>> results;
     const Err error = TryLaunch(k, program, devices, 6, &results);
-    k.Require(error.ok(), ErrText(error));
+    k.Require(error.ok(), FormatError(error));
     for (const std::vector<float>& result : results)
       k.Require(result == Expected(Kind::kAllReduce, groups, 0, 6), "wrong results");
   }
@@ -307,7 +307,7 @@ void RemoteDevice(Processes& p) {
   const float x[4] = {1, 2, 3, 4};
   const Dims dims = {4};
   for (PJRT_Device* d : p.AllDevices()) {
-    if (p.ProcessOf(d) == p.self()) continue;
+    if (p.GetProcess(d) == p.self()) continue;
     PJRT_Client_BufferFromHostBuffer_Args a = PutArgs(k, PJRT_Buffer_Type_F32, dims, x, d);
     KIT_FAILS(k, PJRT_Client_BufferFromHostBuffer, a, "the device belongs to another process");
     break;
@@ -340,7 +340,7 @@ void GoesWrong(Processes& p) {
   std::vector<std::vector<float>> results;
   const Program good = CompileForDevices(k, CollectiveText(Kind::kAllReduce, groups, size), devices);
   const Err first = TryLaunch(k, good, devices, size, &results);
-  k.Require(first.ok(), "the launch before: ", ErrText(first));
+  k.Require(first.ok(), "the launch before: ", FormatError(first));
   p.Barrier();
   Program program = good;
   if (p.self() == 1) {
@@ -358,9 +358,9 @@ void GoesWrong(Processes& p) {
     for (int other = 0; other < p.count(); ++other)
       named |= other != p.self() && (other == 1 || p.self() == 1) && Names(error, other);
     k.Require(named, "the error does not name process ", p.self() == 1 ? "0 or another one" : "1", ": ",
-              ErrText(error));
+              FormatError(error));
   } else {
-    k.Note(ErrText(error).substr(0, 200));
+    k.Note(FormatError(error).substr(0, 200));
   }
   if (kWrong != Wrong::kDies) p.Barrier();
 }

@@ -142,7 +142,7 @@ void NullFields(Kit& k) {
       {"PJRT_Client_", client},           {"PJRT_DeviceDescription_", GetDescription(k, device)},
       {"PJRT_Device_", device},           {"PJRT_Memory_", DefaultMemory(k, device)},
       {"PJRT_Buffer_", buffer},           {"PJRT_Event_", ReadyEvent(k, buffer)},
-      {"PJRT_LoadedExecutable_", loaded}, {"PJRT_Executable_", ExecutableOf(k, loaded)}};
+      {"PJRT_LoadedExecutable_", loaded}, {"PJRT_Executable_", GetExecutable(k, loaded)}};
   int calls = 0;
   for (const host::Slot& slot : host::AllSlots()) {
     const absl::string_view name = slot.name;
@@ -218,7 +218,7 @@ void RandomBuffers(Kit& k) {
     if (random.OneIn(10)) a.device = nullptr;
     for (size_t d = 0; d < order.size(); ++d) order[d] = static_cast<int64_t>(order.size() - 1 - d);
     if (!order.empty() && random.OneIn(3)) order[random.Below(order.size())] = random.Number();
-    PJRT_Buffer_MemoryLayout layout = LayoutOf(order);
+    PJRT_Buffer_MemoryLayout layout = MakeLayout(order);
     if (random.OneIn(4)) a.device_layout = &layout;
     const Err e = KIT_TRY(k, PJRT_Client_BufferFromHostBuffer, a);
     k.Require(e.ok() || !e.message.empty(), "an error without words: ", CodeName(e.code));

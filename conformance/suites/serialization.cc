@@ -12,7 +12,7 @@ Err TryLoad(Kit& k, absl::string_view bytes, PJRT_LoadedExecutable** out) {
   a.serialized_executable = bytes.data();
   a.serialized_executable_size = bytes.size();
   const Err e = KIT_TRY(k, PJRT_Executable_DeserializeAndLoad, a);
-  if (e.code == PJRT_Error_Code_UNIMPLEMENTED) k.Unsupported(ErrText(e));
+  if (e.code == PJRT_Error_Code_UNIMPLEMENTED) k.Unsupported(FormatError(e));
   if (e.ok())
     k.Require(a.loaded_executable != nullptr, "PJRT_Executable_DeserializeAndLoad: succeeded without an executable");
   *out = e.ok() ? a.loaded_executable : nullptr;
@@ -22,11 +22,11 @@ Err TryLoad(Kit& k, absl::string_view bytes, PJRT_LoadedExecutable** out) {
 PJRT_LoadedExecutable* Load(Kit& k, absl::string_view bytes) {
   PJRT_LoadedExecutable* loaded = nullptr;
   const Err e = TryLoad(k, bytes, &loaded);
-  k.Require(e.ok(), "PJRT_Executable_DeserializeAndLoad: ", ErrText(e));
+  k.Require(e.ok(), "PJRT_Executable_DeserializeAndLoad: ", FormatError(e));
   return loaded;
 }
 
-std::string BytesOf(Kit& k, const char* program) { return Serialize(k, ExecutableOf(k, Compile(k, program))); }
+std::string BytesOf(Kit& k, const char* program) { return Serialize(k, GetExecutable(k, Compile(k, program))); }
 
 void ExpectAdds(Kit& k, PJRT_LoadedExecutable* add) {
   k.Require(RunF32(k, add, {{1, 2, 3, 4}, {10, 20, 30, 40}}) == std::vector<float>({11, 22, 33, 44}),
@@ -62,18 +62,18 @@ void KeepsDonation(Kit& k) {
 
 void KeepsFacts(Kit& k) {
   PJRT_LoadedExecutable* before = Compile(k, kTwoOutputs);
-  PJRT_LoadedExecutable* after = Load(k, Serialize(k, ExecutableOf(k, before)));
+  PJRT_LoadedExecutable* after = Load(k, Serialize(k, GetExecutable(k, before)));
   k.Require(NumOutputs(k, after) == 2, "two outputs became ", NumOutputs(k, after));
   const auto name = [&](PJRT_LoadedExecutable* loaded) {
     KIT_ARGS(k, a, PJRT_Executable_Name);
-    a.executable = ExecutableOf(k, loaded);
+    a.executable = GetExecutable(k, loaded);
     KIT_OK(k, PJRT_Executable_Name, a);
     return std::string(a.executable_name, a.executable_name_size);
   };
   k.Require(name(before) == name(after), "the name '", name(before), "' became '", name(after), "'");
   if (k.Has(&PJRT_Api::PJRT_Executable_OutputElementTypes)) {
     KIT_ARGS(k, t, PJRT_Executable_OutputElementTypes);
-    t.executable = ExecutableOf(k, after);
+    t.executable = GetExecutable(k, after);
     if (KIT_TRY(k, PJRT_Executable_OutputElementTypes, t).ok()) {
       k.Require(t.num_output_types == 2 && t.output_types[0] == PJRT_Buffer_Type_S32 &&
                     t.output_types[1] == PJRT_Buffer_Type_F32,
@@ -84,7 +84,7 @@ void KeepsFacts(Kit& k) {
 
 void KeepsFingerprint(Kit& k) {
   PJRT_LoadedExecutable* before = Compile(k, kAdd);
-  PJRT_LoadedExecutable* after = Load(k, Serialize(k, ExecutableOf(k, before)));
+  PJRT_LoadedExecutable* after = Load(k, Serialize(k, GetExecutable(k, before)));
   k.Require(GetFingerprint(k, before) == GetFingerprint(k, after), "the fingerprint has changed");
 }
 
@@ -107,7 +107,7 @@ void Twice(Kit& k) {
 
 void ThroughTwo(Kit& k) {  // serializes an executable again after deserializing it
   PJRT_LoadedExecutable* first = Load(k, BytesOf(k, kAdd));
-  ExpectAdds(k, Load(k, Serialize(k, ExecutableOf(k, first))));
+  ExpectAdds(k, Load(k, Serialize(k, GetExecutable(k, first))));
 }
 
 void Malformed(Kit& k) {
@@ -148,24 +148,24 @@ Err TryLoadWith(Kit& k, absl::string_view bytes, const host::CompileOptions& opt
   a.overridden_serialized_compile_options = serialized.data();
   a.overridden_serialized_compile_options_size = serialized.size();
   const Err e = KIT_TRY(k, PJRT_Executable_DeserializeAndLoad, a);
-  if (e.code == PJRT_Error_Code_UNIMPLEMENTED) k.Unsupported(ErrText(e));
+  if (e.code == PJRT_Error_Code_UNIMPLEMENTED) k.Unsupported(FormatError(e));
   *out = e.ok() ? a.loaded_executable : nullptr;
   return e;
 }
 
 void OtherDevice(Kit& k) {
   host::CompileOptions options = PlainOptions(k);
-  options.device_assignment = {IdOf(k, k.device(1))};
+  options.device_assignment = {GetId(k, k.device(1))};
   PJRT_LoadedExecutable* loaded = nullptr;
   const Err e = TryLoadWith(k, BytesOf(k, kAdd), options, &loaded);
-  k.Require(e.ok(), "an executable for one device, loaded for another one: ", ErrText(e));
+  k.Require(e.ok(), "an executable for one device, loaded for another one: ", FormatError(e));
   PJRT_Buffer* x = Put<float>(k, {4}, {1, 2, 3, 4}, k.device(1));
   Launch launch;
   launch.executable = loaded;
   launch.arguments = {{x, x}};
   const Err run = TryExecute(k, &launch);
-  k.Require(run.ok(), "loaded for device 1, it refuses arguments there: ", ErrText(run));
-  k.Require(DeviceOf(k, launch.outputs[0][0]) == k.device(1), "loaded for device 1, it runs on another one");
+  k.Require(run.ok(), "loaded for device 1, it refuses arguments there: ", FormatError(run));
+  k.Require(GetDevice(k, launch.outputs[0][0]) == k.device(1), "loaded for device 1, it runs on another one");
   k.Require(GetAs<float>(k, launch.outputs[0][0]) == std::vector<float>({2, 4, 6, 8}), "wrong results");
 }
 
@@ -177,7 +177,7 @@ void OtherCounts(Kit& k) {
     host::CompileOptions options = PlainOptions(k);
     options.num_replicas = c.compiled[0];
     options.num_partitions = c.compiled[1];
-    const std::string bytes = Serialize(k, ExecutableOf(k, Compile(k, kAdd, options)));
+    const std::string bytes = Serialize(k, GetExecutable(k, Compile(k, kAdd, options)));
     options.num_replicas = c.loaded[0];
     options.num_partitions = c.loaded[1];
     PJRT_LoadedExecutable* loaded = nullptr;

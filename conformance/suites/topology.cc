@@ -75,7 +75,7 @@ void Platform(Kit& k) {
 void Devices(Kit& k) {
   const std::set<int> described = Ids(k, OfClient(k));
   for (PJRT_Device* d : k.devices())
-    k.Require(described.count(IdOf(k, d)) == 1, "device ", IdOf(k, d), " of the client is not described");
+    k.Require(described.count(GetId(k, d)) == 1, "device ", GetId(k, d), " of the client is not described");
 }
 
 void Attributes(Kit& k) {
@@ -110,7 +110,7 @@ void Malformed(Kit& k) {
     a.serialized_topology = bad.data();
     a.serialized_topology_size = bad.size();
     const Err e = KIT_TRY(k, PJRT_TopologyDescription_Deserialize, a);
-    if (e.code == PJRT_Error_Code_UNIMPLEMENTED) k.Unsupported(ErrText(e));
+    if (e.code == PJRT_Error_Code_UNIMPLEMENTED) k.Unsupported(FormatError(e));
     k.Require(!e.ok() || bad.size() == good.size() / 2, "bytes that are no topology are accepted");
     if (e.ok()) Destroy(k, a.topology);
   }
@@ -204,7 +204,7 @@ void MemoryKindIds(Kit& k) {
     KIT_ARGS(k, i, PJRT_Memory_Kind_Id);
     i.memory = m;
     KIT_OK(k, PJRT_Memory_Kind_Id, i);
-    k.Require(told.count(i.kind_id) == 1, "the kind ", KindOf(k, m),
+    k.Require(told.count(i.kind_id) == 1, "the kind ", GetKind(k, m),
               " of a memory there is, is not among the topology's");
   }
 }

@@ -44,7 +44,7 @@ Err Transfer(Kit& k, Manager* manager, int index, const void* data, int64_t offs
   a.transfer_size = size;
   a.is_last_transfer = last;
   const Err e = KIT_TRY(k, PJRT_AsyncHostToDeviceTransferManager_TransferData, a);
-  if (e.code == PJRT_Error_Code_UNIMPLEMENTED) k.Unsupported(ErrText(e));
+  if (e.code == PJRT_Error_Code_UNIMPLEMENTED) k.Unsupported(FormatError(e));
   return e.ok() ? Outcome(k, a.done_with_h2d_transfer) : e;
 }
 
@@ -77,13 +77,13 @@ int64_t GetBufferSize(Kit& k, Manager* manager, int index, int64_t at_least) {
 void Whole(Kit& k) {
   Manager* m = TwoBuffers(k);
   PJRT_Buffer *floats = Retrieve(k, m, 0), *ints = Retrieve(k, m, 1);
-  k.Require(ShapeOf(k, floats) == "f32[4]" && ShapeOf(k, ints) == "s32[2,3]", "the shapes f32[4], s32[2,3] are ",
-            ShapeOf(k, floats), ", ", ShapeOf(k, ints));
+  k.Require(FormatShape(k, floats) == "f32[4]" && FormatShape(k, ints) == "s32[2,3]",
+            "the shapes f32[4], s32[2,3] are ", FormatShape(k, floats), ", ", FormatShape(k, ints));
   const std::string int_bytes = IntBytes(k, ints), float_bytes = FloatBytes(k, floats);
   Err e = Transfer(k, m, 1, int_bytes.data(), 0, Size(int_bytes), true);
-  k.Require(e.ok(), ErrText(e));
+  k.Require(e.ok(), FormatError(e));
   e = Transfer(k, m, 0, float_bytes.data(), 0, Size(float_bytes), true);
-  k.Require(e.ok(), ErrText(e));
+  k.Require(e.ok(), FormatError(e));
   k.Require(GetAs<float>(k, floats) == kFloats && GetAs<int32_t>(k, ints) == kInts,
             "the contents are not those transferred");
   DestroyManager(k, m);
@@ -95,9 +95,9 @@ void Pieces(Kit& k) {
   const std::string bytes = IntBytes(k, ints);
   const int64_t cut = GetSplitOffset(bytes);
   Err e = Transfer(k, m, 1, bytes.data() + cut, cut, Size(bytes) - cut, false);  // the last part first
-  k.Require(e.ok(), ErrText(e));
+  k.Require(e.ok(), FormatError(e));
   e = Transfer(k, m, 1, bytes.data(), 0, cut, true);
-  k.Require(e.ok(), ErrText(e));
+  k.Require(e.ok(), FormatError(e));
   k.Require(GetAs<int32_t>(k, ints) == kInts, "pieces were not put where their offsets say");
   DestroyManager(k, m);
 }
@@ -110,10 +110,10 @@ void NotReadyBeforeLast(Kit& k) {
   const int64_t cut = GetSplitOffset(bytes);
   k.Require(!IsReady(k, ready), "a buffer is ready before anything was transferred");
   Err e = Transfer(k, m, 1, bytes.data(), 0, cut, false);
-  k.Require(e.ok(), ErrText(e));
+  k.Require(e.ok(), FormatError(e));
   k.Require(!IsReady(k, ready), "a buffer is ready before its last piece");
   e = Transfer(k, m, 1, bytes.data() + cut, cut, Size(bytes) - cut, true);
-  k.Require(e.ok(), ErrText(e));
+  k.Require(e.ok(), FormatError(e));
   Await(k, ready, "the buffer");
   k.Require(GetAs<int32_t>(k, ints) == kInts, "wrong contents");
 }
@@ -146,7 +146,7 @@ void BufferError(Kit& k) {
   a.error_message_size = std::strlen(a.error_message);
   KIT_OK(k, PJRT_AsyncHostToDeviceTransferManager_SetBufferError, a);
   const Err e = Outcome(k, ReadyEvent(k, floats));
-  k.Require(e.code == PJRT_Error_Code_DATA_LOSS, "a buffer that was set to DATA_LOSS gives ", ErrText(e));
+  k.Require(e.code == PJRT_Error_Code_DATA_LOSS, "a buffer that was set to DATA_LOSS gives ", FormatError(e));
   k.Require(e.message.find("the kit's own words") != std::string::npos, "the message was lost: ", e.message);
 }
 
@@ -174,7 +174,7 @@ void Literal(Kit& k) {
   Manager* m = TwoBuffers(k);
   PJRT_Buffer* ints = Retrieve(k, m, 1);
   const Dims dims = {2, 3}, order = {1, 0};
-  PJRT_Buffer_MemoryLayout layout = LayoutOf(order);
+  PJRT_Buffer_MemoryLayout layout = MakeLayout(order);
   KIT_ARGS(k, a, PJRT_AsyncHostToDeviceTransferManager_TransferLiteral);
   a.transfer_manager = m;
   a.buffer_index = 1;
@@ -211,7 +211,7 @@ void UsedBeforeFilled(Kit& k) {
   PJRT_Buffer* out = Execute(k, add, {floats, floats})[0];
   const std::string bytes = FloatBytes(k, floats);
   const Err e = Transfer(k, m, 0, bytes.data(), 0, Size(bytes), true);
-  k.Require(e.ok(), ErrText(e));
+  k.Require(e.ok(), FormatError(e));
   k.Require(GetAs<float>(k, out) == std::vector<float>({2, 4, 6, 8}),
             "an execution on a buffer that was filled later gives wrong results");
 }

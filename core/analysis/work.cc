@@ -58,7 +58,7 @@ Cost CountWork(const Instruction& instruction) {
       return total;
     default: {
       Instruction::ContextStorage storage;
-      return CostOf(instruction.Context(storage), instruction.shape());
+      return EstimateCost(instruction.Context(storage), instruction.shape());
     }
   }
 }

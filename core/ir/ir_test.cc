@@ -331,9 +331,9 @@ TEST(Builder, ScalarBinaryComputationIsMadeOnce) {
 TEST(OpTable, NamesAndCosts) {
   for (const OpInfo& info : Operations()) {
     EXPECT_EQ(&Info(info.opcode), &info);
-    EXPECT_EQ(OpcodeFromText(info.text), info.opcode);
+    EXPECT_EQ(ParseOpcode(info.text), info.opcode);
   }
-  EXPECT_EQ(OpcodeFromText("acosh"), std::nullopt);
+  EXPECT_EQ(ParseOpcode("acosh"), std::nullopt);
   EXPECT_EQ(FindByStablehlo("sine"), &Info(Opcode::kSin));
   EXPECT_EQ(FindByStablehlo("chlo.erf"), &Info(Opcode::kErf));
   EXPECT_EQ(FindByStablehlo("case"), &Info(Opcode::kConditional));  // the second of its names
@@ -343,11 +343,11 @@ TEST(OpTable, NamesAndCosts) {
   Value x = *b.Parameter(0, Shape(kF32, {8, 16})), y = *b.Parameter(1, Shape(kF32, {16, 4}));
   Value d = *b.Dot(x, y, {{}, {}, {1}, {0}}, kF32);
   Instruction::ContextStorage storage;
-  Cost cost = CostOf(d->Context(storage), d->shape());
+  Cost cost = EstimateCost(d->Context(storage), d->shape());
   EXPECT_EQ(cost.flops, 2 * 8 * 16 * 4);
   EXPECT_EQ(cost.bytes_accessed, 4 * (8 * 16 + 16 * 4 + 8 * 4));
   Value t = *b.Unary(Opcode::kTanh, d);
-  cost = CostOf(t->Context(storage), t->shape());
+  cost = EstimateCost(t->Context(storage), t->shape());
   EXPECT_EQ(cost.flops, 0);
   EXPECT_EQ(cost.transcendentals, 32);
 }

@@ -62,9 +62,9 @@ class Module {
   void set_entry(Computation* c) { entry_ = c; }
   // Computations in an order with callees before callers.
   const std::vector<std::unique_ptr<Computation>>& computations() const { return computations_; }
-  std::vector<Computation*> PostOrder() const;  // callees first, from the entry; deterministic
-  static std::vector<Computation*> PostOrder(
-      const Computation* from);  // the same from another computation, which comes last
+  // Returns `from` (or the entry) and all that it calls, callees before callers; the order is deterministic.
+  std::vector<Computation*> PostOrder() const;
+  static std::vector<Computation*> PostOrder(const Computation* from);
 
   ModuleConfig& config() { return config_; }
   const ModuleConfig& config() const { return config_; }

@@ -151,7 +151,7 @@ constexpr struct {
                       {Sharding::Type::kUnknown, "unknown"},
                       {Sharding::Type::kUnreduced, "unreduced"}};
 
-absl::string_view NameOf(Sharding::Type type) {
+absl::string_view GetName(Sharding::Type type) {
   for (const auto& row : kShardingNames) {
     if (row.type == type) return row.name;
   }
@@ -651,7 +651,7 @@ std::string QuotedMlir(absl::string_view s) {
 }
 
 // A number as MLIR writes it: floats with a point, special ones as their bits.
-std::string ElementText(PrimitiveType type, absl::string_view bytes) {
+std::string FormatElement(PrimitiveType type, absl::string_view bytes) {
   absl::StatusOr<Literal> literal = Literal::FromBytes(
       Shape::Scalar(type), absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()));
   if (!literal.ok()) return "?";
@@ -674,7 +674,7 @@ std::string AttributeText(const FfiAttribute& a) {
     case FfiAttribute::Kind::kDictionary:
       return ToString(a.dictionary);
     case FfiAttribute::Kind::kScalar: {
-      std::string text = ElementText(a.type, a.bytes);
+      std::string text = FormatElement(a.type, a.bytes);
       return a.type == PrimitiveType::kPred ? text : absl::StrCat(text, " : ", MlirName(a.type));
     }
     case FfiAttribute::Kind::kArray:
@@ -682,7 +682,7 @@ std::string AttributeText(const FfiAttribute& a) {
   }
   std::string out = absl::StrCat("array<", MlirName(a.type));
   for (size_t i = 0; i + width <= a.bytes.size(); i += width) {
-    absl::StrAppend(&out, i == 0 ? ": " : ", ", ElementText(a.type, absl::string_view(a.bytes).substr(i, width)));
+    absl::StrAppend(&out, i == 0 ? ": " : ", ", FormatElement(a.type, absl::string_view(a.bytes).substr(i, width)));
   }
   return out + ">";
 }
@@ -754,7 +754,7 @@ std::string Sharding::ToString() const {
   };
   if (!mesh.empty()) return finish(absl::StrCat("{", mesh));
   if (type == Type::kMaximal) return finish(absl::StrCat("{maximal device=", devices.empty() ? 0 : devices[0]));
-  if (type != Type::kOther) return finish(absl::StrCat("{", NameOf(type)));
+  if (type != Type::kOther) return finish(absl::StrCat("{", GetName(type)));
   std::string out = absl::StrCat("{devices=[", absl::StrJoin(tile_dims, ","), "]");
   if (iota)
     AppendIotaSource(*iota, &out);
@@ -763,7 +763,7 @@ std::string Sharding::ToString() const {
   if (replicate_on_last_tile_dim) out += " last_tile_dim_replicate";
   if (!last_tile_dims.empty()) {
     absl::StrAppend(&out, " last_tile_dims={",
-                    absl::StrJoin(last_tile_dims, ", ", [](std::string* s, Type t) { absl::StrAppend(s, NameOf(t)); }),
+                    absl::StrJoin(last_tile_dims, ", ", [](std::string* s, Type t) { absl::StrAppend(s, GetName(t)); }),
                     "}");
   }
   return finish(std::move(out));

@@ -62,16 +62,16 @@ bool BeforeId(const std::pair<AttrId, AttrValue>& entry, AttrId id) { return ent
 
 absl::string_view AttrName(AttrId id) { return kAttrNames[static_cast<size_t>(id)]; }
 
-bool HasTypeOfAttribute(AttrId id, const AttrValue& value) { return value.index() == AlternativeOf(id); }
+bool HasTypeOfAttribute(AttrId id, const AttrValue& value) { return value.index() == GetAlternative(id); }
 
-absl::string_view EnumText(AttrKind kind, int value) {
+absl::string_view FormatEnum(AttrKind kind, int value) {
   for (const EnumLine& e : kEnums) {
     if (e.kind == kind && e.value == value) return e.text;
   }
   return "";
 }
 
-std::optional<int> EnumFromText(AttrKind kind, absl::string_view text) {
+std::optional<int> ParseEnum(AttrKind kind, absl::string_view text) {
   for (const EnumLine& e : kEnums) {
     if (e.kind == kind && e.text == text) return e.value;
   }

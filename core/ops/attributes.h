@@ -65,18 +65,18 @@ inline constexpr AttrKind kAttrKinds[] = {
 #undef ATTR
 };
 
-constexpr AttrKind KindOf(AttrId id) { return kAttrKinds[static_cast<size_t>(id)]; }
+constexpr AttrKind GetKind(AttrId id) { return kAttrKinds[static_cast<size_t>(id)]; }
 // The index of the alternative of AttrValue that an attribute has. The kinds up to Ffi are in the order of the
 // alternatives; all enumerations share the last one.
-constexpr size_t AlternativeOf(AttrId id) {
-  return std::min(static_cast<size_t>(KindOf(id)), std::variant_size_v<AttrValue> - 1);
+constexpr size_t GetAlternative(AttrId id) {
+  return std::min(static_cast<size_t>(GetKind(id)), std::variant_size_v<AttrValue> - 1);
 }
 absl::string_view AttrName(AttrId id);
 // Whether `value` has the C++ type that the attribute's kind requires.
 bool HasTypeOfAttribute(AttrId id, const AttrValue& value);
 // Convert an enumerated value to its HLO text ("LT", "FFT", "rng_three_fry", ...) and back.
-absl::string_view EnumText(AttrKind kind, int value);
-std::optional<int> EnumFromText(AttrKind kind, absl::string_view text);
+absl::string_view FormatEnum(AttrKind kind, int value);
+std::optional<int> ParseEnum(AttrKind kind, absl::string_view text);
 
 template <typename T, typename... Ts>
 constexpr size_t FindAlternative(const std::variant<Ts...>*) {
@@ -91,7 +91,7 @@ template <typename T>
 struct TypedAttrId {
   consteval TypedAttrId(AttrId attribute) : id(attribute) {  // NOLINT: implicit, as the argument of a getter
     // Not a constant expression for another type, so the conversion does not compile.
-    if (FindAlternative<T>(static_cast<const AttrValue*>(nullptr)) != AlternativeOf(attribute)) throw attribute;
+    if (FindAlternative<T>(static_cast<const AttrValue*>(nullptr)) != GetAlternative(attribute)) throw attribute;
   }
   AttrId id;
 };

@@ -12,7 +12,7 @@ namespace backplane::complex_functions {
 template <typename P>
 using Z = std::complex<P>;
 
-// One rounding fewer than two products and a sum.
+// Multiplies with a fused multiply-add, which rounds once less than two products and a sum.
 template <typename P>
 Z<P> Multiply(Z<P> a, Z<P> b) {
   return Z<P>(std::fma(a.real(), b.real(), -(a.imag() * b.imag())), std::fma(a.imag(), b.real(), a.real() * b.imag()));
@@ -31,9 +31,9 @@ Z<double> ComputeInDouble(F f, Z<double> a) {
 template <typename P>
 using Wider = std::conditional_t<std::is_same_v<P, float>, double, long double>;
 
-// As in C's Annex G. A division by zero divides each part by a zero with the sign of the divisor's real part. A finite
-// number by an infinite one is zero, an infinite number by a finite one infinite; the signs are those of the
-// directions.
+// Divides as C's Annex G defines it. A division by zero divides each part by a zero with the sign of the divisor's real
+// part. A finite number by an infinite one is zero, an infinite number by a finite one infinite; the signs are those of
+// the directions.
 template <typename P>
 Z<P> Divide(Z<P> x, Z<P> y) {
   using W = Wider<P>;
@@ -59,7 +59,7 @@ Z<P> Divide(Z<P> x, Z<P> y) {
   return r;
 }
 
-// The root with a third of the angle.
+// Returns the principal cube root: its angle is a third of the argument's.
 template <typename P>
 Z<P> Cbrt(Z<P> a) {
   using W = Wider<P>;

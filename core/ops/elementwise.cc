@@ -136,12 +136,12 @@ std::optional<ElementwiseKernel> ElementwiseKernel::Make(Opcode opcode, const At
       k.params_[1] = attrs.GetInt(AttrId::kMantissaBits);
       // The type of the computation is wider than the stored one, whose exponent and mantissa bits bound the result's.
       if (IsFloat(t)) {
-        const FloatFormat format = FloatFormatOf(t);
+        const FloatFormat format = GetFloatFormat(t);
         if (k.params_[0] >= format.exponent_bits) {
-          k.params_[0] = FloatFormatOf(PrimitiveType::kF64).exponent_bits;
+          k.params_[0] = GetFloatFormat(PrimitiveType::kF64).exponent_bits;
           if (format.least > -126) k.params_[2] = format.least + 127;
         }
-        if (k.params_[1] >= format.mantissa_bits) k.params_[1] = FloatFormatOf(PrimitiveType::kF64).mantissa_bits;
+        if (k.params_[1] >= format.mantissa_bits) k.params_[1] = GetFloatFormat(PrimitiveType::kF64).mantissa_bits;
       }
       break;
     default:

@@ -92,7 +92,7 @@ T MinimumOfFloats(T a, T b) {
   return a != a ? a : (b != b ? b : (a < b || (a == b && std::signbit(a)) ? a : b));
 }
 
-// The exponential of a negative number: the other one overflows where the result is still a number.
+// Takes the exponential of a negative number only. That of a positive one overflows where the result is still finite.
 template <Float T>
 T LogisticOfFloat(T a) {
   return a < T(0) ? std::exp(a) / (T(1) + std::exp(a)) : T(1) / (T(1) + std::exp(-a));

@@ -37,7 +37,7 @@ void Loop3(const void* const* in, void* out, int64_t n, const int64_t*) {
 
 // The loop of an operation's formula for T; null if there is no such formula.
 template <typename Op, typename T>
-constexpr ElementwiseKernel::Loop LoopOf() {
+constexpr ElementwiseKernel::Loop GetLoop() {
   if constexpr (requires(T a) { Op::Of(a); }) {
     return &Loop1<Op, T, decltype(Op::Of(T()))>;
   } else if constexpr (requires(T a) { Op::Of(a, a); }) {
@@ -53,7 +53,7 @@ ElementwiseKernel::Loop FindFormulaLoop(Opcode opcode) {
   switch (opcode) {
 #define OP(enumerator, ...) \
   case Opcode::enumerator:  \
-    return LoopOf<formulas::Formula<Opcode::enumerator>, T>();
+    return GetLoop<formulas::Formula<Opcode::enumerator>, T>();
 #include "core/ops/op_table.def"
   }
   return nullptr;

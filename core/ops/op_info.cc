@@ -69,7 +69,7 @@ bool Includes(OperandTypes types, PrimitiveType t) {
     case OperandTypes::kFloat:
       return IsFloat(t);
     case OperandTypes::kComplexPart:
-      return ComplexOf(t) != PrimitiveType::kInvalid;
+      return GetComplexType(t) != PrimitiveType::kInvalid;
     case OperandTypes::kInteger:
       return IsIntegral(t);
     case OperandTypes::kBits:
@@ -93,7 +93,7 @@ absl::string_view OpName(Opcode opcode) {
   return static_cast<size_t>(opcode) < Table().size() ? absl::string_view(Info(opcode).text) : "invalid";
 }
 
-std::optional<Opcode> OpcodeFromText(absl::string_view text) {
+std::optional<Opcode> ParseOpcode(absl::string_view text) {
   static const auto* names = [] {
     auto* m = new absl::flat_hash_map<absl::string_view, Opcode>();
     for (const OpInfo& info : Table()) m->emplace(info.text, info.opcode);
@@ -139,7 +139,7 @@ absl::StatusOr<Literal> EvaluateOp(const OpContext& op, absl::Span<const Literal
   return Info(op.opcode).evaluate(op, operands, env);
 }
 
-Cost CostOf(const OpContext& op, const Shape& result) {
+Cost EstimateCost(const OpContext& op, const Shape& result) {
   const OpInfo& info = Info(op.opcode);
   return info.cost != nullptr ? info.cost(op, result) : ElementCost(op, result, 0);
 }

@@ -122,7 +122,7 @@ struct OpInfo {
 // Returns the table, in the order of the enumerators. It is built on first use. Thread-safe.
 absl::Span<const OpInfo> Operations();
 const OpInfo& Info(Opcode opcode);
-std::optional<Opcode> OpcodeFromText(absl::string_view text);  // HLO name
+std::optional<Opcode> ParseOpcode(absl::string_view text);  // HLO name
 absl::string_view OpName(Opcode opcode);
 // Returns the operation with this name in StableHLO, without the dialect prefix, or in CHLO, with it ("add",
 // "chlo.erf"). Null if there is none.
@@ -133,7 +133,7 @@ const OpInfo* FindByStablehlo(absl::string_view name);
 absl::StatusOr<Shape> InferShape(const OpContext& op);
 // Evaluates an operation on literals. The context must have passed InferShape with the shapes of the literals.
 absl::StatusOr<Literal> EvaluateOp(const OpContext& op, absl::Span<const Literal* const> operands, EvalEnv& env);
-Cost CostOf(const OpContext& op, const Shape& result);
+Cost EstimateCost(const OpContext& op, const Shape& result);
 
 }  // namespace backplane
 

@@ -44,7 +44,7 @@ bool IsExpensive(const Instruction* i) {
       if (i->info().Has(kReduces) && !i->info().Has(kCollective)) return true;
       if (!i->info().Has(kElementwise)) return false;
       Instruction::ContextStorage storage;
-      return CostOf(i->Context(storage), i->shape()).transcendentals > 0;
+      return EstimateCost(i->Context(storage), i->shape()).transcendentals > 0;
     }
   }
 }

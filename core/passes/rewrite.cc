@@ -46,10 +46,10 @@ std::vector<Computation*> CollectControlFlowComputations(const Module* module) {
 }
 
 CalledComputations::CalledComputations(const Module& module) {
-  for (const auto& c : module.computations()) CountCallsOf(c.get());
+  for (const auto& c : module.computations()) CountCalls(c.get());
 }
 
-void CalledComputations::CountCallsOf(const Computation* c) {
+void CalledComputations::CountCalls(const Computation* c) {
   for (const auto& i : c->instructions()) {
     for (const Computation* called : i->called()) ++callers_[called];
   }
@@ -61,7 +61,7 @@ Computation* CalledComputations::CloneIfShared(Instruction* caller, int64_t k) {
   Module* module = caller->parent()->parent();
   const size_t before = module->computations().size();
   Computation* copy = module->CloneComputation(called);
-  for (size_t n = before; n < module->computations().size(); ++n) CountCallsOf(module->computations()[n].get());
+  for (size_t n = before; n < module->computations().size(); ++n) CountCalls(module->computations()[n].get());
   --callers_[called];
   ++callers_[copy];
   caller->set_called(k, copy);

@@ -64,7 +64,7 @@ class CalledComputations {
   Computation* CloneIfShared(Instruction* caller, int64_t k);
 
  private:
-  void CountCallsOf(const Computation* c);
+  void CountCalls(const Computation* c);
   absl::flat_hash_map<const Computation*, int64_t> callers_;
 };
 

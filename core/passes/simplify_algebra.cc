@@ -23,11 +23,11 @@ Shape RemoveDimensions(const Shape& shape, absl::Span<const int64_t> dimensions)
   return Shape(shape.element_type(), kept);
 }
 
-int64_t Smallest(PrimitiveType t) { return IsSigned(t) ? -(int64_t{1} << (BitWidth(t) - 2)) * 2 : 0; }
+int64_t GetSmallest(PrimitiveType t) { return IsSigned(t) ? -(int64_t{1} << (BitWidth(t) - 2)) * 2 : 0; }
 
-int64_t Largest(PrimitiveType t) {
+int64_t GetLargest(PrimitiveType t) {
   if (t == PrimitiveType::kPred) return 1;
-  if (IsSigned(t)) return ~Smallest(t);
+  if (IsSigned(t)) return ~GetSmallest(t);
   return BitWidth(t) == 64 ? -1 : (int64_t{1} << BitWidth(t)) - 1;
 }
 

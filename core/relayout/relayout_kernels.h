@@ -44,15 +44,16 @@ void Store(void* p, Vector v) {
     _mm_storeu_si128(static_cast<Vector*>(p), v);
   }
 }
+// Return the elements of the lower or upper halves of `a` and `b`, interleaved: a0, b0, a1, b1, ...
 template <typename T>
-Vector Low(Vector a, Vector b) {
+Vector InterleaveLow(Vector a, Vector b) {
   if constexpr (sizeof(T) == 1) return _mm_unpacklo_epi8(a, b);
   if constexpr (sizeof(T) == 2) return _mm_unpacklo_epi16(a, b);
   if constexpr (sizeof(T) == 4) return _mm_unpacklo_epi32(a, b);
   return _mm_unpacklo_epi64(a, b);
 }
 template <typename T>
-Vector High(Vector a, Vector b) {
+Vector InterleaveHigh(Vector a, Vector b) {
   if constexpr (sizeof(T) == 1) return _mm_unpackhi_epi8(a, b);
   if constexpr (sizeof(T) == 2) return _mm_unpackhi_epi16(a, b);
   if constexpr (sizeof(T) == 4) return _mm_unpackhi_epi32(a, b);
@@ -67,8 +68,8 @@ void Shuffle(Vector (&v)[kCount], int times) {
   for (int s = 0; s < times; ++s) {
     Vector next[kCount];
     for (int k = 0; k < kCount / 2; ++k) {
-      next[2 * k] = Low<T>(v[k], v[k + kCount / 2]);
-      next[2 * k + 1] = High<T>(v[k], v[k + kCount / 2]);
+      next[2 * k] = InterleaveLow<T>(v[k], v[k + kCount / 2]);
+      next[2 * k + 1] = InterleaveHigh<T>(v[k], v[k + kCount / 2]);
     }
     for (int k = 0; k < kCount; ++k) v[k] = next[k];
   }

@@ -65,7 +65,7 @@ TEST(Relayout, TilesOfAcceleratorsBothWays) {
                {"f32[64,48]{1,0}", "f32[64,48]{0,1}"}};
   for (const auto& c : cases) {
     SCOPED_TRACE(c.tiled);
-    const Shape plain = ShapeOf(c.plain), tiled = ShapeOf(c.tiled);
+    const Shape plain = MakeShape(c.plain), tiled = MakeShape(c.tiled);
     const size_t width = static_cast<size_t>(ByteWidth(plain.element_type()));
     absl::StatusOr<Relayout> there = Relayout::Plan(plain, tiled), back = Relayout::Plan(tiled, plain);
     ASSERT_TRUE(there.ok() && back.ok());
@@ -101,7 +101,7 @@ TEST(Relayout, LargeArraysBothWays) {
                {"s8[2100,2601]{1,0}", "s8[2100,2601]{0,1}"}};
   for (const auto& c : cases) {
     SCOPED_TRACE(c.tiled);
-    const Shape plain = ShapeOf(c.plain), tiled = ShapeOf(c.tiled);
+    const Shape plain = MakeShape(c.plain), tiled = MakeShape(c.tiled);
     const size_t width = static_cast<size_t>(ByteWidth(plain.element_type()));
     absl::StatusOr<Relayout> there = Relayout::Plan(plain, tiled), back = Relayout::Plan(tiled, plain);
     ASSERT_TRUE(there.ok() && back.ok());
@@ -130,7 +130,7 @@ TEST(Relayout, PackedElements) {
                              "s4[40,130]{1,0:T(8,128)E(4)}", "s4[17,3,300]{2,1,0:T(8,128)E(4)}",
                              "u2[24,300]{1,0:T(8,128)E(2)}", "u4[9]{0:E(4)}", "s2[13]{0:E(2)}", "u2[3,6]{0,1:E(2)}"}) {
     SCOPED_TRACE(packed);
-    const Shape to = ShapeOf(packed), from = to.WithoutLayout();
+    const Shape to = MakeShape(packed), from = to.WithoutLayout();
     absl::StatusOr<Relayout> pack = Relayout::Plan(from, to, PaddingFill::kZero), unpack = Relayout::Plan(to, from);
     ASSERT_TRUE(pack.ok()) << pack.status();
     ASSERT_TRUE(unpack.ok()) << unpack.status();
@@ -157,8 +157,9 @@ TEST(Relayout, PackedElements) {
 // Packed runs with non-temporal stores.
 TEST(Relayout, LargePackedArrays) {
   std::mt19937 rng(10);
-  const Shape plain = ShapeOf("s4[3000,3008]{1,0}"), tiled = ShapeOf("s4[3000,3008]{1,0:T(8,128)E(4)}"),
-              packed = ShapeOf("s4[3072,3072]{1,0:E(4)}"), packed_tiles = ShapeOf("s4[3072,3072]{1,0:T(8,128)E(4)}");
+  const Shape plain = MakeShape("s4[3000,3008]{1,0}"), tiled = MakeShape("s4[3000,3008]{1,0:T(8,128)E(4)}"),
+              packed = MakeShape("s4[3072,3072]{1,0:E(4)}"),
+              packed_tiles = MakeShape("s4[3072,3072]{1,0:T(8,128)E(4)}");
   for (const auto& [from, to] : {std::pair{plain, tiled}, std::pair{packed, packed_tiles}}) {
     SCOPED_TRACE(to.ToString(true));
     absl::StatusOr<Relayout> there = Relayout::Plan(from, to), back = Relayout::Plan(to, from);
@@ -234,19 +235,19 @@ TEST(Relayout, RandomPackedPairs) {
 
 // The prefix is copied if both layouts have one; otherwise there is nothing to fill it with.
 TEST(Relayout, MetadataGoesAlong) {
-  const Shape from = ShapeOf("s16[2,3]{1,0:M(4)}"), to = ShapeOf("s16[2,3]{0,1:T(2)L(8)M(4)}");
+  const Shape from = MakeShape("s16[2,3]{1,0:M(4)}"), to = MakeShape("s16[2,3]{0,1:T(2)L(8)M(4)}");
   absl::StatusOr<Relayout> r = Relayout::Plan(from, to, PaddingFill::kZero);
   ASSERT_TRUE(r.ok()) << r.status();
   const int16_t source[] = {77, 78, 1, 2, 3, 4, 5, 6};
   std::vector<int16_t> target(static_cast<size_t>(r->target_bytes()) / 2, -1);
   r->Run(source, target.data());
   EXPECT_THAT(target, ElementsAre(77, 78, 1, 4, 2, 5, 3, 6, 0, 0));
-  EXPECT_EQ(Relayout::Plan(from, ShapeOf("s16[2,3]{1,0}")).status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(Relayout::Plan(from, MakeShape("s16[2,3]{1,0}")).status().code(), absl::StatusCode::kUnimplemented);
 }
 
 TEST(Relayout, RefusesShapesThatDifferInMoreThanTheLayout) {
-  EXPECT_FALSE(Relayout::Plan(ShapeOf("f32[2]"), ShapeOf("f32[3]")).ok());
-  EXPECT_FALSE(Relayout::Plan(ShapeOf("f32[2]"), ShapeOf("s32[2]")).ok());
+  EXPECT_FALSE(Relayout::Plan(MakeShape("f32[2]"), MakeShape("f32[3]")).ok());
+  EXPECT_FALSE(Relayout::Plan(MakeShape("f32[2]"), MakeShape("s32[2]")).ok());
 }
 
 TEST(Relayout, PaddedForm) {

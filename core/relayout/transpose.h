@@ -22,9 +22,9 @@ struct TransposePlan {
   int64_t tile_pitch = 0;   // 0: transposes directly to the target; else pitch of the transposed tile in scratch memory
   int64_t source_tile = 0;  // 0: reads the source directly; else pitch of a copy of the source tile
   int64_t ahead = 0;        // source rows to prefetch
-  int64_t non_temporal =
-      0;               // 1: writes full lines of the target with non-temporal stores; call EndTransposes at the end
-  int64_t vector = 0;  // register width: 16, 32 or 64
+  // 1: writes full lines of the target with non-temporal stores; EndTransposes must be called at the end.
+  int64_t non_temporal = 0;
+  int64_t vector = 0;         // register width: 16, 32 or 64
   int64_t scratch_bytes = 0;  // for one tile, 64-byte aligned
 
   int64_t row_tiles() const { return (rows + tile_rows - 1) / tile_rows; }

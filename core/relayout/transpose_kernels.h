@@ -62,15 +62,16 @@ BP_ALWAYS_INLINE void StoreNonTemporal(char* p, Vector v) { _mm512_stream_si512(
 #define BP_UNPACK(side, bits) _mm512_unpack##side##_epi##bits(a, b)
 #endif
 
+// Return the elements of the lower or upper halves of each 16 bytes of `a` and `b`, interleaved: a0, b0, a1, b1, ...
 template <int kWidth>
-BP_ALWAYS_INLINE Vector Low(Vector a, Vector b) {
+BP_ALWAYS_INLINE Vector InterleaveLow(Vector a, Vector b) {
   if constexpr (kWidth == 1) return BP_UNPACK(lo, 8);
   if constexpr (kWidth == 2) return BP_UNPACK(lo, 16);
   if constexpr (kWidth == 4) return BP_UNPACK(lo, 32);
   return BP_UNPACK(lo, 64);
 }
 template <int kWidth>
-BP_ALWAYS_INLINE Vector High(Vector a, Vector b) {
+BP_ALWAYS_INLINE Vector InterleaveHigh(Vector a, Vector b) {
   if constexpr (kWidth == 1) return BP_UNPACK(hi, 8);
   if constexpr (kWidth == 2) return BP_UNPACK(hi, 16);
   if constexpr (kWidth == 4) return BP_UNPACK(hi, 32);
@@ -88,8 +89,8 @@ BP_ALWAYS_INLINE void Block(const char* source, int64_t pitch, char* target, int
     Store(target, Lanes(source, pitch));
   } else if constexpr (kRows == 2) {
     const Vector a = Lanes(source, 2 * pitch), b = Lanes(source + pitch, 2 * pitch);
-    Store(target, Low<8>(a, b));
-    Store(target + target_pitch, High<8>(a, b));
+    Store(target, InterleaveLow<8>(a, b));
+    Store(target + target_pitch, InterleaveHigh<8>(a, b));
   } else {
     Vector v[2][kHalf];
 #pragma GCC unroll 2
@@ -101,8 +102,8 @@ BP_ALWAYS_INLINE void Block(const char* source, int64_t pitch, char* target, int
         Vector next[kHalf];
 #pragma GCC unroll 4
         for (int k = 0; k < kHalf / 2; ++k) {
-          next[2 * k] = Low<kWidth>(v[h][k], v[h][k + kHalf / 2]);
-          next[2 * k + 1] = High<kWidth>(v[h][k], v[h][k + kHalf / 2]);
+          next[2 * k] = InterleaveLow<kWidth>(v[h][k], v[h][k + kHalf / 2]);
+          next[2 * k + 1] = InterleaveHigh<kWidth>(v[h][k], v[h][k + kHalf / 2]);
         }
 #pragma GCC unroll 8
         for (int k = 0; k < kHalf; ++k) v[h][k] = next[k];
@@ -110,8 +111,8 @@ BP_ALWAYS_INLINE void Block(const char* source, int64_t pitch, char* target, int
     }
 #pragma GCC unroll 8
     for (int k = 0; k < kHalf; ++k) {
-      Store(target + 2 * k * target_pitch, Low<8>(v[0][k], v[1][k]));
-      Store(target + (2 * k + 1) * target_pitch, High<8>(v[0][k], v[1][k]));
+      Store(target + 2 * k * target_pitch, InterleaveLow<8>(v[0][k], v[1][k]));
+      Store(target + (2 * k + 1) * target_pitch, InterleaveHigh<8>(v[0][k], v[1][k]));
     }
   }
 }

@@ -92,7 +92,7 @@ absl::StatusOr<bool> ParseKeys(HloLexer& lexer, absl::string_view key, const Key
 // Whether `key` belongs to the attribute `id`. Parses its value in that case.
 absl::StatusOr<bool> ParseMultiKey(HloLexer& lexer, absl::string_view key, AttrId id, Attributes* attrs) {
   bool found = false;
-  switch (KindOf(id)) {
+  switch (GetKind(id)) {
     case AttrKind::DotDims: {
       DotDimensions d = attrs->GetAs<DotDimensions>(id);
       ASSIGN_OR_RETURN(found, ParseKeys(lexer, key, kDotKeys, &d));
@@ -255,7 +255,7 @@ std::string DoubleText(double v) {
 bool IsEnum(AttrKind kind) { return kind >= AttrKind::EnumComparisonDirection; }
 
 absl::StatusOr<AttrValue> ParseValue(HloLexer& lexer, AttrId id) {
-  switch (KindOf(id)) {
+  switch (GetKind(id)) {
     case AttrKind::Bool:
       return lexer.Bool();
     case AttrKind::Int:
@@ -295,7 +295,7 @@ absl::StatusOr<AttrValue> ParseValue(HloLexer& lexer, AttrId id) {
       return ParsePrecisions(lexer);
     case AttrKind::Algorithm: {
       const size_t at = lexer.position();
-      absl::StatusOr<DotAlgorithm> a = DotAlgorithmFromText(lexer.Name());
+      absl::StatusOr<DotAlgorithm> a = ParseDotAlgorithm(lexer.Name());
       if (!a.ok()) return lexer.Locate(at, a.status());
       return AttrValue(*a);
     }
@@ -313,7 +313,7 @@ absl::StatusOr<AttrValue> ParseValue(HloLexer& lexer, AttrId id) {
   }
   const size_t at = lexer.position();
   const absl::string_view name = lexer.Name();
-  const std::optional<int> value = IsEnum(KindOf(id)) ? EnumFromText(KindOf(id), name) : std::nullopt;
+  const std::optional<int> value = IsEnum(GetKind(id)) ? ParseEnum(GetKind(id), name) : std::nullopt;
   if (!value) return lexer.ErrorAt(at, absl::StrCat("unknown value '", name, "' of ", AttrName(id)));
   return AttrValue(EnumValue{*value});
 }
@@ -344,8 +344,8 @@ std::string ShapesText(const std::vector<Shape>& shapes) {
   return absl::StrJoin(shapes, ", ", [](std::string* s, const Shape& shape) { *s += shape.ToString(true); });
 }
 
-std::string ValueText(AttrId id, const AttrValue& value) {
-  const AttrKind kind = KindOf(id);
+std::string FormatValue(AttrId id, const AttrValue& value) {
+  const AttrKind kind = GetKind(id);
   switch (kind) {
     case AttrKind::Bool:
       return ValueAs<bool>(value) ? "true" : "false";
@@ -355,7 +355,7 @@ std::string ValueText(AttrId id, const AttrValue& value) {
       return DoubleText(ValueAs<double>(value));
     case AttrKind::String: {
       const std::string& s = ValueAs<std::string>(value);
-      return id == AttrId::kDomain ? s : QuotedText(s);
+      return id == AttrId::kDomain ? s : FormatQuoted(s);
     }
     case AttrKind::Ints:
       return PutInBraces(ValueAs<Ints>(value));
@@ -366,15 +366,15 @@ std::string ValueText(AttrId id, const AttrValue& value) {
       return id == AttrId::kOutfeedShape ? text : absl::StrCat("{", text, "}");
     }
     case AttrKind::Window:
-      return WindowText(ValueAs<Window>(value));
+      return FormatWindow(ValueAs<Window>(value));
     case AttrKind::ConvDims:
-      return ConvolutionDimensionsText(ValueAs<ConvolutionDimensions>(value));
+      return FormatConvolutionDimensions(ValueAs<ConvolutionDimensions>(value));
     case AttrKind::Padding:
       return PaddingText(ValueAs<PaddingConfig>(value));
     case AttrKind::Slices:
       return SliceText(ValueAs<SliceConfig>(value));
     case AttrKind::Groups:
-      return ReplicaGroupsText(ValueAs<ReplicaGroups>(value));
+      return FormatReplicaGroups(ValueAs<ReplicaGroups>(value));
     case AttrKind::Pairs:
       return absl::StrCat(
           "{",
@@ -398,7 +398,7 @@ std::string ValueText(AttrId id, const AttrValue& value) {
     case AttrKind::Ffi:
       return ToString(ValueAs<FfiDictionary>(value));
     default:
-      return std::string(EnumText(kind, ValueAs<EnumValue>(value).value));
+      return std::string(FormatEnum(kind, ValueAs<EnumValue>(value).value));
   }
 }
 
@@ -407,7 +407,7 @@ bool IsF8(PrimitiveType t) { return IsFloat(t) && BitWidth(t) == 8; }
 }  // namespace
 
 void AppendAttribute(AttrId id, const AttrValue& value, std::string* out) {
-  switch (KindOf(id)) {
+  switch (GetKind(id)) {
     case AttrKind::DotDims:
       AppendKeys(kDotKeys, ValueAs<DotDimensions>(value), out);
       return;
@@ -430,12 +430,12 @@ void AppendAttribute(AttrId id, const AttrValue& value, std::string* out) {
       return;
     }
     case AttrKind::Algorithm: {
-      const std::string name = DotAlgorithmText(ValueAs<DotAlgorithm>(value));
+      const std::string name = FormatDotAlgorithm(ValueAs<DotAlgorithm>(value));
       if (name != kUnsetAlgorithm) AppendField(AttrName(id), name, out);
       return;
     }
     default:
-      AppendField(AttrName(id), ValueText(id, value), out);
+      AppendField(AttrName(id), FormatValue(id, value), out);
   }
 }
 
@@ -451,15 +451,15 @@ absl::StatusOr<bool> ParseAttribute(HloLexer& lexer, absl::string_view key, cons
   return false;
 }
 
-std::string QuotedText(absl::string_view s) { return absl::StrCat("\"", absl::CEscape(s), "\""); }
+std::string FormatQuoted(absl::string_view s) { return absl::StrCat("\"", absl::CEscape(s), "\""); }
 
-std::string RawOrQuotedText(const std::string& s) {
+std::string FormatRawOrQuoted(const std::string& s) {
   if (!s.empty() && s[0] == '{') {
     HloLexer lexer(s);
     absl::StatusOr<absl::string_view> raw = lexer.BalancedBraces();
     if (raw.ok() && raw->size() == s.size() && s.find('\n') == std::string::npos) return s;
   }
-  return QuotedText(s);
+  return FormatQuoted(s);
 }
 
 absl::StatusOr<std::string> ParseRawOrQuoted(HloLexer& lexer) {
@@ -468,14 +468,14 @@ absl::StatusOr<std::string> ParseRawOrQuoted(HloLexer& lexer) {
   return std::string(raw);
 }
 
-std::string FrontendAttributesText(const StringMap& map) {
+std::string FormatFrontendAttributes(const StringMap& map) {
   return absl::StrCat("{",
                       absl::StrJoin(map, ",",
                                     [](std::string* out, const auto& entry) {
                                       HloLexer key(entry.first);
                                       const bool bare = !entry.first.empty() && key.Name().size() == entry.first.size();
-                                      absl::StrAppend(out, bare ? entry.first : QuotedText(entry.first), "=",
-                                                      RawOrQuotedText(entry.second));
+                                      absl::StrAppend(out, bare ? entry.first : FormatQuoted(entry.first), "=",
+                                                      FormatRawOrQuoted(entry.second));
                                     }),
                       "}");
 }
@@ -500,7 +500,7 @@ absl::StatusOr<StringMap> ParseFrontendAttributes(HloLexer& lexer) {
   return map;
 }
 
-std::string WindowText(const Window& window) {
+std::string FormatWindow(const Window& window) {
   std::string out = "{";
   auto add = [&](absl::string_view key, bool wanted, auto&& field) {
     if (!wanted) return;
@@ -572,7 +572,7 @@ absl::StatusOr<Window> ParseWindow(HloLexer& lexer) {
   return window;
 }
 
-std::string ConvolutionDimensionsText(const ConvolutionDimensions& dims) {
+std::string FormatConvolutionDimensions(const ConvolutionDimensions& dims) {
   auto side = [](int64_t first, char a, int64_t second, char b, const Ints& spatial) {
     std::string out(spatial.size() + 2, '?');
     auto put = [&](int64_t at, char c) {
@@ -618,7 +618,7 @@ absl::StatusOr<ConvolutionDimensions> ParseConvolutionDimensions(HloLexer& lexer
   return d;
 }
 
-std::string ReplicaGroupsText(const ReplicaGroups& groups) {
+std::string FormatReplicaGroups(const ReplicaGroups& groups) {
   if (!groups.mesh.empty()) return groups.mesh;
   if (!groups.iota) {
     return absl::StrCat(
@@ -667,7 +667,7 @@ absl::StatusOr<ReplicaGroups> ParseReplicaGroups(HloLexer& lexer) {
   return groups;
 }
 
-std::string ResultAccuracyText(const ResultAccuracy& a) {
+std::string FormatResultAccuracy(const ResultAccuracy& a) {
   if (a.mode == ResultAccuracy::Mode::kHighest) return "{mode=highest}";
   if (a.mode == ResultAccuracy::Mode::kDefault) return "{mode=default}";
   return absl::StrCat("{tolerance={atol=", DoubleText(a.atol), ",rtol=", DoubleText(a.rtol), ",ulps=", a.ulps, "}}");
@@ -711,7 +711,7 @@ absl::StatusOr<ResultAccuracy> ParseResultAccuracy(HloLexer& lexer) {
   return a;
 }
 
-absl::StatusOr<DotAlgorithm> DotAlgorithmFromText(absl::string_view name) {
+absl::StatusOr<DotAlgorithm> ParseDotAlgorithm(absl::string_view name) {
   if (name == kUnsetAlgorithm) return DotAlgorithm{};
   for (const NamedAlgorithm& n : kAlgorithms) {
     if (n.name != name) continue;
@@ -730,7 +730,7 @@ void ResolveF8Types(PrimitiveType lhs, PrimitiveType rhs, DotAlgorithm* a) {
   if (IsF8(a->rhs_type) && IsF8(rhs)) a->rhs_type = rhs;
 }
 
-std::string DotAlgorithmText(const DotAlgorithm& a) {
+std::string FormatDotAlgorithm(const DotAlgorithm& a) {
   for (const NamedAlgorithm& n : kAlgorithms) {
     const bool operands =
         n.operand == kF8 ? IsF8(a.lhs_type) && IsF8(a.rhs_type) : a.lhs_type == n.operand && a.rhs_type == n.operand;

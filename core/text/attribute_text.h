@@ -18,22 +18,22 @@ void AppendAttribute(AttrId id, const AttrValue& value, std::string* out);
 absl::StatusOr<bool> ParseAttribute(HloLexer& lexer, absl::string_view key, const OpInfo& info, Attributes* attrs);
 
 // Formats shared with the module header and other text formats.
-std::string QuotedText(absl::string_view s);  // "..." with C escapes
+std::string FormatQuoted(absl::string_view s);  // "..." with C escapes
 // Prints a value verbatim if it is one balanced {...}, else quoted: for backend_config and frontend attributes.
-std::string RawOrQuotedText(const std::string& s);
+std::string FormatRawOrQuoted(const std::string& s);
 absl::StatusOr<std::string> ParseRawOrQuoted(HloLexer& lexer);
-std::string FrontendAttributesText(const StringMap& map);  // {a="1",b={...}}
+std::string FormatFrontendAttributes(const StringMap& map);  // {a="1",b={...}}
 absl::StatusOr<StringMap> ParseFrontendAttributes(HloLexer& lexer);
-std::string WindowText(const Window& window);  // {size=3x3 pad=1_1x1_1}
+std::string FormatWindow(const Window& window);  // {size=3x3 pad=1_1x1_1}
 absl::StatusOr<Window> ParseWindow(HloLexer& lexer);
-std::string ConvolutionDimensionsText(const ConvolutionDimensions& dims);  // b01f_01io->b01f
+std::string FormatConvolutionDimensions(const ConvolutionDimensions& dims);  // b01f_01io->b01f
 absl::StatusOr<ConvolutionDimensions> ParseConvolutionDimensions(HloLexer& lexer);
-std::string ReplicaGroupsText(const ReplicaGroups& groups);  // {{0,1},{2,3}} or [2,2]<=[4]
+std::string FormatReplicaGroups(const ReplicaGroups& groups);  // {{0,1},{2,3}} or [2,2]<=[4]
 absl::StatusOr<ReplicaGroups> ParseReplicaGroups(HloLexer& lexer);
-std::string ResultAccuracyText(const ResultAccuracy& accuracy);
+std::string FormatResultAccuracy(const ResultAccuracy& accuracy);
 absl::StatusOr<ResultAccuracy> ParseResultAccuracy(HloLexer& lexer);
-absl::StatusOr<DotAlgorithm> DotAlgorithmFromText(absl::string_view name);
-std::string DotAlgorithmText(const DotAlgorithm& algorithm);
+absl::StatusOr<DotAlgorithm> ParseDotAlgorithm(absl::string_view name);
+std::string FormatDotAlgorithm(const DotAlgorithm& algorithm);
 // The names of algorithms do not tell which f8 types are meant: takes those of the operands.
 void ResolveF8Types(PrimitiveType lhs, PrimitiveType rhs, DotAlgorithm* algorithm);
 

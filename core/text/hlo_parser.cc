@@ -185,7 +185,7 @@ class Parser {
     }
     if (lexer_.Peek() == '"') {
       ASSIGN_OR_RETURN(std::string text, lexer_.String());
-      return QuotedText(text);
+      return FormatQuoted(text);
     }
     const absl::string_view word = lexer_.Run("_-.");
     if (word.empty()) return lexer_.Error("expected a value");
@@ -277,7 +277,7 @@ class Parser {
     const size_t opcode_at = lexer_.position();
     const absl::string_view opcode_text = lexer_.Name();
     const Async async = SplitAsync(opcode_text);
-    const std::optional<Opcode> opcode = OpcodeFromText(async.wrapped.empty() ? opcode_text : async.wrapped);
+    const std::optional<Opcode> opcode = ParseOpcode(async.wrapped.empty() ? opcode_text : async.wrapped);
     if (!opcode) {
       return lexer_.Locate(opcode_at, absl::UnimplementedError(absl::StrCat("unknown operation '", opcode_text, "'")));
     }
@@ -339,7 +339,7 @@ class Parser {
     Opcode opcode = Opcode::kAsyncDone;
   };
   static Async SplitAsync(absl::string_view text) {
-    if (OpcodeFromText(text)) return {};
+    if (ParseOpcode(text)) return {};
     if (absl::ConsumeSuffix(&text, "-start")) return {text, true, Opcode::kAsyncStart};
     if (absl::ConsumeSuffix(&text, "-update")) return {text, false, Opcode::kAsyncUpdate};
     if (absl::ConsumeSuffix(&text, "-done")) return {text, false, Opcode::kAsyncDone};
@@ -520,7 +520,7 @@ class Parser {
     Attributes& attrs = suffix->attrs;
     for (AttrId id : Info(spec.opcode).attributes) {
       if (attrs.Has(id)) continue;
-      switch (KindOf(id)) {
+      switch (GetKind(id)) {
         case AttrKind::DotDims:
           attrs.Set(id, DotDimensions());
           break;

@@ -12,7 +12,7 @@
 namespace backplane {
 namespace {
 
-std::string NameOf(absl::string_view name, const HloPrintOptions& options) {
+std::string FormatName(absl::string_view name, const HloPrintOptions& options) {
   return absl::StrCat(options.percent ? "%" : "", name);
 }
 
@@ -29,22 +29,22 @@ void AppendOperands(const Instruction& i, const HloPrintOptions& options, std::s
     if (k > 0) *out += ", ";
     if (options.operand_indices && k > 0 && k % 5 == 0) absl::StrAppend(out, "/*index=", k, "*/");
     if (options.operand_shapes) absl::StrAppend(out, i.operand(k)->shape().ToString(options.layouts), " ");
-    *out += NameOf(i.operand(k)->name(), options);
+    *out += FormatName(i.operand(k)->name(), options);
   }
 }
 
 void AppendCalled(const Instruction& i, const HloPrintOptions& options, std::string* out) {
   if (i.called().empty()) return;
-  const CalledStyle style = CalledStyleOf(i.opcode(), IsPredicated(i));
+  const CalledStyle style = GetCalledStyle(i.opcode(), IsPredicated(i));
   if (style.list) {
     absl::StrAppend(out, ", ", style.keys[0], "={",
                     absl::StrJoin(i.called(), ", ",
-                                  [&](std::string* s, const Computation* c) { *s += NameOf(c->name(), options); }),
+                                  [&](std::string* s, const Computation* c) { *s += FormatName(c->name(), options); }),
                     "}");
     return;
   }
   for (size_t k = 0; k < i.called().size() && k < 2 && !style.keys[k].empty(); ++k) {
-    absl::StrAppend(out, ", ", style.keys[k], "=", NameOf(i.called()[k]->name(), options));
+    absl::StrAppend(out, ", ", style.keys[k], "=", FormatName(i.called()[k]->name(), options));
   }
 }
 
@@ -52,9 +52,9 @@ void AppendCalled(const Instruction& i, const HloPrintOptions& options, std::str
 std::string MetadataText(const OpMetadata& m, bool tables) {
   std::vector<std::string> fields;
   const bool by_frame = tables && m.stack_frame_id != 0;
-  if (!m.op_type.empty()) fields.push_back(absl::StrCat("op_type=", QuotedText(m.op_type)));
-  if (!m.op_name.empty()) fields.push_back(absl::StrCat("op_name=", QuotedText(m.op_name)));
-  if (!m.source_file.empty() && !by_frame) fields.push_back(absl::StrCat("source_file=", QuotedText(m.source_file)));
+  if (!m.op_type.empty()) fields.push_back(absl::StrCat("op_type=", FormatQuoted(m.op_type)));
+  if (!m.op_name.empty()) fields.push_back(absl::StrCat("op_name=", FormatQuoted(m.op_name)));
+  if (!m.source_file.empty() && !by_frame) fields.push_back(absl::StrCat("source_file=", FormatQuoted(m.source_file)));
   if (m.source_line != 0 && !by_frame) fields.push_back(absl::StrCat("source_line=", m.source_line));
   if (!m.more.empty()) fields.push_back(m.more);
   if (by_frame) fields.push_back(absl::StrCat("stack_frame_id=", m.stack_frame_id));
@@ -67,11 +67,11 @@ bool IsCompositeField(AttrId id) {
 
 void AppendBackendConfig(const Instruction& i, const HloPrintOptions& options, std::string* out) {
   if (i.attrs().Has(AttrId::kFfiAttributes)) {
-    absl::StrAppend(out, ", backend_config=", FfiText(i, options.annotations));
+    absl::StrAppend(out, ", backend_config=", FormatFfiAttributes(i, options.annotations));
   } else if (i.attrs().Has(AttrId::kOpaque)) {
-    absl::StrAppend(out, ", backend_config=", RawOrQuotedText(i.attrs().GetString(AttrId::kOpaque)));
+    absl::StrAppend(out, ", backend_config=", FormatRawOrQuoted(i.attrs().GetString(AttrId::kOpaque)));
   } else if (!i.backend_config().empty()) {
-    absl::StrAppend(out, ", backend_config=", RawOrQuotedText(i.backend_config()));
+    absl::StrAppend(out, ", backend_config=", FormatRawOrQuoted(i.backend_config()));
   }
 }
 
@@ -129,7 +129,7 @@ const Instruction* WrappedOfChain(const Instruction& i, const HloPrintOptions& o
 }
 
 void AppendInstruction(const Instruction& i, const HloPrintOptions& options, std::string* out) {
-  absl::StrAppend(out, NameOf(i.name(), options), " = ", i.shape().ToString(options.layouts), " ");
+  absl::StrAppend(out, FormatName(i.name(), options), " = ", i.shape().ToString(options.layouts), " ");
   const Instruction* wrapped = WrappedOfChain(i, options);
   if (wrapped == nullptr) {
     absl::StrAppend(out, OpName(i.opcode()), "(");
@@ -151,16 +151,16 @@ void AppendInstruction(const Instruction& i, const HloPrintOptions& options, std
   if (i.sharding() != nullptr) absl::StrAppend(out, ", sharding=", i.sharding()->ToString());
   if (options.frontend_attributes) {
     const StringMap frontend = CollectFrontendAttributes(i);
-    if (!frontend.empty()) absl::StrAppend(out, ", frontend_attributes=", FrontendAttributesText(frontend));
+    if (!frontend.empty()) absl::StrAppend(out, ", frontend_attributes=", FormatFrontendAttributes(frontend));
   }
   if (!i.control_predecessors().empty()) {
     absl::StrAppend(out, ", control-predecessors={",
                     absl::StrJoin(i.control_predecessors(), ", ",
-                                  [&](std::string* s, const Instruction* p) { *s += NameOf(p->name(), options); }),
+                                  [&](std::string* s, const Instruction* p) { *s += FormatName(p->name(), options); }),
                     "}");
   }
   AppendAnnotation(i, options, "statistics", out);
-  if (i.result_accuracy()) absl::StrAppend(out, ", result_accuracy=", ResultAccuracyText(*i.result_accuracy()));
+  if (i.result_accuracy()) absl::StrAppend(out, ", result_accuracy=", FormatResultAccuracy(*i.result_accuracy()));
   AppendAnnotation(i, options, "origin", out);
   if (options.metadata && (!i.metadata().empty() || i.metadata().source_line != 0)) {
     const Computation* c = i.parent();
@@ -172,7 +172,7 @@ void AppendInstruction(const Instruction& i, const HloPrintOptions& options, std
 }
 
 void AppendComputation(const Computation& c, const HloPrintOptions& options, std::string* out) {
-  absl::StrAppend(out, c.IsEntry() ? "ENTRY " : "", NameOf(c.name(), options), " ");
+  absl::StrAppend(out, c.IsEntry() ? "ENTRY " : "", FormatName(c.name(), options), " ");
   if (options.signatures) absl::StrAppend(out, c.program_shape().ToString(), " ");
   *out += "{\n";
   for (const auto& i : c.instructions()) {
@@ -181,7 +181,7 @@ void AppendComputation(const Computation& c, const HloPrintOptions& options, std
     *out += '\n';
   }
   *out += "}";
-  if (!c.execution_thread().empty()) absl::StrAppend(out, ", execution_thread=", QuotedText(c.execution_thread()));
+  if (!c.execution_thread().empty()) absl::StrAppend(out, ", execution_thread=", FormatQuoted(c.execution_thread()));
 }
 
 std::string IndexText(const Ints& index) { return absl::StrCat("{", absl::StrJoin(index, ","), "}"); }
@@ -239,7 +239,7 @@ void AppendHeader(const Module& module, const HloPrintOptions& options, std::str
   if (!config.parameter_memory_kinds.empty())
     frontend[kParameterMemoryKey] = absl::StrJoin(config.parameter_memory_kinds, ",");
   if (!config.result_memory_kinds.empty()) frontend[kResultMemoryKey] = absl::StrJoin(config.result_memory_kinds, ",");
-  if (!frontend.empty()) absl::StrAppend(out, ", frontend_attributes=", FrontendAttributesText(frontend));
+  if (!frontend.empty()) absl::StrAppend(out, ", frontend_attributes=", FormatFrontendAttributes(frontend));
   while (!notes.empty()) note(std::string(notes.begin()->first).c_str());
   *out += "\n\n";
   if (options.annotations && !config.stack_frames.empty()) absl::StrAppend(out, config.stack_frames, "\n\n");
@@ -260,7 +260,7 @@ absl::flat_hash_set<const Computation*> PrintedInShortForm(const Module& module,
 
 }  // namespace
 
-HloPrintOptions ShortHloText() {
+HloPrintOptions MakeShortPrintOptions() {
   HloPrintOptions o;
   o.percent = o.signatures = o.operand_indices = o.metadata = false;
   return o;

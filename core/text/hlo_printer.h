@@ -29,10 +29,10 @@ struct HloPrintOptions {
 };
 
 // The options for unoptimized programs, as XLA prints them: names without %, no signatures, no metadata.
-HloPrintOptions ShortHloText();
+HloPrintOptions MakeShortPrintOptions();
 
-std::string PrintInstruction(const Instruction& instruction,
-                             const HloPrintOptions& options = {});  // one line, without ROOT
+// Prints the instruction in one line, without ROOT.
+std::string PrintInstruction(const Instruction& instruction, const HloPrintOptions& options = {});
 std::string PrintComputation(const Computation& computation, const HloPrintOptions& options = {});
 std::string PrintModule(const Module& module, const HloPrintOptions& options = {});
 

@@ -103,7 +103,7 @@ TEST(HloText, PrintsWhatXlaPrints) {
     std::unique_ptr<Module> m = Parsed(t.text);
     ASSERT_NE(m, nullptr);
     const bool compiled = absl::EndsWith(t.name, "_opt.hlo");
-    EXPECT_EQ(OneBlank(compiled ? PrintModule(*m) : PrintModule(*m, ShortHloText())), OneBlank(t.text));
+    EXPECT_EQ(OneBlank(compiled ? PrintModule(*m) : PrintModule(*m, MakeShortPrintOptions())), OneBlank(t.text));
   }
 }
 
@@ -494,17 +494,17 @@ TEST(HloText, MeshGroups) {
   EXPECT_FALSE(ComputeReplicaGroupsOfMesh({1 << 20, 1 << 20}, {}, {}).ok());
   HloLexer lexer("mesh['a'=1,'b'=2,'c'=4], device_ids=([4,2]T(1,0)) {'b'}");
   ReplicaGroups groups = *ParseReplicaGroups(lexer);
-  EXPECT_EQ(ReplicaGroupsText(groups), "mesh['a'=1,'b'=2,'c'=4], device_ids=([4,2]T(1,0)) {'b'}");
+  EXPECT_EQ(FormatReplicaGroups(groups), "mesh['a'=1,'b'=2,'c'=4], device_ids=([4,2]T(1,0)) {'b'}");
   groups.mesh.clear();
-  EXPECT_EQ(ReplicaGroupsText(groups), "{{0,1},{2,3},{4,5},{6,7}}");
+  EXPECT_EQ(FormatReplicaGroups(groups), "{{0,1},{2,3},{4,5},{6,7}}");
 }
 
 TEST(HloText, DotAlgorithmsRoundTrip) {
   for (absl::string_view name :
        {"dot_bf16_bf16_f32_x3", "dot_any_f8_any_f8_f32_fast_accum", "dot_tf32_tf32_f32", "dot_f64_f64_f64", "unset"}) {
-    EXPECT_EQ(DotAlgorithmText(*DotAlgorithmFromText(name)), name);
+    EXPECT_EQ(FormatDotAlgorithm(*ParseDotAlgorithm(name)), name);
   }
-  EXPECT_FALSE(DotAlgorithmFromText("dot_f1").ok());
+  EXPECT_FALSE(ParseDotAlgorithm("dot_f1").ok());
   EXPECT_THAT(Root(Entry("%p = f8e4m3fn[2,2] parameter(0)\n ROOT %r = f32[2,2] dot(%p, %p), lhs_contracting_dims={1}, "
                          "rhs_contracting_dims={0}, "
                          "algorithm=dot_any_f8_any_f8_f32")),

@@ -120,7 +120,7 @@ std::string Mesh::ToString() const {
   return out;
 }
 
-std::string Mesh::AxesText(const std::vector<MeshAxis>& axes, bool open, absl::string_view between) const {
+std::string Mesh::FormatAxes(const std::vector<MeshAxis>& axes, bool open, absl::string_view between) const {
   std::string out = "{";
   for (size_t i = 0; i < axes.size(); ++i) {
     const MeshAxis& a = axes[i];
@@ -130,16 +130,16 @@ std::string Mesh::AxesText(const std::vector<MeshAxis>& axes, bool open, absl::s
   return absl::StrCat(out, open ? axes.empty() ? "?" : ", ?" : "", "}");
 }
 
-std::string MeshGroups::ToString() const { return absl::StrCat(Mesh::ToString(), " ", AxesText(axes, false, ",")); }
+std::string MeshGroups::ToString() const { return absl::StrCat(Mesh::ToString(), " ", FormatAxes(axes, false, ",")); }
 
 std::string MeshShardingText::ToString() const {
   std::string out = absl::StrCat(
       Mesh::ToString(), ", [",
-      absl::StrJoin(dimensions, ", ", [&](std::string* s, const Dimension& d) { *s += AxesText(d.axes, d.open); }),
+      absl::StrJoin(dimensions, ", ", [&](std::string* s, const Dimension& d) { *s += FormatAxes(d.axes, d.open); }),
       "]");
-  if (!replicated.empty()) absl::StrAppend(&out, ", replicated=", AxesText(replicated));
-  if (!unreduced.empty()) absl::StrAppend(&out, ", unreduced=", AxesText(unreduced));
-  if (!manual.empty()) absl::StrAppend(&out, ", manual=", AxesText(manual));
+  if (!replicated.empty()) absl::StrAppend(&out, ", replicated=", FormatAxes(replicated));
+  if (!unreduced.empty()) absl::StrAppend(&out, ", unreduced=", FormatAxes(unreduced));
+  if (!manual.empty()) absl::StrAppend(&out, ", manual=", FormatAxes(manual));
   return out;
 }
 

@@ -31,7 +31,7 @@ struct Mesh {
   Ints devices;                     // listed or expanded; empty: 0, 1, 2...
   std::string ToString() const;     // includes the word mesh
   // Prints {'a', 'b':(1)2} or {'a', ?}, as XLA spells the axes of a sharding. In replica groups there are no blanks.
-  std::string AxesText(const std::vector<MeshAxis>& axes, bool open = false, absl::string_view between = ", ") const;
+  std::string FormatAxes(const std::vector<MeshAxis>& axes, bool open = false, absl::string_view between = ", ") const;
 };
 struct MeshGroups : Mesh {
   std::vector<MeshAxis> axes;

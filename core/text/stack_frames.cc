@@ -81,7 +81,7 @@ absl::StatusOr<OpMetadata> StackFrames::ParseMetadata(HloLexer& lexer) const {
       else if (key == "source_file")
         m.source_file = std::move(value);
       else
-        keep(absl::StrCat(key, "=", QuotedText(value)));
+        keep(absl::StrCat(key, "=", FormatQuoted(value)));
     } else if (lexer.Peek() == '{') {
       ASSIGN_OR_RETURN(absl::string_view raw, lexer.BalancedBraces());
       keep(absl::StrCat(key, "=", raw));

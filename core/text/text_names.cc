@@ -20,7 +20,7 @@ StringMap CollectFrontendAttributes(const Instruction& i) {
   return map;
 }
 
-std::string FfiText(const Instruction& i, bool as_read) {
+std::string FormatFfiAttributes(const Instruction& i, bool as_read) {
   const FfiDictionary& dictionary = i.attrs().Get<FfiDictionary>(AttrId::kFfiAttributes);
   if (as_read && i.annotations() != nullptr) {
     auto it = i.annotations()->find(kFfiNote);

@@ -16,13 +16,13 @@ inline constexpr char kShardyKey[] = "backplane.use_shardy_partitioner";
 inline constexpr char kParameterMemoryKey[] = "backplane.parameter_memory_kinds";
 inline constexpr char kResultMemoryKey[] = "backplane.result_memory_kinds";
 
-// Returns the keys of an operation's called computations: one key for a list, or one for each of at most two.
+// The keys of an operation's called computations: one key for a list of them, or one for each of at most two.
 struct CalledStyle {
   absl::string_view keys[2];
   bool list = false;
 };
 
-inline CalledStyle CalledStyleOf(Opcode opcode, bool predicated) {
+inline CalledStyle GetCalledStyle(Opcode opcode, bool predicated) {
   switch (opcode) {
     case Opcode::kFusion:
     case Opcode::kAsyncStart:
@@ -48,7 +48,7 @@ absl::Status ExtractComposite(StringMap* frontend, Attributes* attrs);
 
 // Prints the dictionary of a typed custom call: its original text if that is kept and still equivalent, else our
 // spelling. NoteFfiText keeps a text that differs from our spelling.
-std::string FfiText(const Instruction& instruction, bool as_read = true);
+std::string FormatFfiAttributes(const Instruction& instruction, bool as_read = true);
 void NoteFfiText(const Instruction& instruction, const std::string& text, StringMap* annotations);
 
 // Whether the instruction is a conditional on a pred with two branches.

@@ -12,7 +12,7 @@ struct FloatFormat {
 };
 
 // Returns zeros for a type that is not a float.
-constexpr FloatFormat FloatFormatOf(PrimitiveType type) {
+constexpr FloatFormat GetFloatFormat(PrimitiveType type) {
   switch (type) {
     case PrimitiveType::kF64:
       return {11, 52, -1022};

@@ -23,20 +23,20 @@ TEST(Layout, TextAsXlaPrintsIt) {
   for (const char* text :
        {"f32[2,3]{1,0}", "f32[2,3]{0,1}", "bf16[16,256]{1,0:T(8,128)(2,1)}", "s4[8,256]{1,0:T(8,128)E(4)}",
         "f32[8,128]{1,0:T(8,128)S(5)}", "f32[2,7,8,11,10]{4,3,2,1,0:T(*,*,2,*,3)}", "s4[64]{0:T(128)(4,1)E(4)S(1)}"}) {
-    Shape s = ShapeOf(text);
+    Shape s = MakeShape(text);
     EXPECT_EQ(s.ToString(true), text);
-    EXPECT_TRUE(ShapeOf(s.ToString(true)).Identical(s));
+    EXPECT_TRUE(MakeShape(s.ToString(true)).Identical(s));
   }
-  EXPECT_EQ(ShapeOf("f32[]").ToString(true), "f32[]");
+  EXPECT_EQ(MakeShape("f32[]").ToString(true), "f32[]");
   EXPECT_EQ(Layout::RowMajor(3).ToString(), "{2,1,0}");  // TV-L3
   EXPECT_EQ(Layout::RowMajor(0).ToString(), "{}");
 }
 
 TEST(Layout, DenseOrders) {
-  EXPECT_THAT(Indices(LayoutOf("f32[2,3]{0,1}")), ElementsAre(0, 2, 4, 1, 3, 5));  // TV-L1: a d b e c f
-  EXPECT_THAT(Indices(LayoutOf("f32[2,3]{1,0}")), ElementsAre(0, 1, 2, 3, 4, 5));  // TV-L2
-  EXPECT_THAT(Indices(LayoutOf("f32[2,3]")), ElementsAre(0, 1, 2, 3, 4, 5));       // TV-L3
-  EXPECT_THAT(Indices(LayoutOf("f32[]")), ElementsAre(0));
+  EXPECT_THAT(Indices(MakePhysicalLayout("f32[2,3]{0,1}")), ElementsAre(0, 2, 4, 1, 3, 5));  // TV-L1: a d b e c f
+  EXPECT_THAT(Indices(MakePhysicalLayout("f32[2,3]{1,0}")), ElementsAre(0, 1, 2, 3, 4, 5));  // TV-L2
+  EXPECT_THAT(Indices(MakePhysicalLayout("f32[2,3]")), ElementsAre(0, 1, 2, 3, 4, 5));       // TV-L3
+  EXPECT_THAT(Indices(MakePhysicalLayout("f32[]")), ElementsAre(0));
   const struct {
     const char* shape;
     std::vector<int64_t> index;
@@ -46,7 +46,7 @@ TEST(Layout, DenseOrders) {
                {"f32[2,3,4]{2,1,0}", {1, 0, 2}, 14},
                {"f32[2,3,4]{0,1,2}", {1, 0, 2}, 13},
                {"f32[2,3,4]{1,2,0}", {1, 0, 2}, 18}};  // TV-L4
-  for (const auto& c : cases) EXPECT_EQ(LayoutOf(c.shape).LinearIndex(c.index), c.linear) << c.shape;
+  for (const auto& c : cases) EXPECT_EQ(MakePhysicalLayout(c.shape).LinearIndex(c.index), c.linear) << c.shape;
 }
 
 TEST(Layout, PaddedForm) {
@@ -76,7 +76,7 @@ TEST(Layout, PaddedForm) {
 }
 
 TEST(Layout, OneTile) {
-  PhysicalLayout p = LayoutOf("f32[3,5]{1,0:T(2,2)}");
+  PhysicalLayout p = MakePhysicalLayout("f32[3,5]{1,0:T(2,2)}");
   EXPECT_THAT(p.bounds(), ElementsAre(2, 3, 2, 2));
   EXPECT_EQ(p.num_elements(), 24);
   EXPECT_EQ(p.byte_size(), 96);
@@ -89,11 +89,11 @@ TEST(Layout, OneTile) {
   EXPECT_THAT(memory,
               ElementsAre(0, 1, 5, 6, 2, 3, 7, 8, 4, -1, 9, -1, 10, 11, -1, -1, 12, 13, -1, -1, 14, -1, -1, -1));
   // TV-T4: tiles cover physical dimensions.
-  PhysicalLayout q = LayoutOf("f32[3,5]{0,1:T(2,2)}");
+  PhysicalLayout q = MakePhysicalLayout("f32[3,5]{0,1:T(2,2)}");
   EXPECT_THAT(q.bounds(), ElementsAre(3, 2, 2, 2));
   EXPECT_THAT(Indices(q), ElementsAre(0, 2, 8, 10, 16, 1, 3, 9, 11, 17, 4, 6, 12, 14, 20));
   // TV-T5: a tile of lower rank.
-  PhysicalLayout r = LayoutOf("f32[2,3,5]{2,1,0:T(2,2)}");
+  PhysicalLayout r = MakePhysicalLayout("f32[2,3,5]{2,1,0:T(2,2)}");
   EXPECT_THAT(r.bounds(), ElementsAre(2, 2, 3, 2, 2));
   EXPECT_EQ(r.num_elements(), 48);
   EXPECT_EQ(r.LinearIndex({1, 0, 0}), 24);
@@ -102,24 +102,24 @@ TEST(Layout, OneTile) {
 }
 
 TEST(Layout, RepeatedTiles) {
-  PhysicalLayout p = LayoutOf("bf16[4,8]{1,0:T(2,4)(2,1)}");  // TV-T7
+  PhysicalLayout p = MakePhysicalLayout("bf16[4,8]{1,0:T(2,4)(2,1)}");  // TV-T7
   EXPECT_THAT(p.bounds(), ElementsAre(2, 2, 1, 4, 2, 1));
   EXPECT_THAT(Indices(p), ElementsAre(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15, 16, 18, 20, 22, 24, 26, 28,
                                       30, 17, 19, 21, 23, 25, 27, 29, 31));
-  EXPECT_THAT(Indices(LayoutOf("bf16[4,8]{1,0:T(2,4)}")),  // TV-T8
+  EXPECT_THAT(Indices(MakePhysicalLayout("bf16[4,8]{1,0:T(2,4)}")),  // TV-T8
               ElementsAre(0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15, 16, 17, 18, 19, 24, 25, 26, 27, 20, 21,
                           22, 23, 28, 29, 30, 31));
-  PhysicalLayout q = LayoutOf("f32[4,4]{1,0:T(2,2)(2,1,1)}");  // TV-T9
+  PhysicalLayout q = MakePhysicalLayout("f32[4,4]{1,0:T(2,2)(2,1,1)}");  // TV-T9
   EXPECT_THAT(q.bounds(), ElementsAre(2, 1, 2, 2, 2, 1, 1));
   EXPECT_THAT(Indices(q), ElementsAre(0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15));
-  PhysicalLayout r = LayoutOf("bf16[3,5]{1,0:T(2,2)(2,1)}");  // TV-T10
+  PhysicalLayout r = MakePhysicalLayout("bf16[3,5]{1,0:T(2,2)(2,1)}");  // TV-T10
   EXPECT_THAT(r.bounds(), ElementsAre(2, 3, 1, 2, 2, 1));
   EXPECT_THAT(Indices(r), ElementsAre(0, 2, 4, 6, 8, 1, 3, 5, 7, 9, 12, 14, 16, 18, 20));
 }
 
 TEST(Layout, TpuTiles) {
-  const PhysicalLayout pairs = LayoutOf("bf16[16,256]{1,0:T(8,128)(2,1)}"),
-                       plain = LayoutOf("f32[16,256]{1,0:T(8,128)}");
+  const PhysicalLayout pairs = MakePhysicalLayout("bf16[16,256]{1,0:T(8,128)(2,1)}"),
+                       plain = MakePhysicalLayout("f32[16,256]{1,0:T(8,128)}");
   EXPECT_THAT(pairs.bounds(), ElementsAre(2, 2, 4, 128, 2, 1));
   EXPECT_EQ(pairs.num_elements(), 4096);
   EXPECT_EQ(pairs.byte_size(), 8192);
@@ -132,7 +132,7 @@ TEST(Layout, TpuTiles) {
     EXPECT_EQ(plain.LinearIndex({r[0], r[1]}), r[3]) << r[0] << "," << r[1];
   }
   Indices(pairs);
-  const PhysicalLayout padded = LayoutOf("bf16[10,200]{1,0:T(8,128)(2,1)}");  // TV-T12
+  const PhysicalLayout padded = MakePhysicalLayout("bf16[10,200]{1,0:T(8,128)(2,1)}");  // TV-T12
   EXPECT_EQ(padded.num_elements(), 4096);
   EXPECT_EQ(padded.num_elements() - padded.num_logical(), 2096);
   EXPECT_EQ(padded.LinearIndex({8, 0}), 2048);
@@ -143,8 +143,8 @@ TEST(Layout, TpuTiles) {
 }
 
 TEST(Layout, CombinedDimensions) {
-  PhysicalLayout p = LayoutOf("f32[2,7,8,11,10]{4,3,2,1,0:T(*,*,2,*,3)}");  // TV-T13
-  EXPECT_THAT(p.bounds(), ElementsAre(56, 37, 2, 3));                       // TV-T14
+  PhysicalLayout p = MakePhysicalLayout("f32[2,7,8,11,10]{4,3,2,1,0:T(*,*,2,*,3)}");  // TV-T13
+  EXPECT_THAT(p.bounds(), ElementsAre(56, 37, 2, 3));                                 // TV-T14
   EXPECT_EQ(p.num_elements(), 12432);
   EXPECT_EQ(p.num_elements() - p.num_logical(), 112);
   const struct {
@@ -155,8 +155,8 @@ TEST(Layout, CombinedDimensions) {
                {{1, 0, 0, 0, 0}, 6216}, {{1, 3, 5, 7, 2}, 9471}, {{1, 6, 7, 10, 9}, 12430}};
   for (const auto& c : cases) EXPECT_EQ(p.LinearIndex(c.index), c.linear);
   Indices(p);
-  Indices(LayoutOf("f32[3,5,2]{2,1,0:T(*,4)}"));
-  Indices(LayoutOf("f32[3,5]{1,0:T(2,3)(*,*,2)}"));
+  Indices(MakePhysicalLayout("f32[3,5,2]{2,1,0:T(*,4)}"));
+  Indices(MakePhysicalLayout("f32[3,5]{1,0:T(2,3)(*,*,2)}"));
 }
 
 // The oracle: pad, split each dimension, move tile counts in front. Tiles without *.
@@ -270,38 +270,39 @@ TEST(Layout, ErrorsAreNamed) {
   EXPECT_THAT(error({INT64_C(1) << 40, INT64_C(1) << 40}, Layout::RowMajor(2)), HasSubstr("[layout_e9]"));
   EXPECT_THAT(error({1, 1}, Layout{{1, 0}, {Tile{{INT64_C(1) << 40, INT64_C(1) << 40}}}, 0, 0}),
               HasSubstr("[layout_e9]"));
-  EXPECT_THAT(LayoutOf("f32[2,3]").CheckedLinearIndex({1, 3}).status().message(), HasSubstr("dimension 1 has size 3"));
-  EXPECT_THAT(LayoutOf("f32[2,3]").CheckedLinearIndex({1}).status().message(), HasSubstr("rank 2"));
+  EXPECT_THAT(MakePhysicalLayout("f32[2,3]").CheckedLinearIndex({1, 3}).status().message(),
+              HasSubstr("dimension 1 has size 3"));
+  EXPECT_THAT(MakePhysicalLayout("f32[2,3]").CheckedLinearIndex({1}).status().message(), HasSubstr("rank 2"));
   EXPECT_FALSE(PhysicalLayout::Of(Shape::Token()).ok());
 }
 
 // L rounds up the number of elements behind the last tile, and M precedes all elements; neither moves an element.
 TEST(Layout, TailAndPrefix) {
-  EXPECT_EQ(LayoutOf("f32[2,3]{1,0:L(4)}").byte_size(), 32);
-  EXPECT_EQ(LayoutOf("f32[2,3]{1,0:L(6)}").byte_size(), 24);
-  EXPECT_EQ(LayoutOf("f32[2,3]{1,0:L(1024)}").byte_size(), 4096);
-  EXPECT_EQ(LayoutOf("f32[3,5]{1,0:T(2,2)L(32)}").byte_size(), 128);
-  EXPECT_EQ(LayoutOf("s4[3,5]{1,0:L(32)E(4)}").byte_size(), 16);
-  EXPECT_EQ(LayoutOf("f32[]{:L(128)}").byte_size(), 512);
-  EXPECT_EQ(LayoutOf("f32[0,3]{1,0:L(128)}").byte_size(), 0);
-  EXPECT_EQ(LayoutOf("f32[2,3]{1,0:M(8)}").byte_size(), 32);
-  EXPECT_EQ(LayoutOf("f32[2,3]{1,0:M(8)}").prefix_bytes(), 8);
-  EXPECT_EQ(LayoutOf("f32[2,3]{1,0:L(8)#(u32)*(u64)S(1)SC(0:1)M(24)}").byte_size(), 56);
+  EXPECT_EQ(MakePhysicalLayout("f32[2,3]{1,0:L(4)}").byte_size(), 32);
+  EXPECT_EQ(MakePhysicalLayout("f32[2,3]{1,0:L(6)}").byte_size(), 24);
+  EXPECT_EQ(MakePhysicalLayout("f32[2,3]{1,0:L(1024)}").byte_size(), 4096);
+  EXPECT_EQ(MakePhysicalLayout("f32[3,5]{1,0:T(2,2)L(32)}").byte_size(), 128);
+  EXPECT_EQ(MakePhysicalLayout("s4[3,5]{1,0:L(32)E(4)}").byte_size(), 16);
+  EXPECT_EQ(MakePhysicalLayout("f32[]{:L(128)}").byte_size(), 512);
+  EXPECT_EQ(MakePhysicalLayout("f32[0,3]{1,0:L(128)}").byte_size(), 0);
+  EXPECT_EQ(MakePhysicalLayout("f32[2,3]{1,0:M(8)}").byte_size(), 32);
+  EXPECT_EQ(MakePhysicalLayout("f32[2,3]{1,0:M(8)}").prefix_bytes(), 8);
+  EXPECT_EQ(MakePhysicalLayout("f32[2,3]{1,0:L(8)#(u32)*(u64)S(1)SC(0:1)M(24)}").byte_size(), 56);
   for (const char* text : {"f32[3,5]{1,0:T(2,2)L(32)}", "f32[3,5]{0,1:L(7)M(16)}", "f32[2,3,5]{2,1,0:T(*,4)L(100)}"})
-    Indices(LayoutOf(text));
-  EXPECT_EQ(LayoutOf("f32[2,3]{1,0:L(8)}").LogicalIndex(6), std::nullopt);
-  EXPECT_EQ(LayoutOf("f32[2,3]{1,0:L(8)}").LogicalIndex(7), std::nullopt);
-  EXPECT_FALSE(PhysicalLayout::Of(ShapeOf("s8[9,9]{1,0:L(9223372036854775807)M(9)}")).ok());
-  EXPECT_FALSE(PhysicalLayout::Of(ShapeOf("f32[9,9]{1,0:L(9223372036854775807)}")).ok());
+    Indices(MakePhysicalLayout(text));
+  EXPECT_EQ(MakePhysicalLayout("f32[2,3]{1,0:L(8)}").LogicalIndex(6), std::nullopt);
+  EXPECT_EQ(MakePhysicalLayout("f32[2,3]{1,0:L(8)}").LogicalIndex(7), std::nullopt);
+  EXPECT_FALSE(PhysicalLayout::Of(MakeShape("s8[9,9]{1,0:L(9223372036854775807)M(9)}")).ok());
+  EXPECT_FALSE(PhysicalLayout::Of(MakeShape("f32[9,9]{1,0:L(9223372036854775807)}")).ok());
 }
 
 TEST(Layout, ElementSizes) {
-  EXPECT_EQ(LayoutOf("s4[3,5]{1,0:E(4)}").byte_size(), 8);
-  EXPECT_EQ(LayoutOf("s4[3,5]{1,0}").byte_size(), 15);
-  EXPECT_EQ(LayoutOf("s4[8,128]{1,0:T(8,128)E(4)}").byte_size(), 512);
-  EXPECT_EQ(LayoutOf("c128[2]").byte_size(), 32);
-  EXPECT_EQ(LayoutOf("f32[0,3]{1,0:T(8,128)}").byte_size(), 0);
-  EXPECT_EQ(LayoutOf("f32[3,1]{1,0:T(8,128)}").byte_size(), 4096);
+  EXPECT_EQ(MakePhysicalLayout("s4[3,5]{1,0:E(4)}").byte_size(), 8);
+  EXPECT_EQ(MakePhysicalLayout("s4[3,5]{1,0}").byte_size(), 15);
+  EXPECT_EQ(MakePhysicalLayout("s4[8,128]{1,0:T(8,128)E(4)}").byte_size(), 512);
+  EXPECT_EQ(MakePhysicalLayout("c128[2]").byte_size(), 32);
+  EXPECT_EQ(MakePhysicalLayout("f32[0,3]{1,0:T(8,128)}").byte_size(), 0);
+  EXPECT_EQ(MakePhysicalLayout("f32[3,1]{1,0:T(8,128)}").byte_size(), 4096);
 }
 
 }  // namespace

@@ -12,14 +12,14 @@
 
 namespace backplane {
 
-inline Shape ShapeOf(absl::string_view text) {
+inline Shape MakeShape(absl::string_view text) {
   absl::StatusOr<Shape> s = ParseShape(text);
   EXPECT_TRUE(s.ok()) << s.status() << text;
   return s.ok() ? *s : Shape();
 }
 
-inline PhysicalLayout LayoutOf(absl::string_view text) {
-  absl::StatusOr<PhysicalLayout> p = PhysicalLayout::Of(ShapeOf(text));
+inline PhysicalLayout MakePhysicalLayout(absl::string_view text) {
+  absl::StatusOr<PhysicalLayout> p = PhysicalLayout::Of(MakeShape(text));
   EXPECT_TRUE(p.ok()) << p.status() << text;
   return *p;
 }

@@ -21,8 +21,8 @@ namespace backplane {
 class Literal {
  public:
   Literal() = default;  // invalid
-  explicit Literal(
-      const Shape& shape);  // zero-filled; the shape and its tuple elements must be valid; drops the layout
+  // Zero-filled. The shape and its tuple elements must be valid. Drops the layout.
+  explicit Literal(const Shape& shape);
 
   // Takes ownership of bytes in the storage form. Returns an error if the size is not shape.byte_size().
   static absl::StatusOr<Literal> FromBytes(const Shape& shape, absl::Span<const std::byte> bytes);

@@ -187,8 +187,8 @@ TEST(PrimitiveType, NamesRoundTripAndWidths) {
   EXPECT_EQ(ByteWidth(PrimitiveType::kS4), 1);
   EXPECT_EQ(BitWidth(PrimitiveType::kToken), 0);
   EXPECT_EQ(ComplexPart(PrimitiveType::kC128), PrimitiveType::kF64);
-  EXPECT_EQ(ComplexOf(PrimitiveType::kF32), PrimitiveType::kC64);
-  EXPECT_EQ(ComplexOf(PrimitiveType::kF16), PrimitiveType::kInvalid);
+  EXPECT_EQ(GetComplexType(PrimitiveType::kF32), PrimitiveType::kC64);
+  EXPECT_EQ(GetComplexType(PrimitiveType::kF16), PrimitiveType::kInvalid);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ constexpr std::array<Row, kNumbers> MakeRows() {
 }
 constexpr std::array<Row, kNumbers> kRows = MakeRows();
 
-const Row& RowOf(PrimitiveType t) {
+const Row& GetRow(PrimitiveType t) {
   const int n = static_cast<int>(t);
   return kRows[n < kNumbers ? n : 0];
 }
@@ -32,7 +32,7 @@ const Row& RowOf(PrimitiveType t) {
 }  // namespace
 
 absl::string_view Name(PrimitiveType t) {
-  const Row& row = RowOf(t);
+  const Row& row = GetRow(t);
   return row.name ? row.name : "invalid";
 }
 
@@ -45,13 +45,13 @@ std::optional<PrimitiveType> PrimitiveTypeFromName(absl::string_view name) {
 
 bool IsValidPrimitiveType(int number) { return number > 0 && number < kNumbers && kRows[number].name; }
 
-int BitWidth(PrimitiveType t) { return RowOf(t).bits; }
-int ByteWidth(PrimitiveType t) { return (RowOf(t).bits + 7) / 8; }
-bool IsArrayType(PrimitiveType t) { return RowOf(t).cls != Class::None; }
-bool IsSigned(PrimitiveType t) { return RowOf(t).cls == Class::Signed; }
-bool IsUnsigned(PrimitiveType t) { return RowOf(t).cls == Class::Unsigned; }
-bool IsFloat(PrimitiveType t) { return RowOf(t).cls == Class::Float; }
-bool IsComplex(PrimitiveType t) { return RowOf(t).cls == Class::Complex; }
+int BitWidth(PrimitiveType t) { return GetRow(t).bits; }
+int ByteWidth(PrimitiveType t) { return (GetRow(t).bits + 7) / 8; }
+bool IsArrayType(PrimitiveType t) { return GetRow(t).cls != Class::None; }
+bool IsSigned(PrimitiveType t) { return GetRow(t).cls == Class::Signed; }
+bool IsUnsigned(PrimitiveType t) { return GetRow(t).cls == Class::Unsigned; }
+bool IsFloat(PrimitiveType t) { return GetRow(t).cls == Class::Float; }
+bool IsComplex(PrimitiveType t) { return GetRow(t).cls == Class::Complex; }
 
 PrimitiveType ComplexPart(PrimitiveType t) {
   if (t == PrimitiveType::kC64) return PrimitiveType::kF32;
@@ -59,7 +59,7 @@ PrimitiveType ComplexPart(PrimitiveType t) {
   return t;
 }
 
-PrimitiveType ComplexOf(PrimitiveType t) {
+PrimitiveType GetComplexType(PrimitiveType t) {
   if (t == PrimitiveType::kF32) return PrimitiveType::kC64;
   if (t == PrimitiveType::kF64) return PrimitiveType::kC128;
   return PrimitiveType::kInvalid;

@@ -75,9 +75,9 @@ bool IsFloat(PrimitiveType t);
 bool IsComplex(PrimitiveType t);
 inline bool IsIntegral(PrimitiveType t) { return IsSigned(t) || IsUnsigned(t); }
 inline bool IsSubByte(PrimitiveType t) { return BitWidth(t) > 0 && BitWidth(t) < 8; }
-PrimitiveType ComplexPart(PrimitiveType t);  // c64 -> f32, c128 -> f64, others unchanged
-PrimitiveType ComplexOf(PrimitiveType t);    // f32 -> c64, f64 -> c128, others kInvalid
-PrimitiveType UnsignedOfWidth(int bits);     // u2 to u64; kInvalid if there is none of that width
+PrimitiveType ComplexPart(PrimitiveType t);     // c64 -> f32, c128 -> f64, others unchanged
+PrimitiveType GetComplexType(PrimitiveType t);  // f32 -> c64, f64 -> c128, others kInvalid
+PrimitiveType UnsignedOfWidth(int bits);        // u2 to u64; kInvalid if there is none of that width
 
 }  // namespace backplane
 

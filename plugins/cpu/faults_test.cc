@@ -383,7 +383,7 @@ void FailOneByOne(absl::string_view name, FaultSite site, int most, const std::f
   const absl::Status sound = step();
   faults::Stop();
   ASSERT_TRUE(sound.ok()) << name << ": " << sound;
-  const int64_t points = faults::Passed(site);
+  const int64_t points = faults::CountPassed(site);
   const int64_t stride = TryAll() ? 1 : std::max<int64_t>(1, (points + most - 1) / most);
   int64_t tried = 0;
   for (int64_t nth = 1; nth <= points; nth += stride) {

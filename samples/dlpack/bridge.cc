@@ -55,7 +55,7 @@ BRIDGE void bridge_client_free(Client* client) { delete client; }
 
 // The argument times itself, on the device.
 BRIDGE BridgeBuffer* bridge_square(Client* client, BridgeBuffer* x) {
-  absl::StatusOr<std::string> shape = x->buffer->ShapeText();
+  absl::StatusOr<std::string> shape = x->buffer->FormatShape();
   absl::StatusOr<std::vector<int64_t>> dims = x->buffer->Dims();
   absl::StatusOr<PJRT_Buffer_Type> type = x->buffer->ElementType();
   if (!dims.ok() || !type.ok()) return last_error = "no shape", nullptr;

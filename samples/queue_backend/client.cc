@@ -107,7 +107,7 @@ QueueClient::~QueueClient() { chips_.clear(); }
 
 absl::StatusOr<std::shared_ptr<Storage>> QueueClient::Allocate(int32_t memory, size_t bytes) {
   if (IsPinned(memory)) return AllocatePinned(bytes);
-  const std::shared_ptr<chip::Memory>& chip_memory = chip(DeviceOf(memory)).memory;
+  const std::shared_ptr<chip::Memory>& chip_memory = chip(GetDevice(memory)).memory;
   ASSIGN_OR_RETURN(void* address, chip_memory->Allocate(bytes));
   return std::make_shared<ChipStorage>(chip_memory, address, bytes);
 }
@@ -184,7 +184,7 @@ CopyFromHostEvents QueueClient::StartCopyFromHost(const HostArray& src, const De
     work.staging.push_back(*std::move(staging));
   }
   work.on_device = [from, to = dst.storage->data(), size = *bytes] { return Move(from, to, size); };
-  const Event done = Submit(chip(DeviceOf(dst.memory)).copies, std::move(work));
+  const Event done = Submit(chip(GetDevice(dst.memory)).copies, std::move(work));
   if (!direct) return {done, Event()};
   if (use == HostUse::kDuringCall) (void)done.Await();
   return {done, done};
@@ -208,7 +208,7 @@ Event QueueClient::StartCopyToHost(const DeviceArray& src, const Shape& host_sha
     work.staging.push_back(*std::move(staging));
   }
   work.on_device = [from = src.storage->data(), to, size = *bytes] { return Move(from, to, size); };
-  return Submit(chip(DeviceOf(src.memory)).copies, std::move(work));
+  return Submit(chip(GetDevice(src.memory)).copies, std::move(work));
 }
 
 Event QueueClient::StartCopyDevice(const DeviceArray& src, const DeviceArray& dst) {
@@ -216,7 +216,7 @@ Event QueueClient::StartCopyDevice(const DeviceArray& src, const DeviceArray& ds
   const absl::StatusOr<size_t> bytes = StorageSize(dst.shape, dst.memory);
   if (!bytes.ok()) return Event::Ready(bytes.status());
   Work work{"copy", "", {src.ready, dst.ready}, {src.storage, dst.storage}, {}, {}, {}};
-  Chip& at = chip(DeviceOf(IsPinned(src.memory) ? dst.memory : src.memory));
+  Chip& at = chip(GetDevice(IsPinned(src.memory) ? dst.memory : src.memory));
   if (src.shape.Identical(dst.shape)) {
     work.on_device = [from = src.storage->data(), to = dst.storage->data(), size = *bytes] {
       return Move(from, to, size);

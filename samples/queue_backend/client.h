@@ -18,7 +18,7 @@ using backplane::Promise;
 using backplane::Storage;
 
 // Memory ids of device d are 2d ("device") and 2d + 1 ("pinned_host").
-inline int32_t DeviceOf(int32_t memory) { return memory / 2; }
+inline int32_t GetDevice(int32_t memory) { return memory / 2; }
 inline bool IsPinned(int32_t memory) { return memory % 2 == 1; }
 
 struct Chip {

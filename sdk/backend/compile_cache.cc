@@ -102,12 +102,12 @@ absl::StatusOr<std::shared_ptr<CompileCache>> CompileCache::Open(std::string fol
   return std::shared_ptr<CompileCache>(new CompileCache(std::move(folder), limit_bytes));
 }
 
-std::string CompileCache::PathOf(absl::string_view key) const {
-  return absl::StrCat(folder_, "/", Digest::HexOf(key), kSuffix);
+std::string CompileCache::GetPath(absl::string_view key) const {
+  return absl::StrCat(folder_, "/", Digest::ComputeHex(key), kSuffix);
 }
 
 std::optional<std::string> CompileCache::Find(absl::string_view key) const {
-  const std::string path = PathOf(key);
+  const std::string path = GetPath(key);
   File file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat facts;
   if (!file.is_open() || fstat(file.fd(), &facts) != 0) return std::nullopt;
@@ -138,7 +138,7 @@ absl::Status CompileCache::Insert(absl::string_view key, absl::string_view bytes
   const std::string digest = DigestOf(key, bytes);
   std::memcpy(header.digest, digest.data(), sizeof header.digest);
   if (static_cast<int64_t>(sizeof header + key.size() + bytes.size()) > limit_bytes_) return absl::OkStatus();
-  const std::string path = PathOf(key);
+  const std::string path = GetPath(key);
   std::string temporary = absl::StrCat(path, ".XXXXXX", kTemporarySuffix);
   File file(mkostemps(temporary.data(), sizeof kTemporarySuffix - 1, O_CLOEXEC));
   if (!file.is_open()) return FileError(temporary, "cannot be created");
@@ -153,7 +153,7 @@ absl::Status CompileCache::Insert(absl::string_view key, absl::string_view bytes
   return absl::OkStatus();
 }
 
-void CompileCache::Remove(absl::string_view key) const { unlink(PathOf(key).c_str()); }
+void CompileCache::Remove(absl::string_view key) const { unlink(GetPath(key).c_str()); }
 
 void CompileCache::RemoveOldEntries() const {
   struct Entry {

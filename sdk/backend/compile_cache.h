@@ -46,7 +46,7 @@ class CompileCache {
 
  private:
   CompileCache(std::string folder, int64_t limit_bytes) : folder_(std::move(folder)), limit_bytes_(limit_bytes) {}
-  std::string PathOf(absl::string_view key) const;
+  std::string GetPath(absl::string_view key) const;
   void RemoveOldEntries() const;
 
   const std::string folder_;

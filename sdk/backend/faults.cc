@@ -49,7 +49,7 @@ void Fail(FaultSite site, int64_t nth) {
   on = true;
 }
 
-int64_t Passed(FaultSite site) {
+int64_t CountPassed(FaultSite site) {
   Plan& plan = GetPlan();
   MutexLock lock(plan.mu);
   return plan.passed[static_cast<int>(site)];

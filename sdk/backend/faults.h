@@ -38,7 +38,7 @@ absl::Status Pass(FaultSite site);  // counts the fault point; returns an error 
 // points are only counted.
 void Fail(FaultSite site, int64_t nth);
 // Returns how many fault points of `site` have been passed since the plan started.
-int64_t Passed(FaultSite site);
+int64_t CountPassed(FaultSite site);
 // Ends the plan. The counts stay readable.
 void Stop();
 // Whether the planned failure has occurred.

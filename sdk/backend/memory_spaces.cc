@@ -108,7 +108,7 @@ bool MemorySpaces::IsHost(int32_t memory) const {
 
 absl::StatusOr<std::shared_ptr<Storage>> MemorySpaces::Allocate(int32_t memory, size_t bytes) {
   RETURN_IF_ERROR(Fault(FaultSite::kStorage));
-  const int32_t device = DeviceOf(memory);
+  const int32_t device = GetDevice(memory);
   if (memory_ == nullptr) return AllocateHostStorage(bytes, counters_[static_cast<size_t>(device)]);
   if (IsHost(memory)) return AllocateHostStorage(bytes, nullptr);
   if (bytes > SIZE_MAX / 2) {
@@ -145,7 +145,7 @@ absl::StatusOr<Literal> MemorySpaces::Read(const DeviceArray& array) const {
   Literal out(row_major);
   const size_t bytes = StorageBytes(array.shape);
   if (bytes == 0) return out;
-  const int32_t device = DeviceOf(array.memory);
+  const int32_t device = GetDevice(array.memory);
   if (IsRowMajorArray(array.shape)) {
     RETURN_IF_ERROR(memory_->CopyOut(device, array.storage->data(), out.mutable_bytes(), bytes));
     return out;
@@ -162,7 +162,7 @@ absl::Status MemorySpaces::Write(const Literal& value, const DeviceArray& array)
   RETURN_IF_ERROR(CheckHasStorage(array, "write"));
   const Shape row_major = value.shape().WithoutLayout();
   if (IsHost(array.memory)) return CopyBetweenLayouts(row_major, value.bytes(), array.shape, array.storage->data());
-  const int32_t device = DeviceOf(array.memory);
+  const int32_t device = GetDevice(array.memory);
   if (IsRowMajorArray(array.shape)) return memory_->CopyIn(device, value.bytes(), array.storage->data(), bytes);
   Staging staging(bytes);
   if (IsPadded(array.shape)) {  // keeps what is in the padding
@@ -185,7 +185,7 @@ absl::Status MemorySpaces::CopyFromHost(const HostArray& src, const DeviceArray&
   DeviceArray staged{dst.shape, dst.memory, std::make_shared<Staging>(StorageBytes(dst.shape)), Event()};
   RETURN_IF_ERROR(CopyHostArray(src, staged));
   if (staged.storage->size() == 0) return absl::OkStatus();
-  return memory_->CopyIn(DeviceOf(dst.memory), staged.storage->data(), dst.storage->data(), staged.storage->size());
+  return memory_->CopyIn(GetDevice(dst.memory), staged.storage->data(), dst.storage->data(), staged.storage->size());
 }
 
 absl::Status MemorySpaces::CopyToHost(const DeviceArray& src, const Shape& host_shape_with_layout, void* dst) const {
@@ -201,7 +201,7 @@ absl::Status MemorySpaces::CopyToHost(const DeviceArray& src, const Shape& host_
   DeviceArray staged{src.shape, src.memory, std::make_shared<Staging>(StorageBytes(src.shape)), Event()};
   if (staged.storage->size() > 0) {
     RETURN_IF_ERROR(
-        memory_->CopyOut(DeviceOf(src.memory), src.storage->data(), staged.storage->data(), staged.storage->size()));
+        memory_->CopyOut(GetDevice(src.memory), src.storage->data(), staged.storage->data(), staged.storage->size()));
   }
   return CopyArrayToHost(staged, host_shape_with_layout, dst);
 }
@@ -213,8 +213,8 @@ absl::Status MemorySpaces::CopyDevice(const DeviceArray& src, const DeviceArray&
   }
   RETURN_IF_ERROR(CheckHasStorage(src, "copy device"));
   RETURN_IF_ERROR(CheckHasStorage(dst, "copy device"));
-  const int32_t device = DeviceOf(dst.memory);
-  if (!IsHost(src.memory) && !IsHost(dst.memory) && DeviceOf(src.memory) == device && src.shape.Identical(dst.shape)) {
+  const int32_t device = GetDevice(dst.memory);
+  if (!IsHost(src.memory) && !IsHost(dst.memory) && GetDevice(src.memory) == device && src.shape.Identical(dst.shape)) {
     const size_t bytes = StorageBytes(src.shape);
     return bytes == 0 ? absl::OkStatus() : memory_->CopyWithin(device, src.storage->data(), dst.storage->data(), bytes);
   }

@@ -24,7 +24,7 @@ class MemorySpaces : public std::enable_shared_from_this<MemorySpaces> {
 
   const Topology& topology() const { return topology_; }
   DeviceMemory* device_memory() const { return memory_.get(); }  // null: host memory
-  int32_t DeviceOf(int32_t memory) const { return topology_.memories[static_cast<size_t>(memory)].devices.front(); }
+  int32_t GetDevice(int32_t memory) const { return topology_.memories[static_cast<size_t>(memory)].devices.front(); }
   bool IsHost(int32_t memory) const;
   size_t ZeroCopyAlignment(int32_t memory) const { return IsHost(memory) ? kHostStorageAlignment : 0; }
 

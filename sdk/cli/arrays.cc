@@ -178,7 +178,7 @@ absl::StatusOr<std::vector<HostArray>> MakeInputs(const std::vector<host::ArrayS
       if (!literal.ok() && (text.empty() || absl::ascii_isalpha(static_cast<unsigned char>(text[0])))) {
         return absl::InvalidArgumentError(absl::StrCat(
             "input '", whole, "': no .npy or .npz file, none of random, zeros, ones and iota, and no literal of ",
-            host::ShapeText(shapes[at].type, shapes[at].dims)));
+            host::FormatShape(shapes[at].type, shapes[at].dims)));
       }
       BP_RETURN_IF_ERROR(host::AddContext(literal.status(), absl::StrCat("input '", whole, "'")));
       BP_ASSIGN_OR_RETURN(HostArray array, FromLiteral(*literal));
@@ -188,8 +188,8 @@ absl::StatusOr<std::vector<HostArray>> MakeInputs(const std::vector<host::ArrayS
       BP_RETURN_IF_ERROR(check());
       if (array.type != shapes[at].type || array.dims != shapes[at].dims) {
         return absl::InvalidArgumentError(absl::StrCat("input '", whole, "': is ",
-                                                       host::ShapeText(array.type, array.dims), ", parameter ", at,
-                                                       " is ", host::ShapeText(shapes[at].type, shapes[at].dims)));
+                                                       host::FormatShape(array.type, array.dims), ", parameter ", at,
+                                                       " is ", host::FormatShape(shapes[at].type, shapes[at].dims)));
       }
       inputs[at++] = std::move(array);
     }
@@ -254,7 +254,7 @@ host::Json ToJson(const Statistics& s) {
 }
 
 absl::StatusOr<std::string> PrintArray(const HostArray& array, int64_t limit) {
-  const std::string shape = host::ShapeText(array.type, array.dims);
+  const std::string shape = host::FormatShape(array.type, array.dims);
   BP_ASSIGN_OR_RETURN(const Literal literal, ToLiteral(array));
   if (literal.num_elements() <= limit) return absl::StrCat(shape, " ", literal.ToString());
   std::string text = absl::StrCat(shape, " {");

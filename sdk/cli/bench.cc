@@ -64,12 +64,12 @@ absl::StatusOr<Times> Measure(const BenchOptions& o, const std::string& which, c
     BP_RETURN_IF_ERROR(FromPlugin(RunTimed(executable, arguments, &seconds)));
     times.runs.push_back(seconds);
     if (o.runs > 0) {
-      terminal.Progress(which, times.runs.size(), static_cast<size_t>(o.runs));
+      terminal.ShowProgress(which, times.runs.size(), static_cast<size_t>(o.runs));
     } else {
-      terminal.Progress(which, static_cast<size_t>(std::min((Now() - begin) / o.seconds, 1.0) * 100), 100);
+      terminal.ShowProgress(which, static_cast<size_t>(std::min((Now() - begin) / o.seconds, 1.0) * 100), 100);
     }
   }
-  terminal.Progress(which, 1, 1);
+  terminal.ShowProgress(which, 1, 1);
   std::sort(times.runs.begin(), times.runs.end());
   return times;
 }
@@ -102,7 +102,7 @@ absl::Status Bench(const BenchOptions& o, Terminal& terminal) {
     terminal.PrintJson(host::Json::MakeObject().Set("program", file.module->name()).Set("plugins", std::move(list)));
     return absl::OkStatus();
   }
-  auto bold = [&](absl::string_view t) { return terminal.Styled(Style::kBold, t); };
+  auto bold = [&](absl::string_view t) { return terminal.ApplyStyle(Style::kBold, t); };
   std::vector<std::vector<std::string>> rows = {{bold("plugin"), bold("compile"), bold("runs"), bold("min"),
                                                  bold("median"), bold("p90"), bold("max"), bold("to first")}};
   for (const Times& t : all) {
@@ -110,7 +110,7 @@ absl::Status Bench(const BenchOptions& o, Terminal& terminal) {
                     Duration(t.At(0.5)), Duration(t.At(0.9)), Duration(t.runs.back()),
                     absl::StrFormat("%.2fx", t.At(0.5) / all[0].At(0.5))});
   }
-  terminal.Print(Table(rows, {1, 2, 3, 4, 5, 6, 7}));
+  terminal.Print(FormatTable(rows, {1, 2, 3, 4, 5, 6, 7}));
   return absl::OkStatus();
 }
 

@@ -151,7 +151,7 @@ absl::StatusOr<Culprit> FindFirstDifference(const Module& original, const Sessio
          end < indices.size() && (end == begin || bytes + all[indices[end]]->shape().byte_size() <= max_bytes); ++end) {
       bytes += all[indices[end]]->shape().byte_size();
     }
-    terminal.Progress("bisect", begin, indices.size());
+    terminal.ShowProgress("bisect", begin, indices.size());
     const absl::Span<const size_t> chunk(indices.data() + begin, end - begin);
     BP_ASSIGN_OR_RETURN(const Values values, Show(*module, chunk, a, b, inputs));
     for (size_t i = 0; i < chunk.size(); ++i) {
@@ -159,7 +159,7 @@ absl::StatusOr<Culprit> FindFirstDifference(const Module& original, const Sessio
       BP_ASSIGN_OR_RETURN(culprit.difference, Compare(values.a[i], values.b[i], tolerance));
       if (culprit.difference.agrees()) continue;
       const Instruction& instruction = *all[chunk[i]];
-      terminal.Progress("bisect", indices.size(), indices.size());
+      terminal.ShowProgress("bisect", indices.size(), indices.size());
       culprit.instruction = instruction.ToString();
       const OpMetadata& metadata = instruction.metadata();
       culprit.source = metadata.source_file.empty()
@@ -170,7 +170,7 @@ absl::StatusOr<Culprit> FindFirstDifference(const Module& original, const Sessio
     }
     begin = end;
   }
-  terminal.Progress("bisect", indices.size(), indices.size());
+  terminal.ShowProgress("bisect", indices.size(), indices.size());
   return culprit;
 }
 

@@ -177,7 +177,7 @@ TEST(Output, Pictures) {
 }
 
 TEST(Text, Tables) {
-  EXPECT_EQ(Table({{"a", "1"}, {"long", "22"}}, {1}), "a      1\nlong  22\n");
+  EXPECT_EQ(FormatTable({{"a", "1"}, {"long", "22"}}, {1}), "a      1\nlong  22\n");
   EXPECT_EQ(Bytes(640), "640 B");
   EXPECT_EQ(Bytes(1536), "1.5 KiB");
 }

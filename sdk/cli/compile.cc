@@ -107,7 +107,7 @@ absl::Status Compile(const CompileCommandOptions& o, Terminal& terminal) {
     if (auto size = executable->SizeOfGeneratedCode(); size.ok()) json.Set("code_bytes", *size);
     if (auto shapes = executable->OutputShapes(); shapes.ok()) {
       host::Json outputs = host::Json::MakeArray();
-      for (const host::ArrayShape& s : *shapes) outputs.Push(host::ShapeText(s.type, s.dims));
+      for (const host::ArrayShape& s : *shapes) outputs.Push(host::FormatShape(s.type, s.dims));
       json.Set("outputs", std::move(outputs));
     }
     if (auto m = executable->MemoryStats(); m.ok()) {
@@ -129,17 +129,17 @@ absl::Status Compile(const CompileCommandOptions& o, Terminal& terminal) {
   // Code alone, so that it can be piped into other tools.
   if (!code.empty()) {
     for (const auto& [form, code_text] : code) {
-      if (code.size() > 1) terminal.Print(absl::StrCat(terminal.Styled(Style::kBold, form), "\n"));
+      if (code.size() > 1) terminal.Print(absl::StrCat(terminal.ApplyStyle(Style::kBold, form), "\n"));
       terminal.Print(absl::StrCat(code_text, code.size() > 1 ? "\n" : ""));
     }
     return absl::OkStatus();
   }
-  auto bold = [&](absl::string_view t) { return terminal.Styled(Style::kBold, t); };
+  auto bold = [&](absl::string_view t) { return terminal.ApplyStyle(Style::kBold, t); };
   std::vector<std::vector<std::string>> rows = {{bold("compiled in"), absl::StrFormat("%.1f ms", seconds * 1e3)}};
   if (auto name = executable->Name(); name.ok()) rows.push_back({bold("name"), *name});
   if (auto shapes = executable->OutputShapes(); shapes.ok()) {
     for (size_t i = 0; i < shapes->size(); ++i) {
-      rows.push_back({bold(absl::StrCat("output ", i)), host::ShapeText((*shapes)[i].type, (*shapes)[i].dims)});
+      rows.push_back({bold(absl::StrCat("output ", i)), host::FormatShape((*shapes)[i].type, (*shapes)[i].dims)});
     }
   }
   if (auto size = executable->SizeOfGeneratedCode(); size.ok())
@@ -153,10 +153,10 @@ absl::Status Compile(const CompileCommandOptions& o, Terminal& terminal) {
   if (auto cost = executable->CostAnalysis(); cost.ok()) {
     for (const char* name : {"flops", "transcendentals", "bytes accessed"}) {
       if (const host::NamedValue* v = host::Find(*cost, name); v != nullptr)
-        rows.push_back({bold(name), v->ValueText()});
+        rows.push_back({bold(name), v->FormatValue()});
     }
   }
-  terminal.Print(Table(rows));
+  terminal.Print(FormatTable(rows));
   if (o.log) terminal.Print(absl::StrCat("\n", *log, "\n"));
   if (o.optimized) terminal.Print(absl::StrCat("\n", text));
   return absl::OkStatus();

@@ -53,15 +53,15 @@ void PrintCulprit(const std::string& plugin, const absl::StatusOr<Culprit>& culp
     return;
   }
   terminal.Print(absl::StrCat(plugin, ": first differs at instruction ", culprit->compared, ":\n  ",
-                              terminal.Styled(Style::kBold, culprit->instruction), "\n"));
+                              terminal.ApplyStyle(Style::kBold, culprit->instruction), "\n"));
   if (!culprit->source.empty()) terminal.Print(absl::StrCat("  from ", culprit->source, "\n"));
   terminal.Print(absl::StrCat("  ", culprit->difference.differing, " of ", culprit->difference.count,
-                              " elements, by up to ", DistanceText(culprit->difference.max_ulp), " ulp\n"));
+                              " elements, by up to ", FormatDistance(culprit->difference.max_ulp), " ulp\n"));
   if (!culprit->alone_status.ok()) {
     terminal.Print(absl::StrCat("  alone: not tried: ", absl::string_view(culprit->alone_status.message()), "\n"));
   } else if (culprit->alone_differs) {
     terminal.Print(absl::StrCat("  alone, with the same operands: also differs, by up to ",
-                                DistanceText(culprit->alone.max_ulp), " ulp: element ", culprit->alone.worst, " is ",
+                                FormatDistance(culprit->alone.max_ulp), " ulp: element ", culprit->alone.worst, " is ",
                                 culprit->alone.worst_a, " and ", culprit->alone.worst_b, "\n"));
   } else {
     terminal.Print(
@@ -79,13 +79,13 @@ absl::Status Diff(const DiffOptions& o, Terminal& terminal, int* exit_code) {
   std::vector<Session> sessions;
   std::vector<std::vector<host::HostArray>> results;
   for (const std::string& which : o.plugins) {
-    terminal.Progress("diff", sessions.size(), o.plugins.size());
+    terminal.ShowProgress("diff", sessions.size(), o.plugins.size());
     BP_ASSIGN_OR_RETURN(Session session, OpenSession(which, o.plugin));
     sessions.push_back(std::move(session));
     BP_ASSIGN_OR_RETURN(std::vector<host::HostArray> arrays, CompileAndRun(sessions.back(), program, inputs));
     results.push_back(std::move(arrays));
   }
-  terminal.Progress("diff", o.plugins.size(), o.plugins.size());
+  terminal.ShowProgress("diff", o.plugins.size(), o.plugins.size());
 
   std::vector<DiffRow> rows;
   host::Json culprits = host::Json::MakeArray();
@@ -100,7 +100,8 @@ absl::Status Diff(const DiffOptions& o, Terminal& terminal, int* exit_code) {
     for (size_t r = 0; r < results[0].size(); ++r) {
       BP_ASSIGN_OR_RETURN(const Difference difference, Compare(results[0][r], results[p][r], o.tolerance));
       same = same && difference.agrees();
-      rows.push_back({sessions[p].found.name, r, host::ShapeText(results[0][r].type, results[0][r].dims), difference});
+      rows.push_back(
+          {sessions[p].found.name, r, host::FormatShape(results[0][r].type, results[0][r].dims), difference});
     }
     agree = agree && same;
     if (!same && o.bisect) {
@@ -128,19 +129,21 @@ absl::Status Diff(const DiffOptions& o, Terminal& terminal, int* exit_code) {
                            .Set("first_differences", std::move(culprits)));
     return absl::OkStatus();
   }
-  auto bold = [&](absl::string_view t) { return terminal.Styled(Style::kBold, t); };
+  auto bold = [&](absl::string_view t) { return terminal.ApplyStyle(Style::kBold, t); };
   std::vector<std::vector<std::string>> table = {{bold("plugin"), bold("result"), bold("shape"), bold("differing"),
                                                   bold("max ulp"), bold("max abs"), bold("worst element")}};
   for (const DiffRow& row : rows) {
     const Difference& d = row.difference;
-    table.push_back({row.plugin, absl::StrCat(row.result), row.shape,
-                     terminal.Styled(d.agrees() ? Style::kGood : Style::kBad, absl::StrCat(d.differing, "/", d.count)),
-                     DistanceText(d.max_ulp), absl::StrFormat("%.3g", d.max_absolute),
-                     d.worst < 0 ? "" : absl::StrCat("[", d.worst, "] ", d.worst_a, " and ", d.worst_b)});
+    table.push_back(
+        {row.plugin, absl::StrCat(row.result), row.shape,
+         terminal.ApplyStyle(d.agrees() ? Style::kGood : Style::kBad, absl::StrCat(d.differing, "/", d.count)),
+         FormatDistance(d.max_ulp), absl::StrFormat("%.3g", d.max_absolute),
+         d.worst < 0 ? "" : absl::StrCat("[", d.worst, "] ", d.worst_a, " and ", d.worst_b)});
   }
-  terminal.Print(Table(table, {1}));
-  terminal.Print(absl::StrCat(agree ? terminal.Styled(Style::kGood, "agree") : terminal.Styled(Style::kBad, "differ"),
-                              " (", sessions[0].found.name, " is what the others are compared with)\n"));
+  terminal.Print(FormatTable(table, {1}));
+  terminal.Print(
+      absl::StrCat(agree ? terminal.ApplyStyle(Style::kGood, "agree") : terminal.ApplyStyle(Style::kBad, "differ"),
+                   " (", sessions[0].found.name, " is what the others are compared with)\n"));
   for (const auto& [plugin, culprit] : found) PrintCulprit(plugin, culprit, terminal);
   return absl::OkStatus();
 }

@@ -27,7 +27,7 @@ struct FuzzOptions {
 };
 
 absl::StatusOr<Opcode> Operation(const std::string& name, int64_t devices) {
-  const std::optional<Opcode> opcode = OpcodeFromText(name);
+  const std::optional<Opcode> opcode = ParseOpcode(name);
   if (!opcode.has_value()) return absl::InvalidArgumentError(absl::StrCat("fuzz: no operation '", name, "'"));
   if (const std::string why = fuzz::ExplainNotGenerated(*opcode, devices); !why.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("fuzz: ", name, " is not generated: ", why));
@@ -66,7 +66,7 @@ host::Json ToJson(const fuzz::Finding& f) {
   return host::Json::MakeObject()
       .Set("seed", static_cast<int64_t>(f.seed))
       .Set("plugin", f.runner)
-      .Set("form", fuzz::Text(f.form))
+      .Set("form", fuzz::FormatForm(f.form))
       .Set("what", f.what)
       .Set("known", f.known)
       .Set("operations", fuzz::CountOperations(*f.program.module))
@@ -147,17 +147,18 @@ absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
         absl::StatusOr<std::string> command = Save(o, f);
         if (!command.ok()) saved = command.status();
         if (terminal.json()) return;
-        terminal.Print(absl::StrCat(terminal.Styled(f.known.empty() ? Style::kBad : Style::kNote,
-                                                    f.known.empty() ? "differs" : absl::StrCat("known: ", f.known)),
-                                    " seed ", f.seed, ", ", f.runner, ", ", fuzz::Text(f.form), ": ", f.what, "\n"));
+        terminal.Print(absl::StrCat(terminal.ApplyStyle(f.known.empty() ? Style::kBad : Style::kNote,
+                                                        f.known.empty() ? "differs" : absl::StrCat("known: ", f.known)),
+                                    " seed ", f.seed, ", ", f.runner, ", ", fuzz::FormatForm(f.form), ": ", f.what,
+                                    "\n"));
         if (f.known.empty()) terminal.Print(PrintModule(*f.program.module));
-        for (const std::string& line : fuzz::HandlingText(f.program)) {
+        for (const std::string& line : fuzz::DescribeHandling(f.program)) {
           terminal.Print(absl::StrCat("  ", line, "\n"));
         }
         if (command.ok()) terminal.Print(absl::StrCat("  ", *command, "\n"));
       },
       [&](int64_t done) {
-        terminal.Progress("fuzz", static_cast<size_t>(done), static_cast<size_t>(o.count));
+        terminal.ShowProgress("fuzz", static_cast<size_t>(done), static_cast<size_t>(o.count));
         if (done % 1000 == 0 && !terminal.json()) terminal.Note(absl::StrCat(done, " programs"));
       });
   BP_RETURN_IF_ERROR(saved);

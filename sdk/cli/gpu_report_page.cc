@@ -75,7 +75,7 @@ std::vector<LaunchView> ViewLaunches(const Json& document) {
   return views;
 }
 
-std::string NameOf(const LaunchView& view) {
+std::string GetName(const LaunchView& view) {
   const std::string name = Text(*view.launch, "name"), kind = Text(*view.launch, "kind");
   if (kind == "kernel") return name;
   const absl::string_view what = kind == "host" ? "on the host" : kind == "collective" ? "between devices" : "copy";
@@ -112,7 +112,7 @@ std::string Row(const LaunchView& view, double total_seconds) {
   const bool timed = IsNumber(Member(launch, "memory_seconds"));
   const std::string bound = BoundOf(view);
   std::string out = absl::StrCat("<tr id=\"l", view.number, "\"><td>", view.number, "</td><td class=\"left\">",
-                                 EscapeHtml(NameOf(view)), "<br/><code class=\"soft\">",
+                                 EscapeHtml(GetName(view)), "<br/><code class=\"soft\">",
                                  EscapeHtml(Text(kernel, "name")), "</code></td>");
   auto cell = [&](const std::string& text, bool bad = false) {
     absl::StrAppend(&out, bad ? "<td class=\"bad\">" : "<td>", EscapeHtml(text), "</td>");
@@ -193,7 +193,7 @@ std::string MakeGpuReportPage(const std::string& title, const Json& document) {
       if (view.seconds <= 0) continue;
       absl::StrAppend(&out, "<a class=\"", BoundOf(view),
                       "\" style=\"flex-grow: ", absl::StrFormat("%.6f", view.seconds / seconds), "\" href=\"#l",
-                      view.number, "\" title=\"", EscapeHtml(NameOf(view)), ", ", FormatTime(view.seconds), "\"></a>");
+                      view.number, "\" title=\"", EscapeHtml(GetName(view)), ", ", FormatTime(view.seconds), "\"></a>");
     }
     absl::StrAppend(&out,
                     "</div>\n<p class=\"soft\"><i class=\"dot memory\"></i>bound by memory &#160; "
@@ -249,9 +249,9 @@ std::string MakeGpuReportSummary(const std::string& title, const Json& document)
     if (rows.size() == 5 || view.seconds <= 0) break;
     const Json& kernel = view.kernel == nullptr ? Null() : *view.kernel;
     rows.push_back({absl::StrFormat("    %.1f %%", 100 * view.seconds / seconds), FormatTime(view.seconds),
-                    NameOf(view), BoundOf(view), Text(kernel, "plan")});
+                    GetName(view), BoundOf(view), Text(kernel, "plan")});
   }
-  if (!rows.empty()) absl::StrAppend(&out, "  most time in\n", Table(rows, {0, 1}));
+  if (!rows.empty()) absl::StrAppend(&out, "  most time in\n", FormatTable(rows, {0, 1}));
   return out;
 }
 

@@ -39,7 +39,7 @@ void FileFacts(const std::string& library, bool symbols, host::Json* facts) {
 void PrintFacts(const host::Json& facts, Terminal& terminal) {
   std::vector<std::vector<std::string>> rows;
   auto row = [&](absl::string_view name, std::string value) {
-    if (!value.empty()) rows.push_back({terminal.Styled(Style::kBold, name), std::move(value)});
+    if (!value.empty()) rows.push_back({terminal.ApplyStyle(Style::kBold, name), std::move(value)});
   };
   auto list = [&](const char* member) {
     const host::Json* value = facts.Find(member);
@@ -96,7 +96,7 @@ void PrintFacts(const host::Json& facts, Terminal& terminal) {
     row("exports", absl::StrCat(Text(facts.Find("exported_symbols")), symbols.size() == 1 ? " symbol" : " symbols",
                                 symbols.empty() ? "" : absl::StrCat(": ", absl::StrJoin(symbols, ", "))));
   }
-  terminal.Print(Table(rows));
+  terminal.Print(FormatTable(rows));
 }
 
 }  // namespace
@@ -126,12 +126,12 @@ absl::Status InspectPlugin(const InspectOptions& options, Terminal& terminal, in
   }
   PrintFacts(facts, terminal);
   if (probe.status.ok()) {
-    terminal.Print(absl::StrCat(terminal.Styled(Style::kGood, options.no_client ? "opens" : "usable"), "\n"));
+    terminal.Print(absl::StrCat(terminal.ApplyStyle(Style::kGood, options.no_client ? "opens" : "usable"), "\n"));
   } else {
-    terminal.Print(absl::StrCat(terminal.Styled(Style::kBad, "cannot be used"), ": ",
+    terminal.Print(absl::StrCat(terminal.ApplyStyle(Style::kBad, "cannot be used"), ": ",
                                 absl::string_view(probe.status.message()), "\n"));
     for (absl::string_view line : absl::StrSplit(probe.output, '\n', absl::SkipWhitespace())) {
-      terminal.Print(absl::StrCat(terminal.Styled(Style::kDim, absl::StrCat("  | ", line)), "\n"));
+      terminal.Print(absl::StrCat(terminal.ApplyStyle(Style::kDim, absl::StrCat("  | ", line)), "\n"));
     }
   }
   return absl::OkStatus();

@@ -35,7 +35,7 @@ std::map<std::string, OpTotal> Totals(const Module& module) {
       OpTotal& total = totals[std::string(OpName(instruction->opcode()))];
       ++total.count;
       Instruction::ContextStorage storage;
-      const Cost cost = CostOf(instruction->Context(storage), instruction->shape());
+      const Cost cost = EstimateCost(instruction->Context(storage), instruction->shape());
       total.cost.flops += cost.flops;
       total.cost.transcendentals += cost.transcendentals;
       total.cost.bytes_accessed += cost.bytes_accessed;
@@ -108,7 +108,7 @@ absl::Status InspectProgram(const InspectOptions& options, Terminal& terminal) {
     return absl::OkStatus();
   }
 
-  auto bold = [&](absl::string_view text) { return terminal.Styled(Style::kBold, text); };
+  auto bold = [&](absl::string_view text) { return terminal.ApplyStyle(Style::kBold, text); };
   std::vector<std::vector<std::string>> rows = {
       {bold("program"), module.name()},
       {bold("form"), absl::StrCat(FormName(file.form), ", ", Bytes(static_cast<double>(file.bytes.size())))},
@@ -129,7 +129,7 @@ absl::Status InspectProgram(const InspectOptions& options, Terminal& terminal) {
                                              module.computations().size() == 1 ? " computation" : " computations")});
   rows.push_back({bold("cost"), absl::StrFormat("%.4g flops, %.4g transcendentals, %s accessed (loops counted once)",
                                                 all.flops, all.transcendentals, Bytes(all.bytes_accessed))});
-  terminal.Print(Table(rows));
+  terminal.Print(FormatTable(rows));
 
   std::vector<std::pair<std::string, OpTotal>> order(totals.begin(), totals.end());
   std::stable_sort(order.begin(), order.end(),
@@ -139,7 +139,7 @@ absl::Status InspectProgram(const InspectOptions& options, Terminal& terminal) {
     rows.push_back(
         {name, absl::StrCat(total.count), absl::StrFormat("%.4g", total.cost.flops), Bytes(total.cost.bytes_accessed)});
   }
-  terminal.Print(absl::StrCat("\n", Table(rows, {1, 2, 3})));
+  terminal.Print(absl::StrCat("\n", FormatTable(rows, {1, 2, 3})));
   return absl::OkStatus();
 }
 

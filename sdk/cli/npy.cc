@@ -137,7 +137,7 @@ absl::StatusOr<HostArray> ParseNpy(absl::string_view bytes, PJRT_Buffer_Type typ
   BP_ASSIGN_OR_RETURN(const size_t size, host::HostByteSize(array.type, array.dims));
   if (size > data.size()) {
     return BrokenNpy(
-        absl::StrCat(host::ShapeText(array.type, array.dims), " takes ", size, " bytes, the file has ", data.size()));
+        absl::StrCat(host::FormatShape(array.type, array.dims), " takes ", size, " bytes, the file has ", data.size()));
   }
   const auto* first = reinterpret_cast<const std::byte*>(data.data());
   array.data.assign(first, first + size);

@@ -118,7 +118,7 @@ absl::Status Opt(const OptOptions& o, Terminal& terminal) {
   }
   // HLO text has comments, so output that contains one module can be read again.
   auto title = [&](absl::string_view text) {
-    terminal.Print(absl::StrCat(terminal.Styled(Style::kNote, absl::StrCat("// ", text)), "\n"));
+    terminal.Print(absl::StrCat(terminal.ApplyStyle(Style::kNote, absl::StrCat("// ", text)), "\n"));
   };
   if (o.before) {
     title(absl::StrCat("before: ", count, " instructions"));

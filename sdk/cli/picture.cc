@@ -59,7 +59,7 @@ absl::StatusOr<std::string> RenderPicture(const host::HostArray& array, int min_
   const std::vector<int64_t>& dims = array.dims;
   const bool colors = dims.size() == 3 && (dims[2] == 3 || dims[2] == 4);
   if ((dims.size() != 2 && !colors) || dims[0] == 0 || dims[1] == 0 || dims[0] > kMaxSide || dims[1] > kMaxSide) {
-    return absl::InvalidArgumentError(absl::StrCat("picture: ", host::ShapeText(array.type, dims),
+    return absl::InvalidArgumentError(absl::StrCat("picture: ", host::FormatShape(array.type, dims),
                                                    ", expected [height,width] or [height,width,3 or 4], 1 to ",
                                                    kMaxSide, " a side"));
   }

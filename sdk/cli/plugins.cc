@@ -28,7 +28,7 @@ Command PluginsCommand() {
     }
     std::vector<std::vector<std::string>> rows;
     for (const host::FoundPlugin& p : found.plugins) rows.push_back({p.name, p.source, p.library});
-    terminal.Print(Table(rows));
+    terminal.Print(FormatTable(rows));
     if (rows.empty()) terminal.Note("no plugin found; the end of `backplane --help` says where they are searched for");
     for (const absl::Status& problem : found.problems) terminal.Error(absl::string_view(problem.message()));
     return absl::OkStatus();

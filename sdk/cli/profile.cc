@@ -198,7 +198,7 @@ double FractionOfRates(const ProfiledOperation& operation, const PluginRates& ra
   return least * static_cast<double>(operation.count) / operation.seconds;
 }
 
-std::string ProfileText(const Profile& profile, const Terminal& terminal) {
+std::string FormatProfile(const Profile& profile, const Terminal& terminal) {
   double total = 0;
   for (const ProfiledOperation& o : profile.operations) total += o.seconds;
   const double runs = static_cast<double>(std::max<int64_t>(1, profile.runs));
@@ -214,7 +214,7 @@ std::string ProfileText(const Profile& profile, const Terminal& terminal) {
                     fraction > 0 ? absl::StrFormat("%.0f", 100 * fraction) : "", o.source});
   }
   std::string text =
-      absl::StrCat(terminal.Styled(Style::kBold, "profile"),
+      absl::StrCat(terminal.ApplyStyle(Style::kBold, "profile"),
                    absl::StrFormat(": %d runs, %.1f us each by the host's clock, %.1f us in operations\n", profile.runs,
                                    profile.seconds / runs * 1e6, total / runs * 1e6));
   if (profile.rates.flops_per_second > 0) {
@@ -223,7 +223,7 @@ std::string ProfileText(const Profile& profile, const Terminal& terminal) {
                           profile.rates.bytes_per_second / 1e9, profile.rates.bytes_program);
   }
   for (const std::string& warning : profile.trace.warnings) absl::StrAppend(&text, "warning: ", warning, "\n");
-  return absl::StrCat(text, Table(rows, {2, 3, 4, 5, 6, 7}));
+  return absl::StrCat(text, FormatTable(rows, {2, 3, 4, 5, 6, 7}));
 }
 
 host::Json ProfileJson(const Profile& profile) {

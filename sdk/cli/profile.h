@@ -56,7 +56,7 @@ double FractionOfRates(const ProfiledOperation& operation, const PluginRates& ra
 // indented.
 void AddKernels(absl::string_view compile_log, std::vector<ProfiledOperation>* operations);
 
-std::string ProfileText(const Profile& profile, const Terminal& terminal);
+std::string FormatProfile(const Profile& profile, const Terminal& terminal);
 host::Json ProfileJson(const Profile& profile);
 // Returns the trace in the JSON format of Chrome, which Perfetto reads as well.
 std::string PrintChromeTrace(const host::DeviceTrace& trace);

@@ -40,7 +40,7 @@ std::string DescribeOperation(const Operation& op, const ObjectNames& names) {
       for (const record::DeviceFact& device : op.devices) here += device.addressable ? 1 : 0;
       words.push_back(absl::StrCat("platform ", op.name, ", ", here, " of ", op.devices.size(), " devices"));
       for (const host::NamedValue& value : op.options)
-        words.push_back(absl::StrCat(value.name, "=", value.ValueText()));
+        words.push_back(absl::StrCat(value.name, "=", value.FormatValue()));
       break;
     }
     case Kind::kCompile:
@@ -68,12 +68,12 @@ std::string DescribeOperation(const Operation& op, const ObjectNames& names) {
     case Kind::kUninitialized:
     case Kind::kErrorBuffer:
     case Kind::kAlias:
-      words.push_back(host::ShapeText(op.type, op.dims));
+      words.push_back(host::FormatShape(op.type, op.dims));
       if (!op.byte_strides.empty()) words.push_back(absl::StrCat("strides ", absl::StrJoin(op.byte_strides, " ")));
       break;
     case Kind::kWait:
       words.push_back(op.uses.empty() ? "" : names.Of(op.uses[0]));
-      if (!op.blobs.empty()) words.push_back(absl::StrCat("read ", host::ShapeText(op.type, op.dims)));
+      if (!op.blobs.empty()) words.push_back(absl::StrCat("read ", host::FormatShape(op.type, op.dims)));
       break;
     case Kind::kCall:
       words.push_back(op.name);
@@ -151,7 +151,7 @@ absl::Status List(const ReplayCommandOptions& o, const SessionReader& session, c
         host::Json blobs = host::Json::MakeArray();
         for (const record::BlobRef& blob : op.blobs)
           blobs.Push(host::Json::MakeObject()
-                         .Set("sha256", record::HexOf(blob.digest))
+                         .Set("sha256", record::FormatHex(blob.digest))
                          .Set("bytes", static_cast<int64_t>(blob.size)));
         row.Set("blobs", std::move(blobs));
       }
@@ -165,7 +165,7 @@ absl::Status List(const ReplayCommandOptions& o, const SessionReader& session, c
   if (terminal.json()) {
     terminal.PrintJson(host::Json::MakeObject().Set("session", InfoJson(session)).Set("list", std::move(list)));
   } else {
-    terminal.Print(Table(table, {0, 1, 2, 3}));
+    terminal.Print(FormatTable(table, {0, 1, 2, 3}));
   }
   return absl::OkStatus();
 }
@@ -283,7 +283,7 @@ void PrintTimes(const char* what, const std::map<std::string, ReplayReport::Time
     table.push_back({name, absl::StrCat(time.count), Milliseconds(time.recorded_ns), Milliseconds(time.replayed_ns)});
     if (other) table.back().push_back(Milliseconds(time.other_ns));
   }
-  terminal.Print("\n" + Table(table, {1, 2, 3, 4}));
+  terminal.Print("\n" + FormatTable(table, {1, 2, 3, 4}));
 }
 
 void PrintReport(const ReplayCommandOptions& o, const ReplayReport& report, const SessionReader& session,
@@ -302,11 +302,11 @@ void PrintReport(const ReplayCommandOptions& o, const ReplayReport& report, cons
     const Difference& d = row.difference;
     table.push_back(
         {absl::StrCat(row.number), row.what, row.shape,
-         row.measured ? absl::StrCat(d.differing, " of ", d.count) : terminal.Styled(Style::kBad, "other bytes"),
-         row.measured ? DistanceText(d.max_ulp) : "", row.measured ? absl::StrFormat("%.3g", d.max_absolute) : "",
+         row.measured ? absl::StrCat(d.differing, " of ", d.count) : terminal.ApplyStyle(Style::kBad, "other bytes"),
+         row.measured ? FormatDistance(d.max_ulp) : "", row.measured ? absl::StrFormat("%.3g", d.max_absolute) : "",
          row.measured && d.worst >= 0 ? absl::StrCat("[", d.worst, "]: ", d.worst_a, ", ", d.worst_b) : ""});
   }
-  if (table.size() > 1) terminal.Print(Table(table, {0, 3, 4, 5}));
+  if (table.size() > 1) terminal.Print(FormatTable(table, {0, 3, 4, 5}));
   if (within + differing > table.size() - 1)
     terminal.Print(absl::StrCat("and ", within + differing - (table.size() - 1), " more; --json has all\n"));
   size_t shown = 0;
@@ -315,7 +315,8 @@ void PrintReport(const ReplayCommandOptions& o, const ReplayReport& report, cons
       terminal.Print(absl::StrCat("and ", report.errors.size() - 20, " more errors\n"));
       break;
     }
-    terminal.Print(absl::StrCat(terminal.Styled(Style::kBad, absl::StrCat("operation ", number)), ": ", text, "\n"));
+    terminal.Print(
+        absl::StrCat(terminal.ApplyStyle(Style::kBad, absl::StrCat("operation ", number)), ": ", text, "\n"));
   }
   for (const auto& [why, count] : report.skipped) {
     terminal.Print(absl::StrCat("not done, ", count.first, count.first == 1 ? " operation" : " operations", " from ",
@@ -333,9 +334,9 @@ void PrintReport(const ReplayCommandOptions& o, const ReplayReport& report, cons
   if (!session.complete()) terminal.Print(DescribeAbruptEnd(session) + "\n");
   terminal.Print(absl::StrCat(report.done, " operations, ", report.reads.size(), " reads: ", identical, " identical, ",
                               within, " within the tolerance, ", differing, " different\n"));
-  terminal.Print(
-      absl::StrCat(report.agrees() ? terminal.Styled(Style::kGood, "agrees") : terminal.Styled(Style::kBad, "differs"),
-                   " with ", o.plugins.size() > 1 ? o.plugins[1] : "what was recorded", "\n"));
+  terminal.Print(absl::StrCat(
+      report.agrees() ? terminal.ApplyStyle(Style::kGood, "agrees") : terminal.ApplyStyle(Style::kBad, "differs"),
+      " with ", o.plugins.size() > 1 ? o.plugins[1] : "what was recorded", "\n"));
 }
 
 absl::Status Replay(const ReplayCommandOptions& o, Terminal& terminal, int* exit_code) {

@@ -50,9 +50,9 @@ struct Expected {
 
 absl::Status CompareRead(const record::SessionReader& session, const Expected& expected, const host::HostArray& found,
                          const CompareOptions& options, ReadRow* row) {
-  row->shape = host::ShapeText(found.type, found.dims);
+  row->shape = host::FormatShape(found.type, found.dims);
   if (expected.type != found.type || expected.dims != found.dims) {
-    row->shape = absl::StrCat(row->shape, ", expected ", host::ShapeText(expected.type, expected.dims));
+    row->shape = absl::StrCat(row->shape, ", expected ", host::FormatShape(expected.type, expected.dims));
     row->agrees = row->measured = false;
     return absl::OkStatus();
   }
@@ -122,7 +122,7 @@ void ObjectNames::AddNames(const Operation& op) {
     }
     case Kind::kFromHost:
       if (!op.makes.empty())
-        names_[op.makes[0]] = absl::StrCat("an array of the host, ", host::ShapeText(op.type, op.dims));
+        names_[op.makes[0]] = absl::StrCat("an array of the host, ", host::FormatShape(op.type, op.dims));
       break;
     case Kind::kCopyToDevice:
     case Kind::kCopyToMemory:
@@ -184,7 +184,7 @@ absl::StatusOr<ReplayReport> ReplayAndCompare(const record::SessionReader& sessi
     if (options.until != 0 && op.number > options.until) break;
     names.AddNames(op);
     if (options.keep != nullptr && options.keep->count(i) == 0) continue;
-    if (terminal != nullptr) terminal->Progress("replay", i, session.size());
+    if (terminal != nullptr) terminal->ShowProgress("replay", i, session.size());
     const Outcome found = replayers[0]->Step(op);
     Outcome other;
     if (replayers.size() > 1) other = replayers[1]->Step(op);
@@ -253,7 +253,7 @@ absl::StatusOr<ReplayReport> ReplayAndCompare(const record::SessionReader& sessi
     }
     if (options.stop_at_first && report.First().first != 0) break;
   }
-  if (terminal != nullptr) terminal->Progress("replay", session.size(), session.size());
+  if (terminal != nullptr) terminal->ShowProgress("replay", session.size(), session.size());
   report.wall_ns = Nanos() - start;
   return report;
 }

@@ -27,7 +27,7 @@ struct RunOptions {
 
 absl::StatusOr<host::Json> Describe(const host::HostArray& array, const RunOptions& o) {
   host::Json json = host::Json::MakeObject();
-  json.Set("shape", host::ShapeText(array.type, array.dims));
+  json.Set("shape", host::FormatShape(array.type, array.dims));
   BP_ASSIGN_OR_RETURN(std::string text, PrintArray(array, o.limit));
   json.Set("text", std::move(text));
   BP_ASSIGN_OR_RETURN(const Statistics statistics, ComputeStatistics(array));
@@ -43,11 +43,11 @@ absl::Status Print(absl::string_view what, const std::vector<host::HostArray>& a
                    Terminal& terminal) {
   for (size_t i = 0; i < arrays.size(); ++i) {
     BP_ASSIGN_OR_RETURN(const Statistics statistics, ComputeStatistics(arrays[i]));
-    std::string text = host::ShapeText(arrays[i].type, arrays[i].dims);
+    std::string text = host::FormatShape(arrays[i].type, arrays[i].dims);
     if (!o.stats) {
       BP_ASSIGN_OR_RETURN(text, PrintArray(arrays[i], o.limit));
     }
-    terminal.Print(absl::StrCat(terminal.Styled(Style::kBold, absl::StrCat(what, " ", i)), ": ", text, "\n"));
+    terminal.Print(absl::StrCat(terminal.ApplyStyle(Style::kBold, absl::StrCat(what, " ", i)), ": ", text, "\n"));
     if (o.stats) terminal.Print(absl::StrCat("  ", StatisticsText(statistics), "\n"));
   }
   return absl::OkStatus();
@@ -84,7 +84,7 @@ absl::StatusOr<Profile> RunProfiled(const RunOptions& o, const Session& session,
   profile.program = o.program;
   if (!o.profile_trace.empty()) BP_RETURN_IF_ERROR(WriteFile(o.profile_trace, PrintChromeTrace(profile.trace)));
   if (!o.profile_page.empty()) BP_RETURN_IF_ERROR(WriteFile(o.profile_page, ProfilePage(profile)));
-  if (!terminal.json()) terminal.Print(ProfileText(profile, terminal));
+  if (!terminal.json()) terminal.Print(FormatProfile(profile, terminal));
   return profile;
 }
 
@@ -123,7 +123,8 @@ absl::Status RunSeveral(const RunOptions& o, const ProgramFile& file, host::Prog
     if (terminal.json()) continue;
     BP_RETURN_IF_ERROR(Print(absl::StrCat("device ", d, ", result"), results[d].arrays, o, terminal));
     for (const size_t i : results[d].differing)
-      terminal.Print(terminal.Styled(Style::kBad, absl::StrCat("  result ", i, " differs from that of one process\n")));
+      terminal.Print(
+          terminal.ApplyStyle(Style::kBad, absl::StrCat("  result ", i, " differs from that of one process\n")));
   }
   if (differing > 0) *exit_code = kNo;
   if (terminal.json()) {

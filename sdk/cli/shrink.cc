@@ -38,7 +38,7 @@ class Shrinker {
   // Replays the selection. Returns an error if the file or the opening of the plugin is at fault.
   absl::StatusOr<Verdict> Try(const SessionReader& session, const Selection& keep) {
     ++tried_;
-    terminal_.Progress(absl::StrCat("shrink: ", keep.size(), " operations"), tried_ % 50, 51);
+    terminal_.ShowProgress(absl::StrCat("shrink: ", keep.size(), " operations"), tried_ % 50, 51);
     CompareOptions options = options_;
     options.keep = &keep;
     options.stop_at_first = true;
@@ -284,7 +284,7 @@ absl::StatusOr<ShrinkResult> Shrink(const SessionReader& session, const std::vec
   result.target = wanted.target;
   result.how = wanted.how == Verdict::kRead ? "read" : wanted.how == Verdict::kError ? "error" : shrinker.died();
   result.tried = shrinker.tried();
-  terminal.Progress("shrink", 1, 1);
+  terminal.ShowProgress("shrink", 1, 1);
   return result;
 }
 

@@ -64,12 +64,12 @@ void Terminal::Error(absl::string_view text) {
           static_cast<int>(text.size()), text.data());
 }
 
-std::string Terminal::Styled(Style style, absl::string_view text) const {
+std::string Terminal::ApplyStyle(Style style, absl::string_view text) const {
   if (!color_ || style == Style::kPlain) return std::string(text);
   return absl::StrCat(Code(style), text, "\033[0m");
 }
 
-void Terminal::Progress(absl::string_view what, size_t done, size_t total) {
+void Terminal::ShowProgress(absl::string_view what, size_t done, size_t total) {
   fflush(out_);  // output so far must not wait in a buffer during long work
   if (json_ || isatty(fileno(err_)) != 1 || total == 0) return;
   const double now = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -92,7 +92,7 @@ void Terminal::ClearProgress() {
   bar_shown_ = false;
 }
 
-std::string Table(const std::vector<std::vector<std::string>>& rows, const std::vector<size_t>& right) {
+std::string FormatTable(const std::vector<std::vector<std::string>>& rows, const std::vector<size_t>& right) {
   std::vector<size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));

@@ -28,11 +28,11 @@ class Terminal {
   // Writes text to standard error, unless the output is JSON: progress and errors.
   void Note(absl::string_view text);
   void Error(absl::string_view text);
-  std::string Styled(Style style, absl::string_view text) const;
+  std::string ApplyStyle(Style style, absl::string_view text) const;
 
   // Draws a progress bar on standard error, if that is a terminal, at most ten times a second. Removes the bar when it
   // is complete.
-  void Progress(absl::string_view what, size_t done, size_t total);
+  void ShowProgress(absl::string_view what, size_t done, size_t total);
   // Removes a bar that a process which has ended may have left behind.
   void ClearProgress();
 
@@ -44,7 +44,7 @@ class Terminal {
 
 // Returns rows with aligned columns, two spaces between them, and a trailing newline. Columns in `right` are
 // right-aligned.
-std::string Table(const std::vector<std::vector<std::string>>& rows, const std::vector<size_t>& right = {});
+std::string FormatTable(const std::vector<std::vector<std::string>>& rows, const std::vector<size_t>& right = {});
 
 // Returns "1.5 MiB", "640 B" and so on.
 std::string Bytes(double bytes);

@@ -247,7 +247,7 @@ std::string FormatRunCount(const Report& report) {
 // Prints reports side by side, each compared with the first.
 std::string Comparison(const std::vector<Report>& reports, const Terminal& terminal) {
   std::vector<std::vector<std::string>> rows = {{"", "time", "against the first", "bound", "kernels", "HBM peak"}};
-  for (std::string& head : rows[0]) head = terminal.Styled(Style::kBold, head);
+  for (std::string& head : rows[0]) head = terminal.ApplyStyle(Style::kBold, head);
   const double first = Number(reports[0].document.Find("totals"), "seconds");
   for (const Report& r : reports) {
     const Json* totals = r.document.Find("totals");
@@ -261,7 +261,7 @@ std::string Comparison(const std::vector<Report>& reports, const Terminal& termi
                     totals == nullptr ? "" : FindLargestMember(totals->Find("seconds_by_bound")),
                     absl::StrCat(List(r.document, "kernels").size()), Bytes(Number(r.document.Find("hbm"), "peak"))});
   }
-  return Table(rows, {1, 2, 4, 5});
+  return FormatTable(rows, {1, 2, 4, 5});
 }
 
 // The page is written, but a program that does not fit is a failure, for scripts that check the exit status.
@@ -288,15 +288,15 @@ absl::Status TpuReport(const TpuReportOptions& o, Terminal& terminal, int* exit_
         }
         continue;
       }
-      terminal.Progress("tpu-report", reports.size(), chips.size() * files.size());
+      terminal.ShowProgress("tpu-report", reports.size(), chips.size() * files.size());
       BP_ASSIGN_OR_RETURN(reports.emplace_back(), ReportOf(file, chip, o));
     }
   }
-  terminal.Progress("tpu-report", reports.size(), reports.size());
+  terminal.ShowProgress("tpu-report", reports.size(), reports.size());
 
   std::vector<report::PageDocument> documents;
   for (const Report& r : reports) documents.push_back({r.title, r.json});
-  BP_RETURN_IF_ERROR(WriteFile(o.out, report::Page(documents)));
+  BP_RETURN_IF_ERROR(WriteFile(o.out, report::FormatPage(documents)));
   if (!o.trace.empty()) {
     BP_ASSIGN_OR_RETURN(const std::string trace, MergedTrace(reports));
     BP_RETURN_IF_ERROR(WriteFile(o.trace, trace));
@@ -315,7 +315,7 @@ absl::Status TpuReport(const TpuReportOptions& o, Terminal& terminal, int* exit_
     // Its first line names the module; the name from the command line is clearer.
     const size_t line = std::min(text.find('\n'), text.size());
     const bool devices = Number(&r.document, "devices") > 1;
-    terminal.Print(absl::StrCat(terminal.Styled(Style::kBold, r.title),
+    terminal.Print(absl::StrCat(terminal.ApplyStyle(Style::kBold, r.title),
                                 devices ? absl::StrCat(", one of ", Number(&r.document, "devices"), " devices") : "",
                                 text.substr(line), FormatRunCount(r), "\n"));
   }

@@ -60,7 +60,7 @@ absl::StatusOr<std::string> LibraryFor(const fs::path& library, const std::strin
 // Converts a create option of `backplane run --option` to its form in a manifest.
 std::string OptionText(const host::NamedValue& option) {
   const bool text = std::holds_alternative<std::string>(option.value);
-  return absl::StrCat(option.name, "=", text ? "\"" : "", option.ValueText(), text ? "\"" : "");
+  return absl::StrCat(option.name, "=", text ? "\"" : "", option.FormatValue(), text ? "\"" : "");
 }
 
 Json OptionJson(const host::NamedValue& option) {

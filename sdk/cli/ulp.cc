@@ -50,7 +50,7 @@ Pair RealDistance(double a, double b, uint64_t bits_a, uint64_t bits_b, int widt
 absl::StatusOr<Difference> Compare(const host::HostArray& a, const host::HostArray& b, const Tolerance& tolerance) {
   if (a.type != b.type || a.dims != b.dims) {
     return absl::InvalidArgumentError(
-        absl::StrCat("compare: ", host::ShapeText(a.type, a.dims), " with ", host::ShapeText(b.type, b.dims)));
+        absl::StrCat("compare: ", host::FormatShape(a.type, a.dims), " with ", host::FormatShape(b.type, b.dims)));
   }
   BP_ASSIGN_OR_RETURN(const Literal la, ToLiteral(a));
   BP_ASSIGN_OR_RETURN(const Literal lb, ToLiteral(b));
@@ -107,6 +107,6 @@ host::Json ToJson(const Difference& d) {
   return json;
 }
 
-std::string DistanceText(double ulp) { return std::isinf(ulp) ? "inf" : absl::StrFormat("%.0f", ulp); }
+std::string FormatDistance(double ulp) { return std::isinf(ulp) ? "inf" : absl::StrFormat("%.0f", ulp); }
 
 }  // namespace backplane::cli

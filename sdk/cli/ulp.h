@@ -33,7 +33,7 @@ struct Difference {
 // complex numbers the larger distance of the two parts.
 absl::StatusOr<Difference> Compare(const host::HostArray& a, const host::HostArray& b, const Tolerance& tolerance);
 host::Json ToJson(const Difference& difference);
-std::string DistanceText(double ulp);  // "3", "inf"
+std::string FormatDistance(double ulp);  // "3", "inf"
 
 }  // namespace backplane::cli
 

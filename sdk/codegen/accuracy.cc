@@ -17,13 +17,13 @@ bool IsBoundedByOne(Opcode opcode) {
 }
 
 // The distance from one to the next number.
-double Epsilon(PrimitiveType t) { return std::ldexp(1.0, -FloatFormatOf(t).mantissa_bits); }
+double Epsilon(PrimitiveType t) { return std::ldexp(1.0, -GetFloatFormat(t).mantissa_bits); }
 
 }  // namespace
 
 std::optional<double> FindErrorBound(Opcode opcode, PrimitiveType t, bool has_fma) {
-  const std::optional<MathFn> fn = MathFnOf(opcode);
-  const std::optional<MathError> error = fn ? VectorMath::ErrorOf(*fn) : std::nullopt;
+  const std::optional<MathFn> fn = FindMathFn(opcode);
+  const std::optional<MathError> error = fn ? VectorMath::GetErrorBound(*fn) : std::nullopt;
   if (!error) return std::nullopt;
   const double slack = has_fma ? 1 : 1.6;
   switch (t) {

@@ -54,8 +54,8 @@ Value* ComplexMath::SquareMinusOne(Value* a, Value* b) {
 
 // One rounding fewer than two products and a sum, where the machine has the instruction.
 Val ComplexMath::Mul(const Val& x, const Val& y) {
-  const int lanes = std::max(std::max(ElementEmitter::LanesOf(x.v), ElementEmitter::LanesOf(x.im)),
-                             std::max(ElementEmitter::LanesOf(y.v), ElementEmitter::LanesOf(y.im)));
+  const int lanes = std::max(std::max(ElementEmitter::GetLanes(x.v), ElementEmitter::GetLanes(x.im)),
+                             std::max(ElementEmitter::GetLanes(y.v), ElementEmitter::GetLanes(y.im)));
   Value *a = emitter_.Splat(x.v, lanes), *b = emitter_.Splat(x.im, lanes);
   Value *c = emitter_.Splat(y.v, lanes), *d = emitter_.Splat(y.im, lanes);
   return {Fma(a, c, b_.CreateFNeg(b_.CreateFMul(b, d))), Fma(b, c, b_.CreateFMul(a, d))};

@@ -11,7 +11,7 @@ namespace {
 // A number with its parts as doubles, and back as what they were.
 Val PartsAs(llvm::IRBuilder<>& b, const Val& x, llvm::Type* element) {
   auto part = [&](Value* v) {
-    const int lanes = ElementEmitter::LanesOf(v);
+    const int lanes = ElementEmitter::GetLanes(v);
     return b.CreateFPCast(v, lanes ? llvm::FixedVectorType::get(element, lanes) : element);
   };
   return {part(x.v), part(x.im)};

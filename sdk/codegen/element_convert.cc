@@ -80,7 +80,7 @@ Value* ElementEmitter::DecodeSmall(PrimitiveType t, Value* bits) {
   }
   Value* index = b_.CreateZExt(bits, WithLanes(b_.getInt32Ty(), bits));
   Value* address = b_.CreateGEP(b_.getFloatTy(), table, index);
-  int lanes = LanesOf(bits);
+  int lanes = GetLanes(bits);
   if (lanes == 0) return b_.CreateLoad(b_.getFloatTy(), address);
   return b_.CreateMaskedGather(llvm::FixedVectorType::get(b_.getFloatTy(), lanes), address, llvm::Align(4));
 }
@@ -198,7 +198,7 @@ Val ElementEmitter::BitcastConvert(const Val& v, PrimitiveType from, PrimitiveTy
 Val ElementEmitter::ReducePrecision(PrimitiveType t, const Val& in, int exponent_bits, int mantissa_bits) {
   bool wide = t == PrimitiveType::kF64;
   // Bits beyond those of the type change nothing; the type that is computed in may have more of both.
-  const FloatFormat format = FloatFormatOf(t);
+  const FloatFormat format = GetFloatFormat(t);
   const bool all_exponents = exponent_bits >= format.exponent_bits;
   if (all_exponents && mantissa_bits >= format.mantissa_bits) return in;
   if (all_exponents) exponent_bits = 11;

@@ -48,7 +48,7 @@ Type* ElementEmitter::ComputeType(PrimitiveType t) {
   return b_.getIntNTy(ByteWidth(t) * 8);
 }
 
-int ElementEmitter::LanesOf(Value* v) {
+int ElementEmitter::GetLanes(Value* v) {
   auto* t = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
   return t ? static_cast<int>(t->getNumElements()) : 0;
 }
@@ -204,7 +204,7 @@ bool ElementEmitter::Identity(Opcode op, PrimitiveType t, Val* v) {
 }
 
 Val ElementEmitter::Select(Value* condition, const Val& x, const Val& y) {
-  int lanes = std::max({LanesOf(condition), LanesOf(x), LanesOf(y)});
+  int lanes = std::max({GetLanes(condition), GetLanes(x), GetLanes(y)});
   if (x.v == y.v && x.im == y.im) return x;
   auto pick = [&](Value* a, Value* c) -> Value* {
     if (!a || !c) return nullptr;
@@ -239,14 +239,15 @@ absl::Status ElementEmitter::CanEmit(const Instruction& op) {
       }
       return absl::OkStatus();
     default:
-      if (op.info().Has(kResultAccuracy) && !VectorMath::ErrorOf(*MathFnOf(op.opcode()))) return no("has no code");
+      if (op.info().Has(kResultAccuracy) && !VectorMath::GetErrorBound(*FindMathFn(op.opcode())))
+        return no("has no code");
       return absl::OkStatus();
   }
 }
 
 Val ElementEmitter::Emit(const Instruction& op, absl::Span<const Val> operands, bool rounded) {
   int lanes = 0;
-  for (const Val& v : operands) lanes = std::max(lanes, LanesOf(v));
+  for (const Val& v : operands) lanes = std::max(lanes, GetLanes(v));
   PrimitiveType t = op.operand_count() > 0 ? op.operand(0)->shape().element_type() : op.shape().element_type();
   PrimitiveType r = op.shape().element_type();
   switch (op.opcode()) {
@@ -295,7 +296,7 @@ Val ElementEmitter::Emit(const Instruction& op, absl::Span<const Val> operands, 
 Val ElementEmitter::Binary(Opcode op, PrimitiveType t, Val x, Val y, bool rounded) {
   // An operation of a scalar and a vector: the splat is one instruction, which the code generator often merges into a
   // memory operand.
-  int lanes = std::max(LanesOf(x), LanesOf(y));
+  int lanes = std::max(GetLanes(x), GetLanes(y));
   x = Splat(x, lanes);
   y = Splat(y, lanes);
   if (IsComplex(t)) return BinaryComplex(op, t, x, y);

@@ -57,8 +57,8 @@ class ElementEmitter {
   bool Identity(Opcode op, PrimitiveType t, Val* v);
   static bool HasIdentity(Opcode op, PrimitiveType t);
 
-  static int LanesOf(llvm::Value* v);  // 0: scalar
-  static int LanesOf(const Val& v) { return LanesOf(v.v); }
+  static int GetLanes(llvm::Value* v);  // 0: scalar
+  static int GetLanes(const Val& v) { return GetLanes(v.v); }
   llvm::Value* Splat(llvm::Value* v, int lanes);  // returns v if lanes is 0 or v is a vector
   Val Splat(const Val& v, int lanes);
 

@@ -79,7 +79,7 @@ Val ElementEmitter::UnaryFloat(const Instruction& op, PrimitiveType t, const Val
       return {b_.CreateFCmpOLT(abs, ConstantFP::getInfinity(x->getType()))};
     }
     default:
-      if (const std::optional<Fn> function = MathFnOf(op.opcode())) {
+      if (const std::optional<Fn> function = FindMathFn(op.opcode())) {
         fn = *function;
         break;
       }

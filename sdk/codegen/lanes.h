@@ -9,7 +9,7 @@ namespace backplane::codegen {
 
 // Returns `element` if `like` is a scalar, else a vector of `element` with as many lanes as `like`.
 inline llvm::Type* WithLanes(llvm::Type* element, llvm::Value* like) {
-  const int lanes = ElementEmitter::LanesOf(like);
+  const int lanes = ElementEmitter::GetLanes(like);
   return lanes ? llvm::FixedVectorType::get(element, lanes) : element;
 }
 

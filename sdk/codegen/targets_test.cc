@@ -204,8 +204,8 @@ void CompileAll(const IrTarget& target, int lanes) {
   ASSERT_TRUE(code.ok()) << code.status();
   std::printf("%s: %zu operations on types, %zu bytes of code\n", target.cpu.c_str(), cases.size(), code->size());
   if (ptx) {
-    EXPECT_EQ(CountOf(*code, ".extern"), 0) << code->substr(code->find(".extern"), 300);
-    EXPECT_EQ(CountOf(*code, ".visible .entry"), static_cast<int>(cases.size()));
+    EXPECT_EQ(CountOccurrences(*code, ".extern"), 0) << code->substr(code->find(".extern"), 300);
+    EXPECT_EQ(CountOccurrences(*code, ".visible .entry"), static_cast<int>(cases.size()));
     return;
   }
   const std::vector<std::string> undefined = UndefinedSymbols(*code);

@@ -33,7 +33,7 @@ inline std::vector<std::string> UndefinedSymbols(const std::string& object) {
   return names;
 }
 
-inline int CountOf(const std::string& text, const std::string& what) {
+inline int CountOccurrences(const std::string& text, const std::string& what) {
   int n = 0;
   for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
   return n;

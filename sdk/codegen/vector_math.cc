@@ -154,7 +154,7 @@ const MathFunction* FindFunction(MathFn fn) {
 
 VectorMath::VectorMath(llvm::Module* module, const IrTarget* target) : module_(module), target_(target) {}
 
-std::optional<MathFn> MathFnOf(Opcode opcode) {
+std::optional<MathFn> FindMathFn(Opcode opcode) {
   switch (opcode) {
 #define OP_FUNCTION(e, text, types, stablehlo, since, accuracy_since, builder) \
   case Opcode::e:                                                              \
@@ -165,7 +165,7 @@ std::optional<MathFn> MathFnOf(Opcode opcode) {
   }
 }
 
-std::optional<MathError> VectorMath::ErrorOf(MathFn fn) {
+std::optional<MathError> VectorMath::GetErrorBound(MathFn fn) {
   const MathFunction* function = FindFunction(fn);
   return function == nullptr ? std::nullopt : std::optional(function->error);
 }

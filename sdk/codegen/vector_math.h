@@ -56,7 +56,7 @@ enum class MathFn {
 };
 
 // Returns the function that implements an operation, or nullopt if the line of the operation is not OP_FUNCTION.
-std::optional<MathFn> MathFnOf(Opcode opcode);
+std::optional<MathFn> FindMathFn(Opcode opcode);
 
 // The largest error of the code of a function on a target with has_fma, in units in the last place of a normal result.
 struct MathError {
@@ -81,7 +81,7 @@ class VectorMath {
 
   // Returns the error bound of an approximated function of one operand. Nullopt for any other function and for one
   // without code.
-  static std::optional<MathError> ErrorOf(MathFn fn);
+  static std::optional<MathError> GetErrorBound(MathFn fn);
 
  private:
   llvm::Module* module_;

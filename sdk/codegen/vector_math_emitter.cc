@@ -5,7 +5,7 @@
 
 namespace backplane::codegen {
 
-V MathEmitter::Piece(V x, int begin, int count) {
+V MathEmitter::ExtractLanes(V x, int begin, int count) {
   const int have = static_cast<int>(llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements());
   std::vector<int> mask(count, -1);  // -1: anything
   for (int i = 0; i < count && begin + i < have; ++i) mask[i] = begin + i;
@@ -19,7 +19,7 @@ V MathEmitter::Join(const std::vector<V>& pieces) {
     for (size_t i = 0; i + 1 < level.size(); i += 2) {
       const int n = static_cast<int>(llvm::cast<llvm::FixedVectorType>(level[i]->getType())->getNumElements());
       const int m = static_cast<int>(llvm::cast<llvm::FixedVectorType>(level[i + 1]->getType())->getNumElements());
-      V second = n == m ? level[i + 1] : Piece(level[i + 1], 0, n);
+      V second = n == m ? level[i + 1] : ExtractLanes(level[i + 1], 0, n);
       std::vector<int> mask(n + m);
       std::iota(mask.begin(), mask.end(), 0);
       next.push_back(b.CreateShuffleVector(level[i], second, mask));
@@ -35,9 +35,9 @@ V MathEmitter::ApplyInPieces(const std::vector<V>& xs, int count, const std::fun
   std::vector<V> pieces;
   for (int begin = 0; begin < lanes; begin += count) {
     std::vector<V> arguments;
-    for (V x : xs) arguments.push_back(Piece(x, begin, count));
+    for (V x : xs) arguments.push_back(ExtractLanes(x, begin, count));
     V result = fn(arguments);
-    if (lanes - begin < count) result = Piece(result, 0, lanes - begin);
+    if (lanes - begin < count) result = ExtractLanes(result, 0, lanes - begin);
     pieces.push_back(result);
   }
   return Join(pieces);
@@ -79,7 +79,7 @@ V MathEmitter::ScaleByRounded(V x, const Rounded& n) {
   if (HasAvx512()) return Scalef(x, n.value);
   // In two steps, so that neither factor leaves the normal range. The bits above the number are shifted out, but the
   // halving needs its sign: take it relative to the magic number.
-  V whole = b.CreateSub(n.bits, Bits(Magic()));
+  V whole = b.CreateSub(n.bits, Bits(GetRoundingConstant()));
   V half =
       f64 ? V(b.CreateSub(b.CreateLShr(b.CreateAdd(whole, I(1 << 20)), I(1)), I(1 << 19))) : b.CreateAShr(whole, I(1));
   V rest = b.CreateSub(whole, half);

@@ -81,20 +81,20 @@ class MathEmitter {
   // --- bits ------------------------------------------------------------------------------------------------------
   V Bits(V x) { return b.CreateBitCast(x, int_type); }
   V Float(V bits) { return b.CreateBitCast(bits, type); }
-  // Adding this constant rounds to an integer, which is then in the low bits. Requires |x| < 2^22 (float) or 2^51
-  // (double).
-  V Magic() { return C(f64 ? 6755399441055744.0 : 12582912.0); }
+  // Returns a constant whose addition rounds to an integer, which is then in the low bits. Requires |x| < 2^22 (float)
+  // or 2^51 (double).
+  V GetRoundingConstant() { return C(f64 ? 6755399441055744.0 : 12582912.0); }
   struct Rounded {
     V value;  // as a float
     V bits;   // the low bits are the integer in two's complement; the upper bits are unspecified
   };
   Rounded RoundSmall(V x) {
-    V t = Add(x, Magic());
-    return {Sub(t, Magic()), Bits(t)};
+    V t = Add(x, GetRoundingConstant());
+    return {Sub(t, GetRoundingConstant()), Bits(t)};
   }
   Rounded RoundSmallProduct(V x, double factor) {
-    V t = Fma(x, C(factor), Magic());
-    return {Sub(t, Magic()), Bits(t)};
+    V t = Fma(x, C(factor), GetRoundingConstant());
+    return {Sub(t, GetRoundingConstant()), Bits(t)};
   }
   // Returns 2^n for n in the range of normal exponents. Takes Rounded::bits.
   V PowerOfTwo(V rounded_bits, int add = 0) {
@@ -114,7 +114,8 @@ class MathEmitter {
   V ScaleByRounded(V x, const Rounded& n);
 
   // --- pieces ----------------------------------------------------------------------------------------------------
-  V Piece(V x, int begin, int count);
+  // Returns `count` lanes of `x` from lane `begin` on. Those past the end of `x` are unspecified.
+  V ExtractLanes(V x, int begin, int count);
   V Join(const std::vector<V>& pieces);
   // Applies `fn` to pieces of `count` lanes, of which the last may be padded, or to the complete values if they have
   // `count` lanes.

@@ -40,7 +40,7 @@ V FixLog(MathEmitter& e, V u, V r) {
 }
 
 // 2^-n for whole n in a float, |n| at most the exponent range less one.
-V PowerOfTwoNegated(MathEmitter& e, V n) { return e.PowerOfTwo(e.Bits(e.Sub(e.Magic(), n))); }
+V PowerOfTwoNegated(MathEmitter& e, V n) { return e.PowerOfTwo(e.Bits(e.Sub(e.GetRoundingConstant(), n))); }
 
 }  // namespace
 
@@ -60,7 +60,8 @@ FractionAndExponent SplitPositive(MathEmitter& e, V x) {
       e.b.CreateLShr(e.b.CreateSub(e.Bits(scaled), e.I(int64_t{1} << (e.mantissa_bits() - 1))), e.I(e.mantissa_bits()));
   // To floating point by way of the magic number's low bits.
   const double magic = e.f64 ? 6755399441055744.0 : 12582912.0;
-  V exponent = e.Sub(e.Float(e.b.CreateAdd(field, e.Bits(e.Magic()))), e.C(magic + e.exponent_bias() - 1));
+  V exponent =
+      e.Sub(e.Float(e.b.CreateAdd(field, e.Bits(e.GetRoundingConstant()))), e.C(magic + e.exponent_bias() - 1));
   return {fraction, e.Add(exponent, correction)};
 }
 
@@ -242,9 +243,9 @@ V EmitCbrt(MathEmitter& e, V x) {
     // A third of the exponent, by a third of the bits as an integer: within 5 %. The division by three is a
     // multiplication in floating point, exact enough, because integer division is slow.
     V high = d.b.CreateLShr(d.Bits(scaled), d.I(32));
-    V as_float = d.Sub(d.Float(d.b.CreateAdd(high, d.Bits(d.Magic()))), d.Magic());
+    V as_float = d.Sub(d.Float(d.b.CreateAdd(high, d.Bits(d.GetRoundingConstant()))), d.GetRoundingConstant());
     V third = d.RoundSmallProduct(as_float, 1.0 / 3).bits;
-    third = d.b.CreateSub(third, d.Bits(d.Magic()));
+    third = d.b.CreateSub(third, d.Bits(d.GetRoundingConstant()));
     V guess = d.Float(d.b.CreateShl(d.b.CreateAdd(third, d.I(715094163)), d.I(32)));
     // Halley: each step triples the digits.
     const int steps = f.f64 ? 3 : 2;

@@ -5,7 +5,7 @@
 
 namespace backplane::compiler {
 
-int64_t Affine::CoefOf(VarId v) const {
+int64_t Affine::GetCoef(VarId v) const {
   for (const Term& t : terms) {
     if (t.var == v) return t.coef;
   }
@@ -60,7 +60,7 @@ std::pair<int64_t, int64_t> VarTable::Range(const Affine& e) const {
   return {lo, hi};
 }
 
-VarId VarTable::Derived(VarKind kind, const Affine& e, int64_t c, int64_t lo, int64_t hi) {
+VarId VarTable::AddDerived(VarKind kind, const Affine& e, int64_t c, int64_t lo, int64_t hi) {
   auto key = std::make_tuple(kind, e, c, kind == VarKind::kClamp ? lo : 0);
   auto it = derived_.find(key);
   if (it != derived_.end()) return it->second;
@@ -121,7 +121,7 @@ Affine VarTable::FloorDiv(const Affine& e, int64_t c) {
     std::tie(lo, hi) = Range(rest);
     if (lo >= 0 && hi < c) return quotient;
   }
-  return quotient.Plus(Affine::Var(Derived(VarKind::kFloorDiv, rest, c, FloorDivInt(lo, c), FloorDivInt(hi, c))));
+  return quotient.Plus(Affine::Var(AddDerived(VarKind::kFloorDiv, rest, c, FloorDivInt(lo, c), FloorDivInt(hi, c))));
 }
 
 Affine VarTable::Mod(const Affine& e, int64_t c) {
@@ -131,14 +131,14 @@ Affine VarTable::Mod(const Affine& e, int64_t c) {
   auto [lo, hi] = Range(rest);
   if (lo >= 0 && hi < c) return rest;
   RecordSplit(rest, c);
-  return Affine::Var(Derived(VarKind::kMod, rest, c, 0, c - 1));
+  return Affine::Var(AddDerived(VarKind::kMod, rest, c, 0, c - 1));
 }
 
 Affine VarTable::Clamp(const Affine& e, int64_t lo, int64_t hi) {
   auto [from, to] = Range(e);
   if (from >= lo && to <= hi) return e;
   if (lo == hi) return Affine::Const(lo);
-  return Affine::Var(Derived(VarKind::kClamp, e, hi, lo, hi));
+  return Affine::Var(AddDerived(VarKind::kClamp, e, hi, lo, hi));
 }
 
 Affine VarTable::Runtime(const Instruction* source, const Index& index, int64_t lo, int64_t hi, bool raw) {

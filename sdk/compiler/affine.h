@@ -40,7 +40,7 @@ struct Affine {
 
   bool IsConst() const { return terms.empty(); }
   bool IsSingleVar() const { return constant == 0 && terms.size() == 1 && terms[0].coef == 1; }
-  int64_t CoefOf(VarId v) const;
+  int64_t GetCoef(VarId v) const;
   Affine& Add(const Affine& other, int64_t scale = 1);
   Affine Plus(const Affine& other, int64_t scale = 1) const { return Affine(*this).Add(other, scale); }
   Affine Plus(int64_t c) const {
@@ -110,7 +110,7 @@ class VarTable {
   const std::vector<Split>& splits() const { return splits_; }
 
  private:
-  VarId Derived(VarKind kind, const Affine& e, int64_t c, int64_t lo, int64_t hi);
+  VarId AddDerived(VarKind kind, const Affine& e, int64_t c, int64_t lo, int64_t hi);
   void RecordSplit(const Affine& rest, int64_t c);
   std::vector<VarDef> defs_;
   std::map<std::tuple<VarKind, Affine, int64_t, int64_t>, VarId> derived_;

@@ -4,8 +4,8 @@
 // The instructions of each computation run in their order. One timeline numbers every instruction, loop bodies nested
 // inside their loop. The live interval of a value is from its definition to its last use. Values whose live intervals
 // do not overlap can share a slot. Slots are shared for three reasons, in this order:
-//   - a result is computed in the output's buffer, loop state is updated in place, a donated argument becomes an
-//   output;
+//   - a result is computed in the output's buffer, loop state is updated in place, a donated argument becomes
+//     an output;
 //   - an instruction that can work in place (InPlaceOracle) writes over an operand whose last use it is;
 //   - temporaries are packed, the largest first, each at the lowest free offset.
 // Where the first is not possible, a copy is added: at the start of a loop, at the end of a body or branch, or at the

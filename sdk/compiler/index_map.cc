@@ -391,7 +391,7 @@ std::vector<std::vector<VarId>> MergeVars(const VarTable& vars, absl::Span<const
     if (merge) {
       VarId outer = groups.back().back();
       for (const Affine& e : observed) {
-        if (e.CoefOf(outer) != e.CoefOf(v) * vars.extent(v)) {
+        if (e.GetCoef(outer) != e.GetCoef(v) * vars.extent(v)) {
           merge = false;
           break;
         }

@@ -21,7 +21,7 @@ NamedValues ComputeCostAnalysis(const Module& module) {
         continue;
       }
       Instruction::ContextStorage storage;
-      const Cost cost = CostOf(i->Context(storage), i->shape());
+      const Cost cost = EstimateCost(i->Context(storage), i->shape());
       total.flops += cost.flops;
       total.transcendentals += cost.transcendentals;
       total.bytes_accessed += cost.bytes_accessed;

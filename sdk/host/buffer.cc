@@ -75,10 +75,10 @@ absl::StatusOr<Event> Buffer::ReadyEvent() const {
 }
 absl::StatusOr<uintptr_t> Buffer::UnsafePointer() const { BP_ASK(PJRT_Buffer_UnsafePointer, a.buffer_pointer); }
 
-absl::StatusOr<std::string> Buffer::ShapeText() const {
+absl::StatusOr<std::string> Buffer::FormatShape() const {
   BP_ASSIGN_OR_RETURN(PJRT_Buffer_Type type, ElementType());
   BP_ASSIGN_OR_RETURN(std::vector<int64_t> dims, Dims());
-  return host::ShapeText(type, dims);
+  return host::FormatShape(type, dims);
 }
 
 absl::StatusOr<BufferLayout> Buffer::Layout() const {

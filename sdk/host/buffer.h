@@ -71,7 +71,7 @@ class Buffer {
   absl::StatusOr<Device> GetDevice() const;
   absl::StatusOr<Memory> GetMemory() const;
   absl::StatusOr<bool> IsOnCpu() const;
-  absl::StatusOr<std::string> ShapeText() const;  // "f32[2,3]"
+  absl::StatusOr<std::string> FormatShape() const;  // "f32[2,3]"
 
   // ---- Lifetime
   absl::Status Delete() const;

@@ -60,10 +60,10 @@ const Plugin& Client::plugin() const { return *state_->plugin; }
   return out
 
 absl::StatusOr<std::string> Client::PlatformName() const {
-  BP_ASK(PJRT_Client_PlatformName, internal::TextOf(a.platform_name, a.platform_name_size));
+  BP_ASK(PJRT_Client_PlatformName, internal::CopyString(a.platform_name, a.platform_name_size));
 }
 absl::StatusOr<std::string> Client::PlatformVersion() const {
-  BP_ASK(PJRT_Client_PlatformVersion, internal::TextOf(a.platform_version, a.platform_version_size));
+  BP_ASK(PJRT_Client_PlatformVersion, internal::CopyString(a.platform_version, a.platform_version_size));
 }
 absl::StatusOr<int> Client::ProcessIndex() const { BP_ASK(PJRT_Client_ProcessIndex, a.process_index); }
 absl::StatusOr<Topology> Client::GetTopology() const {
@@ -208,7 +208,7 @@ absl::StatusOr<Buffer> Client::ToDevice(const HostView& view, Location location)
 absl::StatusOr<Buffer> Client::ToDevice(const HostArray& array, Location location) const {
   BP_ASSIGN_OR_RETURN(size_t size, HostByteSize(array.type, array.dims));
   if (size != array.data.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("buffer from host: ", ShapeText(array.type, array.dims), " takes ",
+    return absl::InvalidArgumentError(absl::StrCat("buffer from host: ", FormatShape(array.type, array.dims), " takes ",
                                                    size, " bytes, got ", array.data.size()));
   }
   return ToDevice(HostView{array.data.data(), array.type, array.dims, {}}, location);

@@ -89,7 +89,7 @@ TEST_P(ClientTest, CopiesArraysBothWays) {
   std::vector<float> values(24);
   std::iota(values.begin(), values.end(), 0.5f);
   ASSERT_OK_AND_ASSIGN(Buffer buffer, client_->ToDevice(HostArray::Of<float>({2, 3, 4}, values)));
-  ASSERT_OK_AND_ASSIGN(std::string shape, buffer.ShapeText());
+  ASSERT_OK_AND_ASSIGN(std::string shape, buffer.FormatShape());
   EXPECT_EQ(shape, "f32[2,3,4]");
   ASSERT_OK_AND_ASSIGN(HostArray back, buffer.ToHost());
   EXPECT_EQ(back.Values<float>(), absl::MakeConstSpan(values));
@@ -117,7 +117,7 @@ TEST_P(ClientTest, RunsAProgramAndTellsAboutIt) {
   EXPECT_EQ(outputs, 1u);
   ASSERT_OK_AND_ASSIGN(std::vector<ArrayShape> shapes, executable.OutputShapes());
   ASSERT_EQ(shapes.size(), 1u);
-  EXPECT_EQ(ShapeText(shapes[0].type, shapes[0].dims), "f32[4]");
+  EXPECT_EQ(FormatShape(shapes[0].type, shapes[0].dims), "f32[4]");
   ASSERT_OK_AND_ASSIGN(Program optimized, executable.OptimizedProgram());
   EXPECT_FALSE(optimized.code.empty());
   ASSERT_OK_AND_ASSIGN(Buffer x, client_->ToDevice(HostArray::Of<float>({4}, {1, 2, 3, 4})));

@@ -28,13 +28,14 @@ absl::StatusOr<int> DeviceDescription::ProcessIndex() const {
   BP_ASK(PJRT_DeviceDescription_ProcessIndex, device_description, a.process_index);
 }
 absl::StatusOr<std::string> DeviceDescription::Kind() const {
-  BP_ASK(PJRT_DeviceDescription_Kind, device_description, internal::TextOf(a.device_kind, a.device_kind_size));
+  BP_ASK(PJRT_DeviceDescription_Kind, device_description, internal::CopyString(a.device_kind, a.device_kind_size));
 }
 absl::StatusOr<std::string> DeviceDescription::DebugString() const {
-  BP_ASK(PJRT_DeviceDescription_DebugString, device_description, internal::TextOf(a.debug_string, a.debug_string_size));
+  BP_ASK(PJRT_DeviceDescription_DebugString, device_description,
+         internal::CopyString(a.debug_string, a.debug_string_size));
 }
 absl::StatusOr<std::string> DeviceDescription::ToString() const {
-  BP_ASK(PJRT_DeviceDescription_ToString, device_description, internal::TextOf(a.to_string, a.to_string_size));
+  BP_ASK(PJRT_DeviceDescription_ToString, device_description, internal::CopyString(a.to_string, a.to_string_size));
 }
 absl::StatusOr<std::vector<NamedValue>> DeviceDescription::Attributes() const {
   BP_ASK(PJRT_DeviceDescription_Attributes, device_description, CopyNamedValues(a.attributes, a.num_attributes));
@@ -116,14 +117,14 @@ absl::StatusOr<bool> Device::PoisonExecution(int32_t launch_id, const absl::Stat
 
 absl::StatusOr<int> Memory::Id() const { BP_ASK(PJRT_Memory_Id, memory, a.id); }
 absl::StatusOr<std::string> Memory::Kind() const {
-  BP_ASK(PJRT_Memory_Kind, memory, internal::TextOf(a.kind, a.kind_size));
+  BP_ASK(PJRT_Memory_Kind, memory, internal::CopyString(a.kind, a.kind_size));
 }
 absl::StatusOr<int> Memory::KindId() const { BP_ASK(PJRT_Memory_Kind_Id, memory, a.kind_id); }
 absl::StatusOr<std::string> Memory::DebugString() const {
-  BP_ASK(PJRT_Memory_DebugString, memory, internal::TextOf(a.debug_string, a.debug_string_size));
+  BP_ASK(PJRT_Memory_DebugString, memory, internal::CopyString(a.debug_string, a.debug_string_size));
 }
 absl::StatusOr<std::string> Memory::ToString() const {
-  BP_ASK(PJRT_Memory_ToString, memory, internal::TextOf(a.to_string, a.to_string_size));
+  BP_ASK(PJRT_Memory_ToString, memory, internal::CopyString(a.to_string, a.to_string_size));
 }
 absl::StatusOr<std::vector<Device>> Memory::AddressableByDevices() const {
   BP_ASK(PJRT_Memory_AddressableByDevices, memory, (Views<Device>(*plugin_, a.devices, a.num_devices)));

@@ -109,14 +109,15 @@ absl::StatusOr<PJRT_Buffer_Type> FromDlpack(DataType type);
 
 // Returns the DLPack device for the client's platform: cuda, rocm or oneapi. Returns UNIMPLEMENTED for other platforms,
 // because no consumer could read their memory.
-absl::StatusOr<DlDevice> DeviceOf(const Client& client, const Device& device);
+absl::StatusOr<DlDevice> GetDlDevice(const Client& client, const Device& device);
 
 struct ExportOptions {
   Copy copy = Copy::kIfNeeded;
-  // The DLPack device of memory that is not host memory, from DeviceOf. Without it such memory is copied to the host.
+  // The DLPack device of memory that is not host memory, from GetDlDevice. Without it such memory is copied to the
+  // host.
   std::optional<DlDevice> device;
-  bool writable =
-      false;  // false: the tensor is marked read-only. True: other holders of the buffer see what the consumer writes
+  // False: the tensor is marked read-only. True: other holders of the buffer see what the consumer writes.
+  bool writable = false;
 };
 
 struct Exported {

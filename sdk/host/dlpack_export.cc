@@ -89,7 +89,7 @@ absl::StatusOr<std::unique_ptr<Owner>> MakeOwner(std::shared_ptr<const Buffer> b
   if (reason.has_value()) {
     if (options.copy == Copy::kNever) {
       return absl::FailedPreconditionError(
-          absl::StrCat("dlpack: ", ShapeText(type, owner->shape), " needs a copy: ", *reason));
+          absl::StrCat("dlpack: ", FormatShape(type, owner->shape), " needs a copy: ", *reason));
     }
     BP_ASSIGN_OR_RETURN(owner->copy, owner->buffer->ToHost());
     owner->tensor.device = {kCpu, 0};
@@ -108,7 +108,7 @@ absl::StatusOr<std::unique_ptr<Owner>> MakeOwner(std::shared_ptr<const Buffer> b
 
 }  // namespace
 
-absl::StatusOr<DlDevice> DeviceOf(const Client& client, const Device& device) {
+absl::StatusOr<DlDevice> GetDlDevice(const Client& client, const Device& device) {
   BP_ASSIGN_OR_RETURN(const std::string platform, client.PlatformName());
   BP_ASSIGN_OR_RETURN(const int id, device.LocalHardwareId());
   if (platform == "cuda") return DlDevice{kCuda, id};

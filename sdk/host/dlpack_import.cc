@@ -198,7 +198,7 @@ absl::StatusOr<Imported> ImportTensor(const Client& client, const Tensor& tensor
   }
   if (options.copy == Copy::kNever) {
     return absl::FailedPreconditionError(
-        absl::StrCat("dlpack: ", ShapeText(c.type, c.dims), " needs a copy: ", *reason));
+        absl::StrCat("dlpack: ", FormatShape(c.type, c.dims), " needs a copy: ", *reason));
   }
   BP_ASSIGN_OR_RETURN(out.buffer, CopyIn(client, c, options.location));
   out.copied = true;

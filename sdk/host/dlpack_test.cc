@@ -253,7 +253,7 @@ TEST_P(DlpackTest, MemoryThatIsNotTheHosts) {
   EXPECT_THAT(out.reason, HasSubstr("not the host's"));
   EXPECT_EQ(out.tensor->tensor.device.device_type, kCpu);
   EXPECT_EQ(static_cast<const float*>(out.tensor->tensor.data)[1], 2);
-  EXPECT_EQ(DeviceOf(*client_, devices[0]).status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(GetDlDevice(*client_, devices[0]).status().code(), absl::StatusCode::kUnimplemented);
   alignas(64) float memory[16] = {3, 4};
   Foreign tensor(memory, kF32, {2});
   ImportOptions options;

@@ -97,12 +97,12 @@ absl::StatusOr<size_t> HostByteSize(PJRT_Buffer_Type type, absl::Span<const int6
   if (!count.ok()) return count.status();
   int64_t size;
   if (__builtin_mul_overflow(*count, static_cast<int64_t>(bytes), &size)) {
-    return absl::InvalidArgumentError(absl::StrCat(ShapeText(type, dims), ": too many bytes"));
+    return absl::InvalidArgumentError(absl::StrCat(FormatShape(type, dims), ": too many bytes"));
   }
   return static_cast<size_t>(size);
 }
 
-std::string ShapeText(PJRT_Buffer_Type type, absl::Span<const int64_t> dims) {
+std::string FormatShape(PJRT_Buffer_Type type, absl::Span<const int64_t> dims) {
   return absl::StrCat(ElementTypeName(type), "[", absl::StrJoin(dims, ","), "]");
 }
 

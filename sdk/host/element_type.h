@@ -31,7 +31,7 @@ absl::StatusOr<int64_t> NumElements(absl::Span<const int64_t> dims);
 // without elements.
 absl::StatusOr<size_t> HostByteSize(PJRT_Buffer_Type type, absl::Span<const int64_t> dims);
 // Returns the shape as text, such as "f32[2,3]".
-std::string ShapeText(PJRT_Buffer_Type type, absl::Span<const int64_t> dims);
+std::string FormatShape(PJRT_Buffer_Type type, absl::Span<const int64_t> dims);
 
 // ElementTypeOf<T>::value is the element type of the C++ type T, for the types that C++ itself has.
 template <typename T>

@@ -8,7 +8,7 @@ namespace {
 
 std::vector<std::string> Texts(const char* const* data, const size_t* sizes, size_t count) {
   std::vector<std::string> texts;
-  for (size_t i = 0; i < count; ++i) texts.push_back(internal::TextOf(data[i], sizes[i]));
+  for (size_t i = 0; i < count; ++i) texts.push_back(internal::CopyString(data[i], sizes[i]));
   return texts;
 }
 
@@ -23,7 +23,7 @@ std::vector<std::string> Texts(const char* const* data, const size_t* sizes, siz
   return out
 
 absl::StatusOr<std::string> Executable::Name() const {
-  BP_ASK(PJRT_Executable_Name, executable, internal::TextOf(a.executable_name, a.executable_name_size));
+  BP_ASK(PJRT_Executable_Name, executable, internal::CopyString(a.executable_name, a.executable_name_size));
 }
 absl::StatusOr<size_t> Executable::NumReplicas() const {
   BP_ASK(PJRT_Executable_NumReplicas, executable, a.num_replicas);
@@ -37,7 +37,7 @@ absl::StatusOr<int64_t> Executable::SizeOfGeneratedCode() const {
 }
 absl::StatusOr<std::string> Executable::Fingerprint() const {
   BP_ASK(PJRT_Executable_Fingerprint, executable,
-         internal::TextOf(a.executable_fingerprint, a.executable_fingerprint_size));
+         internal::CopyString(a.executable_fingerprint, a.executable_fingerprint_size));
 }
 absl::StatusOr<std::vector<NamedValue>> Executable::CostAnalysis() const {
   BP_ASK(PJRT_Executable_GetCostAnalysis, executable, CopyNamedValues(a.properties, a.num_properties));
@@ -107,7 +107,7 @@ absl::StatusOr<Program> Executable::OptimizedProgram() const {
   program.code.resize(raw.code_size);
   raw.code = program.code.data();
   BP_RETURN_IF_ERROR(BP_PJRT_CALL(plugin, PJRT_Executable_OptimizedProgram, a));
-  program.format = internal::TextOf(raw.format, raw.format_size);
+  program.format = internal::CopyString(raw.format, raw.format_size);
   return program;
 }
 
@@ -116,7 +116,7 @@ absl::StatusOr<std::string> Executable::Serialize() const {
   BP_PJRT_ARGS(plugin, a, PJRT_Executable_Serialize);
   a.executable = handle_.get();
   BP_RETURN_IF_ERROR(BP_PJRT_CALL(plugin, PJRT_Executable_Serialize, a));
-  std::string bytes = internal::TextOf(a.serialized_bytes, a.serialized_bytes_size);
+  std::string bytes = internal::CopyString(a.serialized_bytes, a.serialized_bytes_size);
   if (a.serialized_executable_deleter != nullptr) a.serialized_executable_deleter(a.serialized_executable);
   return bytes;
 }
@@ -126,7 +126,7 @@ absl::StatusOr<std::string> Executable::SerializedCompileOptions() const {
   BP_PJRT_ARGS(plugin, a, PJRT_Executable_GetCompileOptions);
   a.executable = handle_.get();
   BP_RETURN_IF_ERROR(BP_PJRT_CALL(plugin, PJRT_Executable_GetCompileOptions, a));
-  std::string bytes = internal::TextOf(a.serialized_bytes, a.serialized_bytes_size);
+  std::string bytes = internal::CopyString(a.serialized_bytes, a.serialized_bytes_size);
   if (a.serialized_compile_options_deleter != nullptr) {
     a.serialized_compile_options_deleter(a.serialized_compile_options);
   }
@@ -164,7 +164,7 @@ absl::StatusOr<std::string> LoadedExecutable::DeviceAssignment() const {
   BP_PJRT_ARGS(plugin, a, PJRT_LoadedExecutable_GetDeviceAssignment);
   a.executable = handle_.get();
   BP_RETURN_IF_ERROR(BP_PJRT_CALL(plugin, PJRT_LoadedExecutable_GetDeviceAssignment, a));
-  std::string bytes = internal::TextOf(a.serialized_bytes, a.serialized_bytes_size);
+  std::string bytes = internal::CopyString(a.serialized_bytes, a.serialized_bytes_size);
   if (a.serialized_device_assignment_deleter != nullptr) {
     a.serialized_device_assignment_deleter(a.serialized_device_assignment);
   }

@@ -12,7 +12,7 @@
 namespace backplane::host::internal {
 
 // Returns a string of a plugin, which may be null if it is empty.
-inline std::string TextOf(const char* data, size_t size) {
+inline std::string CopyString(const char* data, size_t size) {
   return data == nullptr ? std::string() : std::string(data, size);
 }
 

@@ -197,7 +197,7 @@ absl::StatusOr<std::vector<NamedValue>> Plugin::Attributes() const {
   return CopyNamedValues(a.attributes, a.num_attributes);
 }
 
-absl::Status Plugin::Missing(absl::string_view function) const {
+absl::Status Plugin::MakeMissingError(absl::string_view function) const {
   return absl::UnimplementedError(
       absl::StrCat(function, ": ", name_, " (PJRT C API 0.", minor_, ") does not have this function"));
 }

@@ -102,7 +102,7 @@ class Plugin {
   // Makes one call through the table. Returns UNIMPLEMENTED if the plugin does not have the function. See BP_PJRT_CALL.
   template <typename Args>
   absl::Status Call(PJRT_Error* (*PJRT_Api::*slot)(Args*), const char* name, Args* args) const {
-    if (!Has(slot)) return Missing(name);
+    if (!Has(slot)) return MakeMissingError(name);
     PJRT_Error* error;
     {
       internal::ObservedCall observed(*this, name);
@@ -111,7 +111,7 @@ class Plugin {
     return TakeError(error);
   }
   // Returns UNIMPLEMENTED: the plugin has no function of this name.
-  absl::Status Missing(absl::string_view function) const;
+  absl::Status MakeMissingError(absl::string_view function) const;
 
  private:
   Plugin(const PJRT_Api* api, std::string name);

@@ -73,7 +73,7 @@ TEST(Loader, NullSlotsAreErrorsNotCrashes) {
   absl::StatusOr<const Plugin*> plugin = Plugin::Load(Fake("null_slots"));
   ASSERT_TRUE(plugin.ok()) << plugin.status();
   EXPECT_EQ(Client::Create(**plugin).status().code(), absl::StatusCode::kUnimplemented);
-  EXPECT_EQ((*plugin)->Attributes().value()[0].ValueText(), "42");
+  EXPECT_EQ((*plugin)->Attributes().value()[0].FormatValue(), "42");
 }
 
 TEST(Loader, NoClientAfterAFailedInitialize) {
@@ -247,7 +247,7 @@ TEST_F(DiscoveryTest, ReadsTheVariable) {
   ASSERT_EQ(found.plugins.size(), 2u);
   EXPECT_EQ(found.plugins[0].library, "/lib/a.so");
   EXPECT_EQ(found.plugins[1].name, "j");
-  EXPECT_EQ(found.plugins[1].create_options.at(0).ValueText(), "2");
+  EXPECT_EQ(found.plugins[1].create_options.at(0).FormatValue(), "2");
   ASSERT_EQ(found.problems.size(), 1u);
   EXPECT_THAT(found.problems[0].message(), HasSubstr("'broken' is not name:path"));
 }
@@ -267,7 +267,7 @@ TEST_F(DiscoveryTest, ReadsManifests) {
   EXPECT_EQ(found.plugins[1].name, "one");
   EXPECT_EQ(found.plugins[1].library, (root_ / "XDG_CONFIG_HOME/backplane/lib/one.so").string());
   ASSERT_EQ(found.plugins[1].create_options.size(), 5u);
-  EXPECT_EQ(found.plugins[1].create_options[4].ValueText(), "[1, 2]");
+  EXPECT_EQ(found.plugins[1].create_options[4].FormatValue(), "[1, 2]");
   ASSERT_EQ(found.problems.size(), 2u);
   EXPECT_THAT(found.problems[0].message(), AllOf(HasSubstr("bad.json"), HasSubstr("expected a string library_path")));
   EXPECT_THAT(found.problems[1].message(), AllOf(HasSubstr("worse.json"), HasSubstr("line 1 column 2")));

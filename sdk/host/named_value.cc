@@ -9,7 +9,7 @@
 
 namespace backplane::host {
 
-std::string NamedValue::ValueText() const {
+std::string NamedValue::FormatValue() const {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   if (const auto* number = std::get_if<int64_t>(&value)) return absl::StrCat(*number);
   if (const auto* list = std::get_if<std::vector<int64_t>>(&value))

@@ -27,7 +27,7 @@ struct NamedValue {
   NamedValue(absl::string_view n, std::vector<int64_t> v) : name(n), value(std::move(v)) {}
 
   // The value as text: `text`, `4`, `[1, 2]`, `0.5`, `true`.
-  std::string ValueText() const;
+  std::string FormatValue() const;
 
   std::string name;
   Value value;

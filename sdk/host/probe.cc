@@ -132,7 +132,7 @@ absl::StatusOr<ProbeResult> Probe(const std::string& library, const ProbeOptions
   for (const NamedValue& option : options.create_options) {
     const bool text = std::holds_alternative<std::string>(option.value);
     command.push_back(
-        absl::StrCat("--option=", option.name, "=", text ? "\"" : "", option.ValueText(), text ? "\"" : ""));
+        absl::StrCat("--option=", option.name, "=", text ? "\"" : "", option.FormatValue(), text ? "\"" : ""));
   }
   command.push_back(library);
   std::vector<char*> argv;

@@ -40,10 +40,10 @@ absl::StatusOr<Topology> Topology::Deserialize(const Plugin& plugin, absl::strin
   return out
 
 absl::StatusOr<std::string> Topology::PlatformName() const {
-  BP_ASK(PJRT_TopologyDescription_PlatformName, internal::TextOf(a.platform_name, a.platform_name_size));
+  BP_ASK(PJRT_TopologyDescription_PlatformName, internal::CopyString(a.platform_name, a.platform_name_size));
 }
 absl::StatusOr<std::string> Topology::PlatformVersion() const {
-  BP_ASK(PJRT_TopologyDescription_PlatformVersion, internal::TextOf(a.platform_version, a.platform_version_size));
+  BP_ASK(PJRT_TopologyDescription_PlatformVersion, internal::CopyString(a.platform_version, a.platform_version_size));
 }
 absl::StatusOr<std::vector<NamedValue>> Topology::Attributes() const {
   BP_ASK(PJRT_TopologyDescription_Attributes, CopyNamedValues(a.attributes, a.num_attributes));
@@ -63,7 +63,7 @@ absl::StatusOr<std::string> Topology::Serialize() const {
   BP_PJRT_ARGS(*plugin_, a, PJRT_TopologyDescription_Serialize);
   a.topology = raw_;
   BP_RETURN_IF_ERROR(BP_PJRT_CALL(*plugin_, PJRT_TopologyDescription_Serialize, a));
-  std::string bytes = internal::TextOf(a.serialized_bytes, a.serialized_bytes_size);
+  std::string bytes = internal::CopyString(a.serialized_bytes, a.serialized_bytes_size);
   if (a.serialized_topology_deleter != nullptr) a.serialized_topology_deleter(a.serialized_topology);
   return bytes;
 }

@@ -88,7 +88,7 @@ TickScale::TickScale() : nanos_per_tick_(1) {
   nanos_per_tick_ = static_cast<double>(now.nanos - g_start.nanos) / static_cast<double>(now.ticks - g_start.ticks);
 }
 
-int64_t TickScale::Nanos(Ticks ticks) const {
+int64_t TickScale::ToNanos(Ticks ticks) const {
   if (!internal::g_counter_tells_time) return ticks;
   return g_start.nanos + static_cast<int64_t>(static_cast<double>(ticks - g_start.ticks) * nanos_per_tick_);
 }

@@ -40,7 +40,7 @@ inline Ticks ReadTicks() {
 class TickScale {
  public:
   TickScale();
-  int64_t Nanos(Ticks ticks) const;
+  int64_t ToNanos(Ticks ticks) const;
 
  private:
   double nanos_per_tick_;

@@ -45,7 +45,7 @@ static_assert(sizeof(kFunctions) / sizeof(kFunctions[0]) == kNumFunctions);
 
 }  // namespace
 
-const FunctionInfo& InfoOf(Fn fn) { return kFunctions[Index(fn)]; }
+const FunctionInfo& GetInfo(Fn fn) { return kFunctions[Index(fn)]; }
 
 Fn FunctionByName(absl::string_view name) {
   for (size_t i = 0; i < kNumFunctions; ++i) {

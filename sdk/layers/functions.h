@@ -42,7 +42,7 @@ struct FunctionInfo {
   Returns returns;
   bool has_extension_start;  // whether the second word of its args starts a chain of extensions
 };
-const FunctionInfo& InfoOf(Fn fn);
+const FunctionInfo& GetInfo(Fn fn);
 // Returns Fn::kCount if there is no function of that name.
 Fn FunctionByName(absl::string_view name);
 

@@ -67,8 +67,8 @@ struct Call {
   // Two words that a layer may set in Before and read in After. Each layer has its own two words.
   uint64_t memo[2] = {0, 0};
 
-  const FunctionInfo& info() const { return InfoOf(fn); }
-  const char* name() const { return InfoOf(fn).name; }
+  const FunctionInfo& info() const { return GetInfo(fn); }
+  const char* name() const { return GetInfo(fn).name; }
 
   // The args as their type. Check `fn` first.
   template <typename Args>

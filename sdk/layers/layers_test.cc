@@ -76,7 +76,7 @@ TEST_F(StackTest, EveryFunctionIsInterposedAndHandedOn) {
   const auto* table = reinterpret_cast<const void* const*>(&api().PJRT_Error_Destroy);
   const auto* target = reinterpret_cast<const void* const*>(&GetPjrtApi()->PJRT_Error_Destroy);
   for (size_t i = 0; i < Index(Fn::PJRT_TopologyDescription_GetMemorySpaceKindIds) + 1; ++i) {
-    EXPECT_NE(table[i], target[i]) << InfoOf(static_cast<Fn>(i)).name;
+    EXPECT_NE(table[i], target[i]) << GetInfo(static_cast<Fn>(i)).name;
   }
 }
 
@@ -423,7 +423,7 @@ TEST(FunctionsTest, TheListsAreWhole) {
 #undef BP_PROFILER_FUNCTION
   EXPECT_EQ(functions, 0);
   for (size_t i = 0; i < kNumFunctions; ++i) {
-    EXPECT_EQ(FunctionByName(InfoOf(static_cast<Fn>(i)).name), static_cast<Fn>(i)) << "names are unique";
+    EXPECT_EQ(FunctionByName(GetInfo(static_cast<Fn>(i)).name), static_cast<Fn>(i)) << "names are unique";
   }
   EXPECT_EQ(FunctionByName("PJRT_Nothing"), Fn::kCount);
 }

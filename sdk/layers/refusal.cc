@@ -9,7 +9,9 @@ class RefusalLayer : public Layer {
  public:
   RefusalLayer(std::string message) : message_(std::move(message)) {}
   const char* name() const override { return "refusal"; }
-  bool Wants(Fn fn) const override { return InfoOf(fn).extension == nullptr && InfoOf(fn).returns == Returns::kError; }
+  bool Wants(Fn fn) const override {
+    return GetInfo(fn).extension == nullptr && GetInfo(fn).returns == Returns::kError;
+  }
   void Before(Call& call) override {
     // Errors must stay readable.
     if (call.fn == Fn::PJRT_Error_GetCode || call.fn == Fn::PJRT_Error_ForEachPayload) return;

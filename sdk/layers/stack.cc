@@ -213,8 +213,8 @@ absl::StatusOr<std::unique_ptr<Stack>> Stack::Create(const PJRT_Api* target, abs
   bool wanted[kNumFunctions] = {};
   for (size_t i = 0; i < kNumFunctions; ++i) {
     Impl::Function& f = s.functions[i];
-    f.invoke = InvocationOf(static_cast<Fn>(i));
-    f.other = InfoOf(static_cast<Fn>(i)).returns == Returns::kOther;
+    f.invoke = GetInvocation(static_cast<Fn>(i));
+    f.other = GetInfo(static_cast<Fn>(i)).returns == Returns::kOther;
     for (size_t l = 0; l < s.layers.size(); ++l) {
       if (!s.layers[l]->Wants(static_cast<Fn>(i))) continue;
       f.mask |= 1u << l;

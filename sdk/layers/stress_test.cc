@@ -73,7 +73,7 @@ class StressTest : public LayersTest {
     stop = true;
     other.join();
   }
-  uint64_t Count(const char* kind) { return ReportOf(*layer_).CountOf(kind); }
+  uint64_t Count(const char* kind) { return GetReport(*layer_).GetCount(kind); }
 
   std::array<std::atomic<int64_t>, kNumFunctions> counts_{};
   std::string base_;
@@ -113,7 +113,7 @@ TEST_F(StressTest, NothingIsLostAndNothingIsWrong) {
   Destroy(client);
   EXPECT_EQ(callbacks, kThreads * kEach);
   stack_->End();
-  EXPECT_EQ(ReportOf(*layer_).size(), 0) << std::ifstream(base_ + ".txt").rdbuf();
+  EXPECT_EQ(GetReport(*layer_).size(), 0) << std::ifstream(base_ + ".txt").rdbuf();
 
   std::stringstream text;
   text << std::ifstream(base_ + ".json").rdbuf();
@@ -137,7 +137,7 @@ TEST_F(StressTest, NothingIsLostAndNothingIsWrong) {
     }
   }
   for (size_t f = 0; f < kNumFunctions; ++f) {
-    const std::string name = InfoOf(static_cast<Fn>(f)).name;
+    const std::string name = GetInfo(static_cast<Fn>(f)).name;
     EXPECT_EQ(calls[name.substr(name.rfind("PJRT_", 0) == 0 ? 5 : 0)], counts_[f]) << name;
   }
   EXPECT_EQ(calls["LoadedExecutable_Execute"], kThreads * kEach);

@@ -129,7 +129,7 @@ void PutProfiler(int stack, PLUGIN_Profiler_Api* table, const Interposed& to, st
 
 }  // namespace
 
-Invocation InvocationOf(Fn fn) { return kInvocations[Index(fn)]; }
+Invocation GetInvocation(Fn fn) { return kInvocations[Index(fn)]; }
 
 void InterposeTable(int stack, PJRT_Api* table, const Interposed& to) {
   PutTable(stack, table, to, std::make_integer_sequence<int, kStacks>());

@@ -15,7 +15,7 @@ void* Dispatch(int stack, Fn fn, void* args);
 
 // Calls a function with the type of `fn` and returns its result as a word.
 using Invocation = void* (*)(AnyFunction function, void* args);
-Invocation InvocationOf(Fn fn);
+Invocation GetInvocation(Fn fn);
 
 // Replaces function pointers in a table or extension by trampolines. `real` receives the original functions. Functions
 // for which `wanted` is false are not replaced. Only the first `struct_size` bytes of the table are valid; an extension

@@ -27,7 +27,7 @@ void AppendData(absl::string_view data, std::string* out) {
 
 }  // namespace
 
-std::string Page(absl::Span<const PageDocument> documents) {
+std::string FormatPage(absl::Span<const PageDocument> documents) {
   const absl::string_view page(kPage, kPageBytes);
   const size_t position = page.find(kPlaceholder);
   std::string out(page.data(), position);

@@ -21,7 +21,7 @@ struct PageDocument {
 
 // Returns the page for any number of documents. It shows one at a time, and a comparison if there are at least two. The
 // documents are not checked here: the page shows an error for an invalid one.
-std::string Page(absl::Span<const PageDocument> documents);
+std::string FormatPage(absl::Span<const PageDocument> documents);
 
 }  // namespace backplane::report
 

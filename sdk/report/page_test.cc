@@ -30,23 +30,23 @@ std::vector<std::string> Documents(const std::string& page) {
 
 TEST(Page, HoldsAllDocumentsWhole) {
   const std::string a = R"({"format":"backplane.tpu_report","version":1,"module":"</script><!-- a"})", b = "not JSON";
-  EXPECT_THAT(Documents(Page({{"first", a}, {"second", b}})), ElementsAre(a, b));
-  EXPECT_THAT(Documents(Page({})), ElementsAre());
+  EXPECT_THAT(Documents(FormatPage({{"first", a}, {"second", b}})), ElementsAre(a, b));
+  EXPECT_THAT(Documents(FormatPage({})), ElementsAre());
 }
 
 TEST(Page, NothingInADocumentEndsItsElement) {
-  const std::string page = Page({{"", R"({"module":"</script><img src=x>"})"}});
+  const std::string page = FormatPage({{"", R"({"module":"</script><img src=x>"})"}});
   EXPECT_THAT(page, Not(HasSubstr("<img")));
   EXPECT_THAT(page, HasSubstr(R"(\u003c/script>\u003cimg src=x>)"));
 }
 
 TEST(Page, TitlesAreText) {
-  const std::string page = Page({{"a \"b\" <c> & d", "{}"}});
+  const std::string page = FormatPage({{"a \"b\" <c> & d", "{}"}});
   EXPECT_THAT(page, HasSubstr("data-title=\"a &quot;b&quot; &lt;c> &amp; d\""));
 }
 
 TEST(Page, RefersToNothingOutside) {
-  const std::string page = Page({});
+  const std::string page = FormatPage({});
   EXPECT_THAT(page, Not(HasSubstr("@DATA@")));
   EXPECT_THAT(page, Not(HasSubstr("@STYLE@")));
   EXPECT_THAT(page, Not(HasSubstr("@SCRIPT@")));

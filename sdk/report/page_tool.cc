@@ -22,6 +22,6 @@ int main(int argc, char** argv) {
     documents.push_back({argument.substr(0, split), text.str()});
   }
   if (argc < 2) return 2;
-  std::ofstream(argv[1], std::ios::binary) << backplane::report::Page(documents);
+  std::ofstream(argv[1], std::ios::binary) << backplane::report::FormatPage(documents);
   return 0;
 }

@@ -73,10 +73,10 @@ std::string CompileCacheKey(const ProgramBytes& program, const CompileOptions& o
   if (!takes_bytes) known.serialized.clear();  // so that the members are written
   if (HasTransformations() || CallsHostWhenPartitioned(program.bytes)) return "";
   if (BuildId() == "none") return "";  // another build's code could not be told from this one's
-  return absl::StrCat("program ", program.format, " ", program.bytes.size(), " ", Digest::HexOf(program.bytes),
-                      "\noptions ", Digest::HexOf(SerializeCompileOptions(known)), "\nplatform ",
-                      topology.platform_version, "\ntopology ", Digest::HexOf(SerializeTopology(topology)), "\nbuild ",
-                      BuildId(), "\nenvironment ", RelevantEnvironment());
+  return absl::StrCat("program ", program.format, " ", program.bytes.size(), " ", Digest::ComputeHex(program.bytes),
+                      "\noptions ", Digest::ComputeHex(SerializeCompileOptions(known)), "\nplatform ",
+                      topology.platform_version, "\ntopology ", Digest::ComputeHex(SerializeTopology(topology)),
+                      "\nbuild ", BuildId(), "\nenvironment ", RelevantEnvironment());
 }
 
 }  // namespace backplane::shim

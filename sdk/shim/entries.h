@@ -188,7 +188,7 @@ void Error_Destroy(PJRT_Error_Destroy_Args* args);
 void Error_Message(PJRT_Error_Message_Args* args);
 
 // Returns the table of this plugin, which GetPjrtApi returns.
-const PJRT_Api* Table();
+const PJRT_Api* GetTable();
 // Returns the first element of the chain of extensions.
 PJRT_Extension_Base* GetExtensionChain();
 

@@ -84,7 +84,7 @@ PJRT_Error* MakeError(const absl::Status& status) {
   }
 }
 
-absl::Status StatusOf(const PJRT_Error* error) {
+absl::Status GetStatus(const PJRT_Error* error) {
   if (error == nullptr) return absl::OkStatus();
   if (const ErrorObject* ours = Ours(error)) return ours->status;
   const char* message = nullptr;
@@ -117,7 +117,7 @@ PJRT_Error* MakeCallbackError(PJRT_Error_Code code, const char* message, size_t 
 
 absl::Status TakeError(PJRT_Error* error) {
   if (error == nullptr) return absl::OkStatus();
-  absl::Status status = StatusOf(error);
+  absl::Status status = GetStatus(error);
   error->vtable->destroy(error);
   return status;
 }

@@ -25,7 +25,7 @@ namespace backplane::shim {
 // Returns a new error with that status; null for OK.
 PJRT_Error* MakeError(const absl::Status& status);
 // Returns the status of an error, which may be another plugin's or the host's. OK for null.
-absl::Status StatusOf(const PJRT_Error* error);
+absl::Status GetStatus(const PJRT_Error* error);
 // Returns a status with a code and message that came over the boundary. An invalid code becomes UNKNOWN.
 absl::Status MakeStatus(PJRT_Error_Code code, const char* message, size_t size);
 

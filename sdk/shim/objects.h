@@ -164,8 +164,8 @@ struct PJRT_Buffer {
   const backplane::Shape shape;  // with layout; stays after deletion
 
   backplane::Mutex mu;
-  std::shared_ptr<backplane::Storage> storage
-      ABSL_GUARDED_BY(mu);  // null once deleted or donated, or if there is no value
+  // Null once deleted or donated, or if there is no value.
+  std::shared_ptr<backplane::Storage> storage ABSL_GUARDED_BY(mu);
   backplane::Event ready ABSL_GUARDED_BY(mu);
   backplane::shim::UseMark use ABSL_GUARDED_BY(mu);  // reset with the storage
   bool deleted ABSL_GUARDED_BY(mu) = false;

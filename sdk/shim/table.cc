@@ -25,7 +25,7 @@ PJRT_Api MakeTable() {
 
 }  // namespace
 
-const PJRT_Api* Table() {
+const PJRT_Api* GetTable() {
   static const PJRT_Api api = MakeTable();
   return &api;
 }

@@ -173,7 +173,7 @@ TEST(ErrorTest, CodeMessagePayloadsAndTheTableInTheFirstWord) {
   a.user_arg = &seen;
   ASSERT_TRUE(BP_CALL(PJRT_Error_ForEachPayload, a).ok());
   EXPECT_EQ(seen, "where=here;");
-  EXPECT_EQ(StatusOf(error), status);
+  EXPECT_EQ(GetStatus(error), status);
   table->destroy(error);
   EXPECT_EQ(MakeError(absl::OkStatus()), nullptr);
 }
@@ -192,7 +192,7 @@ TEST(ErrorTest, ForeignErrorsAreReadThroughTheirOwnTable) {
       [](const PJRT_Error*, PJRT_Error_PayloadVisitor visitor, void* arg) { visitor("k", 1, "v", 1, arg); }};
   Foreign error;
   error.vtable = &table;
-  absl::Status status = StatusOf(&error);
+  absl::Status status = GetStatus(&error);
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
   EXPECT_EQ(status.message(), "theirs");
   EXPECT_EQ(status.GetPayload("k"), absl::Cord("v"));

@@ -77,7 +77,7 @@ void ChangeNumber(sequences::Random& random, T& number) {
                                                                         int64_t{1} << 40,
                                                                         std::numeric_limits<int64_t>::max(),
                                                                         std::numeric_limits<int64_t>::min()};
-  number = random.OneIn(2) ? static_cast<T>(random.Of(limits)) : static_cast<T>(number + (random.OneIn(2) ? 1 : -1));
+  number = random.OneIn(2) ? static_cast<T>(random.Pick(limits)) : static_cast<T>(number + (random.OneIn(2) ? 1 : -1));
 }
 
 template <typename T>
@@ -156,20 +156,20 @@ absl::Status WithRecordingFile(absl::string_view bytes, const std::function<absl
 std::string MutateRecording(const std::vector<std::string>& seeds, uint64_t seed) {
   sequences::Random random(seed);
   if (random.OneIn(3)) return Mutate(seeds, false, seed);
-  const std::string& whole = random.Of(seeds);
+  const std::string& whole = random.Pick(seeds);
   std::vector<std::string> frames = FramesOf(whole);
   std::vector<size_t> operations;
   for (size_t i = 0; i < frames.size(); ++i) {
     if (frames[i].compare(0, 4, "OPER") == 0) operations.push_back(i);
   }
   for (size_t changes = 1 + random.Below(4); changes > 0 && !operations.empty(); --changes) {
-    std::string& frame = frames[random.Of(operations)];
+    std::string& frame = frames[random.Pick(operations)];
     if (random.OneIn(6)) {
-      std::swap(frame, frames[random.Of(operations)]);
+      std::swap(frame, frames[random.Pick(operations)]);
       continue;
     }
     if (random.OneIn(8)) {
-      frame = frames[random.Of(operations)];  // duplicates one operation and drops another
+      frame = frames[random.Pick(operations)];  // duplicates one operation and drops another
       continue;
     }
     absl::StatusOr<record::Operation> operation = record::DecodeOperation(absl::string_view(frame).substr(kFrameHead));

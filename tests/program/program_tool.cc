@@ -72,7 +72,7 @@ absl::Status Job(const std::vector<std::string>& words) {
   if (form == "hlo" || form == "hlo-as-xla-made") {
     out = PrintModule(*module);
   } else if (form == "hlo-as-xla-given") {
-    out = PrintModule(*module, ShortHloText());
+    out = PrintModule(*module, MakeShortPrintOptions());
   } else if (form == "proto") {
     ASSIGN_OR_RETURN(out, SerializeHloModule(*module));
   } else if (form == "stablehlo" || form == "stablehlo-generic") {

@@ -27,10 +27,10 @@ uint64_t Random::Next() {
   return z ^ z >> 31;
 }
 
-Fn DestroyerOf(Type type) {
+Fn GetDestroyer(Type type) {
   for (size_t f = 0; f < host::AllSlots().size(); ++f) {
-    for (const layers::Argument& a : layers::ArgumentsOf(static_cast<Fn>(f))) {
-      if (a.direction == layers::Direction::DESTROYS && a.object == type && layers::ArgumentsOf(a.fn).size() == 1)
+    for (const layers::Argument& a : layers::GetArguments(static_cast<Fn>(f))) {
+      if (a.direction == layers::Direction::DESTROYS && a.object == type && layers::GetArguments(a.fn).size() == 1)
         return a.fn;
     }
   }
@@ -39,7 +39,7 @@ Fn DestroyerOf(Type type) {
 
 // ---- Calls
 
-std::string Actor::NameOf(Type type, const void* handle) const {
+std::string Actor::GetName(Type type, const void* handle) const {
   if (handle == nullptr) return "null";
   for (const std::vector<Item>* list : {&items, &shared}) {
     for (auto it = list->rbegin(); it != list->rend(); ++it) {
@@ -55,8 +55,8 @@ std::string Actor::Describe(Fn fn, const void* args) const {
   const auto* bytes = static_cast<const char*>(args);
   size_t size = 0;
   std::memcpy(&size, bytes, sizeof(size));
-  if (size != layers::InfoOf(fn).args_size) absl::StrAppend(&text, "struct_size=", size);
-  for (const layers::Argument& a : layers::ArgumentsOf(fn)) {
+  if (size != layers::GetInfo(fn).args_size) absl::StrAppend(&text, "struct_size=", size);
+  for (const layers::Argument& a : layers::GetArguments(fn)) {
     using layers::Direction;
     const bool handle = a.direction == Direction::USES || a.direction == Direction::DESTROYS;
     if ((!handle && a.direction != Direction::IN) || a.offset + a.size > size) continue;
@@ -65,7 +65,7 @@ std::string Actor::Describe(Fn fn, const void* args) const {
     if (a.size == 4) value = static_cast<int32_t>(value);
     absl::StrAppend(&text, text.empty() ? "" : ", ", a.member, "=");
     if (handle) {
-      absl::StrAppend(&text, NameOf(a.object, reinterpret_cast<const void*>(value)));
+      absl::StrAppend(&text, GetName(a.object, reinterpret_cast<const void*>(value)));
     } else if (a.pointer) {
       absl::StrAppend(&text, value == 0 ? "null" : "*");
     } else {
@@ -75,7 +75,7 @@ std::string Actor::Describe(Fn fn, const void* args) const {
   return text;
 }
 
-void* Actor::FunctionOf(Fn fn) const {
+void* Actor::GetFunction(Fn fn) const {
   const host::Slot& slot = host::AllSlots()[layers::Index(fn)];
   if (slot.offset + sizeof(void*) > api_.struct_size) return nullptr;
   void* function = nullptr;
@@ -83,16 +83,16 @@ void* Actor::FunctionOf(Fn fn) const {
   return function;
 }
 
-bool Actor::Has(Fn fn) const { return FunctionOf(fn) != nullptr; }
+bool Actor::Has(Fn fn) const { return GetFunction(fn) != nullptr; }
 
 absl::Status Actor::Call(Fn fn, void* args) {
-  void* function = FunctionOf(fn);
+  void* function = GetFunction(fn);
   if (function == nullptr) throw NotOffered{};
   return CallAt(fn, function, args);
 }
 
 absl::Status Actor::CallAt(Fn fn, void* function, void* args) {
-  const layers::FunctionInfo& info = layers::InfoOf(fn);
+  const layers::FunctionInfo& info = layers::GetInfo(fn);
   Note(absl::StrCat(name_, info.name, "(", Describe(fn, args), ")"));
   if (info.returns == layers::Returns::kNothing) {
     reinterpret_cast<void (*)(void*)>(function)(args);
@@ -102,11 +102,11 @@ absl::Status Actor::CallAt(Fn fn, void* function, void* args) {
   PJRT_Error* error = reinterpret_cast<PJRT_Error* (*)(void*)>(function)(args);
   if (error == nullptr) {
     std::string made;
-    for (const layers::Argument& a : layers::ArgumentsOf(fn)) {
+    for (const layers::Argument& a : layers::GetArguments(fn)) {
       if (a.direction != layers::Direction::GIVES) continue;
       const void* handle = nullptr;
       std::memcpy(&handle, static_cast<const char*>(args) + a.offset, sizeof(handle));
-      absl::StrAppend(&made, " ", a.member, "=", NameOf(a.object, handle));
+      absl::StrAppend(&made, " ", a.member, "=", GetName(a.object, handle));
     }
     Note(absl::StrCat(" -> OK", made, "\n"));
     return absl::OkStatus();
@@ -127,14 +127,14 @@ absl::Status Actor::CallAt(Fn fn, void* function, void* args) {
   return status;
 }
 
-void Actor::Right(Fn fn, void* args) {
+void Actor::ExpectSuccess(Fn fn, void* args) {
   const absl::Status status = Call(fn, args);
   if (absl::IsUnimplemented(status)) throw NotOffered{};
-  if (!status.ok()) throw Wrong{absl::StrCat(layers::InfoOf(fn).name, ": a right call failed: ", status.ToString())};
+  if (!status.ok()) throw Wrong{absl::StrCat(layers::GetInfo(fn).name, ": a right call failed: ", status.ToString())};
 }
 
-void Actor::Refused(Fn fn, void* args) {
-  if (Call(fn, args).ok()) throw Wrong{absl::StrCat(layers::InfoOf(fn).name, ": a wrong call succeeded")};
+void Actor::ExpectFailure(Fn fn, void* args) {
+  if (Call(fn, args).ok()) throw Wrong{absl::StrCat(layers::GetInfo(fn).name, ": a wrong call succeeded")};
 }
 
 // ---- Objects
@@ -166,7 +166,7 @@ Item Actor::Pick(Type type, const Filter& filter, bool others) {
   };
   look(items);
   if (others) look(shared);
-  return fitting.empty() ? nullptr : random.Of(fitting);
+  return fitting.empty() ? nullptr : random.Pick(fitting);
 }
 
 Item Actor::PickDead(Type type) {
@@ -174,18 +174,18 @@ Item Actor::PickDead(Type type) {
   for (const Item& i : items) {
     if (i->type == type && !i->alive) dead.push_back(i);
   }
-  return dead.empty() ? nullptr : random.Of(dead);
+  return dead.empty() ? nullptr : random.Pick(dead);
 }
 
 Item Actor::PickClient() { return Pick(Type::Client); }
 
 void Actor::Destroy(const Item& item) {
-  const Fn fn = DestroyerOf(item->type);
+  const Fn fn = GetDestroyer(item->type);
   alignas(8) char args[64] = {};
-  const size_t size = layers::InfoOf(fn).args_size;
+  const size_t size = layers::GetInfo(fn).args_size;
   std::memcpy(args, &size, sizeof(size));
-  std::memcpy(args + layers::ArgumentsOf(fn)[0].offset, &item->handle, sizeof(void*));
-  Right(fn, args);
+  std::memcpy(args + layers::GetArguments(fn)[0].offset, &item->handle, sizeof(void*));
+  ExpectSuccess(fn, args);
   item->alive = false;
   if (item->type != Type::Client) return;
   for (const Item& i : items) {
@@ -215,15 +215,15 @@ Item Actor::NewClient() {
   PREPARE(a, PJRT_Client_Create);
   a.create_options = options.data();
   a.num_options = options.size();
-  Right(Fn::PJRT_Client_Create, &a);
+  ExpectSuccess(Fn::PJRT_Client_Create, &a);
   Item client = Add(Type::Client, a.client, nullptr);
   PREPARE(d, PJRT_Client_AddressableDevices);
   d.client = a.client;
-  Right(Fn::PJRT_Client_AddressableDevices, &d);
+  ExpectSuccess(Fn::PJRT_Client_AddressableDevices, &d);
   for (size_t i = 0; i < d.num_addressable_devices; ++i) {
     PREPARE(m, PJRT_Device_DefaultMemory);
     m.device = d.addressable_devices[i];
-    Right(Fn::PJRT_Device_DefaultMemory, &m);
+    ExpectSuccess(Fn::PJRT_Device_DefaultMemory, &m);
     client->devices.push_back(m.device);
     client->memories.push_back(m.memory);
     Add(Type::Device, m.device, client, false);
@@ -232,7 +232,7 @@ Item Actor::NewClient() {
     // model would take it for a dangling handle.
     PREPARE(all, PJRT_Device_AddressableMemories);
     all.device = m.device;
-    Right(Fn::PJRT_Device_AddressableMemories, &all);
+    ExpectSuccess(Fn::PJRT_Device_AddressableMemories, &all);
     for (size_t k = 0; k < all.num_memories; ++k) Add(Type::Memory, all.memories[k], client, false);
     client->all_memories.emplace_back(all.memories, all.memories + all.num_memories);
   }
@@ -262,7 +262,7 @@ Array Actor::RandomArray() {
       {PJRT_Buffer_Type_S32, {2, 3}, ""},  {PJRT_Buffer_Type_S32, {2, 3}, ""}, {PJRT_Buffer_Type_F32, {}, ""},
       {PJRT_Buffer_Type_F32, {0, 3}, ""},  {PJRT_Buffer_Type_U8, {7}, ""},     {PJRT_Buffer_Type_S64, {3, 1, 2}, ""},
       {PJRT_Buffer_Type_BF16, {5, 3}, ""}, {PJRT_Buffer_Type_F32, {32768}, ""}};
-  return Fill(random.Of(shapes));
+  return Fill(random.Pick(shapes));
 }
 
 Item Actor::NewBuffer(const Item& client, size_t device, const Array& array) {
@@ -291,7 +291,7 @@ Item Actor::NewBuffer(const Item& client, size_t device, const Array& array) {
     a.byte_strides = strides.data();
     a.num_byte_strides = 2;
   }
-  Right(Fn::PJRT_Client_BufferFromHostBuffer, &a);
+  ExpectSuccess(Fn::PJRT_Client_BufferFromHostBuffer, &a);
   Item buffer = Add(Type::Buffer, a.buffer, client);
   buffer->array = array;
   buffer->device = device;
@@ -305,7 +305,7 @@ Item Actor::NewBuffer(const Item& client, size_t device, const Array& array) {
     if (target->PJRT_Event_OnReady(&r) != nullptr) throw Wrong{"a callback on the host's memory is refused"};
     PREPARE(d, PJRT_Event_Destroy);
     d.event = a.done_with_host_buffer;
-    Right(Fn::PJRT_Event_Destroy, &d);
+    ExpectSuccess(Fn::PJRT_Event_Destroy, &d);
     return buffer;
   }
   AwaitOk(a.done_with_host_buffer, "the copy from the host");
@@ -355,7 +355,7 @@ absl::Status Actor::Await(PJRT_Event* event) {
         }
         if (w->times++ == 0) w->done.set_value(s);
       };
-      Right(Fn::PJRT_Event_OnReady, &a);
+      ExpectSuccess(Fn::PJRT_Event_OnReady, &a);
       std::future<absl::Status> done = waiter->done.get_future();
       if (done.wait_for(std::chrono::seconds(60)) != std::future_status::ready)
         throw Wrong{"a callback on an event has not come after a minute"};
@@ -366,7 +366,7 @@ absl::Status Actor::Await(PJRT_Event* event) {
     case 1: {
       PREPARE(a, PJRT_Event_IsReady);
       a.event = event;
-      for (Right(Fn::PJRT_Event_IsReady, &a); !a.is_ready; Right(Fn::PJRT_Event_IsReady, &a))
+      for (ExpectSuccess(Fn::PJRT_Event_IsReady, &a); !a.is_ready; ExpectSuccess(Fn::PJRT_Event_IsReady, &a))
         std::this_thread::sleep_for(std::chrono::microseconds(200));
       PREPARE(e, PJRT_Event_Error);
       e.event = event;
@@ -381,7 +381,7 @@ absl::Status Actor::Await(PJRT_Event* event) {
   }
   PREPARE(d, PJRT_Event_Destroy);
   d.event = event;
-  Right(Fn::PJRT_Event_Destroy, &d);
+  ExpectSuccess(Fn::PJRT_Event_Destroy, &d);
   return status;
 }
 
@@ -408,7 +408,7 @@ void Actor::Read(const Item& buffer) {
   layout.tiled.minor_to_major = order.data();
   layout.tiled.minor_to_major_size = order.size();
   a.host_layout = &layout;
-  Right(Fn::PJRT_Buffer_ToHostBuffer, &a);
+  ExpectSuccess(Fn::PJRT_Buffer_ToHostBuffer, &a);
   if (a.dst_size != bytes) throw Wrong{absl::StrCat(buffer->name, ": the host needs ", a.dst_size, " bytes")};
   a.dst = to.data();
   a.dst_size = bytes + (random.OneIn(2) ? kGuard / 2 : 0);
@@ -436,10 +436,10 @@ Item Actor::NewLoaded(const Item& client, const Program& program, size_t device,
     for (int i = 0; i < program.replicas; ++i) {
       PREPARE(g, PJRT_Device_GetDescription);
       g.device = client->devices[program.replicas == 1 ? device : static_cast<size_t>(i)];
-      Right(Fn::PJRT_Device_GetDescription, &g);
+      ExpectSuccess(Fn::PJRT_Device_GetDescription, &g);
       PREPARE(id, PJRT_DeviceDescription_Id);
       id.device_description = g.device_description;
-      Right(Fn::PJRT_DeviceDescription_Id, &id);
+      ExpectSuccess(Fn::PJRT_DeviceDescription_Id, &id);
       options.device_assignment.push_back(id.id);
     }
   }
@@ -457,7 +457,7 @@ Item Actor::NewLoaded(const Item& client, const Program& program, size_t device,
   a.compile_options = bytes.data();
   a.compile_options_size = bytes.size();
   Note(absl::StrCat("# program ", program.name, portable ? ", portable" : "", "\n"));
-  Right(Fn::PJRT_Client_Compile, &a);
+  ExpectSuccess(Fn::PJRT_Client_Compile, &a);
   Item loaded = Add(Type::LoadedExecutable, a.executable, client);
   loaded->program = &program;
   loaded->portable = portable;
@@ -466,7 +466,7 @@ Item Actor::NewLoaded(const Item& client, const Program& program, size_t device,
 }
 
 Item Actor::Compile(const Item& client) {
-  const Program& program = random.Of(AllPrograms());
+  const Program& program = random.Pick(AllPrograms());
   if (static_cast<size_t>(program.replicas) > client->devices.size()) throw NotOffered{};
   const bool portable = program.replicas == 1 && random.OneIn(4);
   return NewLoaded(client, program, random.Below(client->devices.size()), portable);

@@ -36,7 +36,7 @@ class Random {
   size_t Below(size_t n) { return n == 0 ? 0 : static_cast<size_t>(Next() % n); }
   bool OneIn(size_t n) { return Below(n) == 0; }
   template <typename T>
-  const T& Of(const std::vector<T>& list) {
+  const T& Pick(const std::vector<T>& list) {
     return list[Below(list.size())];
   }
 
@@ -107,11 +107,11 @@ class Actor {
   absl::Status Call(Fn fn, void* args);
   absl::Status CallAt(Fn fn, void* function, void* args);  // a function of an extension
   // Throws Wrong unless the call succeeds, and NotOffered for UNIMPLEMENTED.
-  void Right(Fn fn, void* args);
+  void ExpectSuccess(Fn fn, void* args);
   // Throws Wrong unless the call fails.
-  void Refused(Fn fn, void* args);
+  void ExpectFailure(Fn fn, void* args);
   bool Has(Fn fn) const;
-  void* FunctionOf(Fn fn) const;
+  void* GetFunction(Fn fn) const;
   template <typename Extension>
   const Extension* FindExtension(PJRT_Extension_Type type) const {
     for (const PJRT_Extension_Base* e = api_.extension_start; e != nullptr; e = e->next) {
@@ -149,7 +149,7 @@ class Actor {
 
  private:
   std::string Describe(Fn fn, const void* args) const;
-  std::string NameOf(Type type, const void* handle) const;
+  std::string GetName(Type type, const void* handle) const;
 
   const PJRT_Api& api_;
   supervisor::Shared& log_;
@@ -169,7 +169,7 @@ class Actor {
 };
 
 // Returns the function that destroys such an object; Fn::kCount if the table has none.
-Fn DestroyerOf(Type type);
+Fn GetDestroyer(Type type);
 
 // PREPARE(a, PJRT_Client_Destroy) defines zeroed arguments with their size.
 #define PREPARE(name, fn) \

@@ -43,7 +43,7 @@ AbsurdShape RandomAbsurdShape(Random& random) {
       {PJRT_Buffer_Type_F32, std::vector<int64_t>(300, 1)},
       {PJRT_Buffer_Type_F32, std::vector<int64_t>(200, 2)},
   };
-  return random.Of(shapes);
+  return random.Pick(shapes);
 }
 
 void AbsurdFromHost(Actor& actor) {
@@ -115,7 +115,7 @@ void AbsurdFromHost(Actor& actor) {
       }
     }
   }
-  actor.Refused(Fn::PJRT_Client_BufferFromHostBuffer, &a);
+  actor.ExpectFailure(Fn::PJRT_Client_BufferFromHostBuffer, &a);
 }
 
 void Uninitialized(Actor& actor) {
@@ -133,10 +133,10 @@ void Uninitialized(Actor& actor) {
     a.shape_dims = shape.dims.data();
     a.shape_num_dims = shape.dims.size();
     a.shape_element_type = shape.type;
-    actor.Refused(Fn::PJRT_Client_CreateUninitializedBuffer, &a);
+    actor.ExpectFailure(Fn::PJRT_Client_CreateUninitializedBuffer, &a);
     return;
   }
-  actor.Right(Fn::PJRT_Client_CreateUninitializedBuffer, &a);
+  actor.ExpectSuccess(Fn::PJRT_Client_CreateUninitializedBuffer, &a);
   const Item buffer = actor.Add(Type::Buffer, a.buffer, client);
   buffer->array = array;
   buffer->any_value = true;
@@ -159,10 +159,10 @@ void ErrorBuffer(Actor& actor) {
   switch (actor.random.Below(6)) {
     case 0:
       a.error_code = PJRT_Error_Code_OK;
-      return actor.Refused(Fn::PJRT_Client_CreateErrorBuffer, &a);
+      return actor.ExpectFailure(Fn::PJRT_Client_CreateErrorBuffer, &a);
     case 1:
       a.memory = nullptr;
-      return actor.Refused(Fn::PJRT_Client_CreateErrorBuffer, &a);
+      return actor.ExpectFailure(Fn::PJRT_Client_CreateErrorBuffer, &a);
     case 2: {
       const AbsurdShape shape = RandomAbsurdShape(actor.random);
       a.shape_dims = shape.dims.data();
@@ -178,7 +178,7 @@ void ErrorBuffer(Actor& actor) {
     default:
       break;
   }
-  actor.Right(Fn::PJRT_Client_CreateErrorBuffer, &a);
+  actor.ExpectSuccess(Fn::PJRT_Client_CreateErrorBuffer, &a);
   const Item buffer = actor.Add(Type::Buffer, a.buffer, client);
   buffer->array = array;
   buffer->contents = Thing::kError;
@@ -205,11 +205,11 @@ void View(Actor& actor) {
   const Item probe = actor.NewBuffer(client, 0, array);
   PREPARE(cpu, PJRT_Buffer_IsOnCpu);
   cpu.buffer = static_cast<PJRT_Buffer*>(probe->handle);
-  actor.Right(Fn::PJRT_Buffer_IsOnCpu, &cpu);
+  actor.ExpectSuccess(Fn::PJRT_Buffer_IsOnCpu, &cpu);
   if (!cpu.is_on_cpu) return;
   switch (actor.random.Below(4)) {
     case 0:
-      return actor.Refused(Fn::PJRT_Client_CreateViewOfDeviceBuffer, &on);  // null address
+      return actor.ExpectFailure(Fn::PJRT_Client_CreateViewOfDeviceBuffer, &on);  // null address
     case 1: {
       const AbsurdShape shape = RandomAbsurdShape(actor.random);
       on.device_buffer_ptr = aligned;
@@ -227,7 +227,7 @@ void View(Actor& actor) {
   on.device_buffer_ptr = aligned;
   on.on_delete_callback = [](void*, void* whole) { delete static_cast<std::string*>(whole); };
   on.on_delete_callback_arg = memory.release();
-  actor.Right(Fn::PJRT_Client_CreateViewOfDeviceBuffer, &on);
+  actor.ExpectSuccess(Fn::PJRT_Client_CreateViewOfDeviceBuffer, &on);
   const Item buffer = actor.Add(Type::Buffer, on.buffer, client);
   buffer->array = array;
   actor.Read(buffer);
@@ -257,11 +257,11 @@ void Bitcast(Actor& actor) {
       a.element_type = shape.type;
       a.dims = shape.dims.data();
       a.num_dims = shape.dims.size();
-      return actor.Refused(Fn::PJRT_Buffer_Bitcast, &a);
+      return actor.ExpectFailure(Fn::PJRT_Buffer_Bitcast, &a);
     default:
       break;
   }
-  actor.Right(Fn::PJRT_Buffer_Bitcast, &a);
+  actor.ExpectSuccess(Fn::PJRT_Buffer_Bitcast, &a);
   const Item cast = actor.Add(Type::Buffer, a.out_buffer, buffer->client);
   cast->array = buffer->array;
   cast->array.type = PJRT_Buffer_Type_S32;

@@ -15,7 +15,7 @@ bool Whole(const Thing& t) { return t.contents == Thing::kThere && !t.any_value;
 size_t DeviceBytes(Actor& actor, const Item& buffer) {
   PREPARE(a, PJRT_Buffer_OnDeviceSizeInBytes);
   a.buffer = static_cast<PJRT_Buffer*>(buffer->handle);
-  actor.Right(Fn::PJRT_Buffer_OnDeviceSizeInBytes, &a);
+  actor.ExpectSuccess(Fn::PJRT_Buffer_OnDeviceSizeInBytes, &a);
   return a.on_device_size_in_bytes;
 }
 
@@ -29,7 +29,7 @@ void ReadSome(Actor& actor) {
   a.dst = to.data();
   a.dst_size = to.size();
   actor.Expect(buffer->contents == Thing::kDeleted ? kUseAfterDelete : kUseAfterDonate);
-  actor.Refused(Fn::PJRT_Buffer_ToHostBuffer, &a);
+  actor.ExpectFailure(Fn::PJRT_Buffer_ToHostBuffer, &a);
 }
 
 void AbsurdRead(Actor& actor) {
@@ -56,7 +56,7 @@ void AbsurdRead(Actor& actor) {
     default:
       a.host_layout = &layout;
   }
-  actor.Refused(Fn::PJRT_Buffer_ToHostBuffer, &a);
+  actor.ExpectFailure(Fn::PJRT_Buffer_ToHostBuffer, &a);
 }
 
 void ReadRaw(Actor& actor) {
@@ -75,8 +75,8 @@ void ReadRaw(Actor& actor) {
   if (actor.random.OneIn(3)) {
     const std::vector<std::pair<int64_t, int64_t>> absurd = {{-1, 1},      {0, -1},   {have + 1, 0}, {0, have + 1},
                                                              {kMax, kMax}, {1, kMax}, {have, 1},     {-kMax, have}};
-    std::tie(a.offset, a.transfer_size) = actor.random.Of(absurd);
-    return actor.Refused(Fn::PJRT_Buffer_CopyRawToHost, &a);
+    std::tie(a.offset, a.transfer_size) = actor.random.Pick(absurd);
+    return actor.ExpectFailure(Fn::PJRT_Buffer_CopyRawToHost, &a);
   }
   const bool dense = static_cast<size_t>(have) == buffer->array.bytes.size() && buffer->array.dims.size() <= 1;
   const auto check = [&] {
@@ -86,7 +86,7 @@ void ReadRaw(Actor& actor) {
       throw Wrong{absl::StrCat("a raw copy of ", buffer->name, " gave other bytes than it has")};
   };
   if (actor.random.OneIn(2)) {
-    actor.Right(Fn::PJRT_Buffer_CopyRawToHost, &a);
+    actor.ExpectSuccess(Fn::PJRT_Buffer_CopyRawToHost, &a);
     actor.AwaitOk(a.event, "a raw copy");
     return check();
   }
@@ -94,7 +94,7 @@ void ReadRaw(Actor& actor) {
   f.buffer = a.buffer;
   f.offset = offset;
   f.transfer_size = size;
-  actor.Right(Fn::PJRT_Buffer_CopyRawToHostFuture, &f);
+  actor.ExpectSuccess(Fn::PJRT_Buffer_CopyRawToHostFuture, &f);
   PJRT_Buffer_CopyRawToHostFuture_Callback_Args c{};
   c.struct_size = PJRT_Buffer_CopyRawToHostFuture_Callback_Args_STRUCT_SIZE;
   c.callback_data = f.callback_data;
@@ -134,7 +134,7 @@ void CopyToOther(Actor& actor) {
     // Some plugins copy between clients.
     if (!status.ok()) return;
   } else {
-    actor.Right(fn, args);
+    actor.ExpectSuccess(fn, args);
   }
   const Item copy = actor.Add(Type::Buffer, by_device ? d.dst_buffer : m.dst_buffer, client);
   copy->array = buffer->array;
@@ -147,7 +147,7 @@ void DonateWithDependency(Actor& actor) {
   if (buffer == nullptr) return;
   PREPARE(a, PJRT_Buffer_DonateWithControlDependency);
   a.buffer = static_cast<PJRT_Buffer*>(buffer->handle);
-  actor.Right(Fn::PJRT_Buffer_DonateWithControlDependency, &a);
+  actor.ExpectSuccess(Fn::PJRT_Buffer_DonateWithControlDependency, &a);
   buffer->contents = Thing::kDonated;
   const Item out = actor.Add(Type::Buffer, a.out_buffer, buffer->client);
   out->array = buffer->array;
@@ -159,7 +159,7 @@ void DonateWithDependency(Actor& actor) {
   r.dst = to.data();
   r.dst_size = to.size();
   const bool early = actor.random.OneIn(2);
-  if (early) actor.Right(Fn::PJRT_Buffer_ToHostBuffer, &r);
+  if (early) actor.ExpectSuccess(Fn::PJRT_Buffer_ToHostBuffer, &r);
   PJRT_Buffer_DonateWithControlDependency_Callback_Args c{};
   c.struct_size = PJRT_Buffer_DonateWithControlDependency_Callback_Args_STRUCT_SIZE;
   c.callback_data = a.callback_data;
@@ -189,9 +189,9 @@ void Alias(Actor& actor) {
   if (actor.random.OneIn(8)) {
     const int64_t dims[] = {-4};
     a.shape_dims = dims;
-    return actor.Refused(Fn::PJRT_Client_CreateAliasBuffer, &a);
+    return actor.ExpectFailure(Fn::PJRT_Client_CreateAliasBuffer, &a);
   }
-  actor.Right(Fn::PJRT_Client_CreateAliasBuffer, &a);
+  actor.ExpectSuccess(Fn::PJRT_Client_CreateAliasBuffer, &a);
   const Item alias = actor.Add(Type::Buffer, a.alias_buffer, client);
   const Item promise = actor.Add(Type::FulfillAliasBufferCallback, a.fulfill_alias_buffer_cb, client);
   alias->array = shape;
@@ -202,31 +202,31 @@ void Alias(Actor& actor) {
   r.dst = to.data();
   r.dst_size = to.size();
   const bool early = actor.random.OneIn(2);
-  if (early) actor.Right(Fn::PJRT_Buffer_ToHostBuffer, &r);
+  if (early) actor.ExpectSuccess(Fn::PJRT_Buffer_ToHostBuffer, &r);
   if (destroyed) actor.Destroy(alias);
   const Item value = actor.NewBuffer(client, 0, actor.Fill(shape));
   PREPARE(f, PJRT_Client_FulfillAliasBuffer);
   f.client = a.client;
   f.fulfill_alias_buffer_cb = a.fulfill_alias_buffer_cb;
   // A rejected call must not change the promise.
-  if (actor.random.OneIn(3)) actor.Refused(Fn::PJRT_Client_FulfillAliasBuffer, &f);  // null buffer
+  if (actor.random.OneIn(3)) actor.ExpectFailure(Fn::PJRT_Client_FulfillAliasBuffer, &f);  // null buffer
   if (actor.random.OneIn(3)) {
     const Item other = actor.NewBuffer(client, 0, actor.Fill({PJRT_Buffer_Type_S32, {2, 3}, ""}));
     f.buffer = static_cast<PJRT_Buffer*>(other->handle);
-    actor.Refused(Fn::PJRT_Client_FulfillAliasBuffer, &f);
+    actor.ExpectFailure(Fn::PJRT_Client_FulfillAliasBuffer, &f);
   }
   if (actor.random.OneIn(3) && !destroyed) {
     f.buffer = a.alias_buffer;  // itself: its value would depend on itself
-    actor.Refused(Fn::PJRT_Client_FulfillAliasBuffer, &f);
+    actor.ExpectFailure(Fn::PJRT_Client_FulfillAliasBuffer, &f);
   }
   if (actor.random.OneIn(3)) {
     const Item gone = actor.NewBuffer(client, 0, actor.Fill(shape));
     PREPARE(d, PJRT_Buffer_Delete);
     d.buffer = static_cast<PJRT_Buffer*>(gone->handle);
-    actor.Right(Fn::PJRT_Buffer_Delete, &d);
+    actor.ExpectSuccess(Fn::PJRT_Buffer_Delete, &d);
     gone->contents = Thing::kDeleted;
     f.buffer = d.buffer;
-    actor.Refused(Fn::PJRT_Client_FulfillAliasBuffer, &f);
+    actor.ExpectFailure(Fn::PJRT_Client_FulfillAliasBuffer, &f);
   }
   f.buffer = static_cast<PJRT_Buffer*>(value->handle);
   if (actor.random.OneIn(3)) {
@@ -236,7 +236,7 @@ void Alias(Actor& actor) {
     if (!destroyed) alias->contents = Thing::kError;
   }
   const bool fails = f.status_code != PJRT_Error_Code_OK;
-  actor.Right(Fn::PJRT_Client_FulfillAliasBuffer, &f);
+  actor.ExpectSuccess(Fn::PJRT_Client_FulfillAliasBuffer, &f);
   promise->alive = false;
   alias->array = value->array;
   if (early && actor.Await(r.event).ok() == fails) throw Wrong{"an early read of an alias ended otherwise than it"};
@@ -244,7 +244,7 @@ void Alias(Actor& actor) {
   if (!destroyed) actor.Read(alias);
   if (actor.parallel || !actor.random.OneIn(3)) return;
   actor.Expect(kDoubleDestroy);
-  actor.Refused(Fn::PJRT_Client_FulfillAliasBuffer, &f);
+  actor.ExpectFailure(Fn::PJRT_Client_FulfillAliasBuffer, &f);
 }
 
 // Sets an event of the host twice; or tries to set one of the plugin.
@@ -258,8 +258,8 @@ void SetEvent(Actor& actor) {
     a.error_message = "planned";
     a.error_message_size = 7;
   }
-  if (!event->host_made || event->readiness != Thing::kUnset) return actor.Refused(Fn::PJRT_Event_Set, &a);
-  actor.Right(Fn::PJRT_Event_Set, &a);
+  if (!event->host_made || event->readiness != Thing::kUnset) return actor.ExpectFailure(Fn::PJRT_Event_Set, &a);
+  actor.ExpectSuccess(Fn::PJRT_Event_Set, &a);
   event->readiness = a.error_code == PJRT_Error_Code_OK ? Thing::kWillBeReady : Thing::kFailed;
 }
 
@@ -268,7 +268,7 @@ void AskEvent(Actor& actor) {
   if (event == nullptr) return;
   PREPARE(e, PJRT_Event_Error);
   e.event = static_cast<PJRT_Event*>(event->handle);
-  if (event->readiness == Thing::kUnset) return actor.Refused(Fn::PJRT_Event_Error, &e);
+  if (event->readiness == Thing::kUnset) return actor.ExpectFailure(Fn::PJRT_Event_Error, &e);
   PREPARE(a, PJRT_Event_Await);
   a.event = e.event;
   const bool failed = event->readiness == Thing::kFailed;
@@ -279,7 +279,7 @@ void AskEvent(Actor& actor) {
 // One thread waits for an event that another sets.
 void WaitForSet(Actor& actor) {
   PREPARE(c, PJRT_Event_Create);
-  actor.Right(Fn::PJRT_Event_Create, &c);
+  actor.ExpectSuccess(Fn::PJRT_Event_Create, &c);
   std::thread setter([&actor, event = c.event] {
     PREPARE(s, PJRT_Event_Set);
     s.event = event;
@@ -291,7 +291,7 @@ void WaitForSet(Actor& actor) {
   setter.join();
   PREPARE(d, PJRT_Event_Destroy);
   d.event = c.event;
-  actor.Right(Fn::PJRT_Event_Destroy, &d);
+  actor.ExpectSuccess(Fn::PJRT_Event_Destroy, &d);
   if (!status.ok()) throw Wrong{absl::StrCat("an event of the host's: ", status.ToString())};
 }
 

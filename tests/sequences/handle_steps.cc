@@ -12,12 +12,14 @@ namespace backplane::sequences {
 namespace {
 
 using layers::Argument;
-using layers::ArgumentsOf;
 using layers::Direction;
+using layers::GetArguments;
 
 // Arguments of any function.
 struct AnyArgs {
-  explicit AnyArgs(Fn f) : fn(f), bytes(layers::InfoOf(f).args_size / 8 + 2) { bytes[0] = layers::InfoOf(f).args_size; }
+  explicit AnyArgs(Fn f) : fn(f), bytes(layers::GetInfo(f).args_size / 8 + 2) {
+    bytes[0] = layers::GetInfo(f).args_size;
+  }
   void Set(const Argument& a, const void* handle) { std::memcpy(At(a), &handle, sizeof(handle)); }
   void* Get(const Argument& a) {
     void* handle;
@@ -31,7 +33,7 @@ struct AnyArgs {
 };
 
 bool HandlesOnly(Fn fn) {
-  const absl::Span<const Argument> arguments = ArgumentsOf(fn);
+  const absl::Span<const Argument> arguments = GetArguments(fn);
   return !arguments.empty() && std::none_of(arguments.begin(), arguments.end(),
                                             [](const Argument& a) { return a.direction == Direction::IN; });
 }
@@ -99,7 +101,7 @@ bool DoneElsewhere(Fn fn) {
 // Adds the results to the model; results with a deleter are released.
 void TakeResults(Actor& actor, AnyArgs& args, const Item& of) {
   const Item client = of == nullptr ? nullptr : of->type == Type::Client ? of : of->client;
-  const absl::Span<const Argument> arguments = ArgumentsOf(args.fn);
+  const absl::Span<const Argument> arguments = GetArguments(args.fn);
   void* holder = nullptr;
   for (const Argument& a : arguments) {
     if (a.direction == Direction::GIVES) {
@@ -126,11 +128,11 @@ void TakeResults(Actor& actor, AnyArgs& args, const Item& of) {
         actor.Read(made);
       }
     } else if (a.direction == Direction::LENDS) {
-      if (args.Get(a) == nullptr) throw Wrong{absl::StrCat(layers::InfoOf(a.fn).name, ": gave no ", a.member)};
+      if (args.Get(a) == nullptr) throw Wrong{absl::StrCat(layers::GetInfo(a.fn).name, ": gave no ", a.member)};
       if (!actor.parallel) actor.Add(a.object, args.Get(a), client, false);
     } else if (a.direction == Direction::SETS && absl::EndsWith(a.member, "_deleter")) {
       auto* deleter = reinterpret_cast<void (*)(void*)>(args.Get(a));
-      if (deleter == nullptr) throw Wrong{absl::StrCat(layers::InfoOf(a.fn).name, ": gave no deleter")};
+      if (deleter == nullptr) throw Wrong{absl::StrCat(layers::GetInfo(a.fn).name, ": gave no deleter")};
       deleter(holder);
     } else if (a.direction == Direction::SETS && a.pointer) {
       holder = args.Get(a);
@@ -141,7 +143,7 @@ void TakeResults(Actor& actor, AnyArgs& args, const Item& of) {
 // Checks answers that the model knows.
 void CheckAnswer(AnyArgs& args, const Item& of) {
   const auto wrong = [&](const char* what) {
-    throw Wrong{absl::StrCat(layers::InfoOf(args.fn).name, ": ", what, " of ", of->name, " is not what it has to be")};
+    throw Wrong{absl::StrCat(layers::GetInfo(args.fn).name, ": ", what, " of ", of->name, " is not what it has to be")};
   };
   switch (args.fn) {
     case Fn::PJRT_Buffer_IsDeleted:
@@ -182,7 +184,7 @@ void CheckAnswer(AnyArgs& args, const Item& of) {
 
 // Picks a live object for each handle. Returns false if one of them has none.
 bool FillHandles(Actor& actor, AnyArgs& args, Item* first) {
-  for (const Argument& a : ArgumentsOf(args.fn)) {
+  for (const Argument& a : GetArguments(args.fn)) {
     if (a.direction != Direction::USES && a.direction != Direction::DESTROYS) continue;
     const bool destroys = a.direction == Direction::DESTROYS;
     const Item item = actor.Pick(
@@ -200,7 +202,7 @@ bool FillHandles(Actor& actor, AnyArgs& args, Item* first) {
 }
 
 void RightHandles(Actor& actor) {
-  const Fn fn = actor.random.Of(HandleFunctions());
+  const Fn fn = actor.random.Pick(HandleFunctions());
   if (DoneElsewhere(fn)) return;
   AnyArgs args(fn);
   Item of;
@@ -211,7 +213,7 @@ void RightHandles(Actor& actor) {
     // External references to memory may be taken after the buffer is destroyed, without the layer's knowledge.
     if (of->references > 0) return;
     actor.Expect(of->contents == Thing::kDeleted ? kUseAfterDelete : kUseAfterDonate);
-    actor.Refused(fn, args.args());
+    actor.ExpectFailure(fn, args.args());
     return;
   }
   if (of != nullptr && of->type == Type::LoadedExecutable && of->deleted && fn != Fn::PJRT_LoadedExecutable_IsDeleted &&
@@ -221,8 +223,8 @@ void RightHandles(Actor& actor) {
     return;
   }
   if (fn == Fn::PJRT_Buffer_IncreaseExternalReferenceCount && actor.parallel) return;
-  actor.Right(fn, args.args());
-  if (ArgumentsOf(fn)[0].direction == Direction::DESTROYS) {
+  actor.ExpectSuccess(fn, args.args());
+  if (GetArguments(fn)[0].direction == Direction::DESTROYS) {
     of->alive = false;
     return;
   }
@@ -234,11 +236,11 @@ void RightHandles(Actor& actor) {
 // Makes one of the handles null, unknown, destroyed, or of another type.
 void WrongHandle(Actor& actor) {
   static char* const nothing = new char[4096]();
-  Fn fn = actor.random.Of(HandleFunctions());
+  Fn fn = actor.random.Pick(HandleFunctions());
   // Functions with other fields read their handles first.
   if (actor.random.OneIn(4)) fn = static_cast<Fn>(actor.random.Below(host::AllSlots().size()));
-  const absl::Span<const Argument> arguments = ArgumentsOf(fn);
-  if (arguments.empty() || layers::InfoOf(fn).returns == layers::Returns::kNothing) return;
+  const absl::Span<const Argument> arguments = GetArguments(fn);
+  if (arguments.empty() || layers::GetInfo(fn).returns == layers::Returns::kNothing) return;
   if (arguments[0].direction != Direction::USES && arguments[0].direction != Direction::DESTROYS) return;
   AnyArgs args(fn);
   Item of;
@@ -248,14 +250,14 @@ void WrongHandle(Actor& actor) {
   switch (actor.random.Below(4)) {
     case 0:
       // Destroying null is allowed.
-      if (!destroys) actor.Refused(fn, args.args());
+      if (!destroys) actor.ExpectFailure(fn, args.args());
       if (destroys) actor.Call(fn, args.args()).IgnoreError();
       return;
     case 1: {
       if (!Followed(a.object)) return;
       args.Set(a, nothing + 64 * actor.random.Below(64));
       actor.Expect(kUnknownHandle);
-      actor.Refused(fn, args.args());
+      actor.ExpectFailure(fn, args.args());
       return;
     }
     case 2: {
@@ -264,7 +266,7 @@ void WrongHandle(Actor& actor) {
       if (dead == nullptr) return;
       args.Set(a, dead->handle);
       actor.Expect(destroys ? kDoubleDestroy : kUseAfterDestroy);
-      actor.Refused(fn, args.args());
+      actor.ExpectFailure(fn, args.args());
       return;
     }
     default: {
@@ -274,19 +276,19 @@ void WrongHandle(Actor& actor) {
       args.Set(a, other->handle);
       actor.Expect(kUnknownHandle);
       ++actor.of_another_type;
-      actor.Refused(fn, args.args());
+      actor.ExpectFailure(fn, args.args());
     }
   }
 }
 
 void TooSmallStruct(Actor& actor) {
   const Fn fn = static_cast<Fn>(actor.random.Below(host::AllSlots().size()));
-  if (layers::InfoOf(fn).returns == layers::Returns::kNothing || layers::SmallestSize(fn) <= 16) return;
+  if (layers::GetInfo(fn).returns == layers::Returns::kNothing || layers::SmallestSize(fn) <= 16) return;
   AnyArgs args(fn);
   args.bytes[0] = 8 * actor.random.Below(3);
   if (args.bytes[0] >= layers::SmallestSize(fn)) return;
   actor.Expect(kWrongStructSize);
-  actor.Refused(fn, args.args());
+  actor.ExpectFailure(fn, args.args());
 }
 
 // A borrowed object must not be destroyed.
@@ -295,11 +297,11 @@ void DestroyLent(Actor& actor) {
   if (client == nullptr) return;
   PREPARE(t, PJRT_Client_TopologyDescription);
   t.client = static_cast<PJRT_Client*>(client->handle);
-  actor.Right(Fn::PJRT_Client_TopologyDescription, &t);
+  actor.ExpectSuccess(Fn::PJRT_Client_TopologyDescription, &t);
   PREPARE(d, PJRT_TopologyDescription_Destroy);
   d.topology = t.topology;
   actor.Expect(kDestroyOfBorrowed);
-  actor.Refused(Fn::PJRT_TopologyDescription_Destroy, &d);
+  actor.ExpectFailure(Fn::PJRT_TopologyDescription_Destroy, &d);
 }
 
 void DestroySome(Actor& actor) {
@@ -312,7 +314,7 @@ void DestroySome(Actor& actor) {
                                           Type::LoadedExecutable,
                                           Type::TopologyDescription};
   const Item item = actor.Pick(
-      actor.random.Of(types), [](const Thing& t) { return t.owned; }, false);
+      actor.random.Pick(types), [](const Thing& t) { return t.owned; }, false);
   if (item != nullptr) actor.Destroy(item);
 }
 
@@ -322,12 +324,12 @@ void DestroyTwice(Actor& actor) {
                                           Type::Executable,     Type::LoadedExecutable,
                                           Type::ExecuteContext, Type::AsyncHostToDeviceTransferManager,
                                           Type::Client};
-  const Item item = actor.PickDead(actor.random.Of(types));
+  const Item item = actor.PickDead(actor.random.Pick(types));
   if (item == nullptr || !item->owned) return;
-  AnyArgs args(DestroyerOf(item->type));
-  args.Set(ArgumentsOf(args.fn)[0], item->handle);
+  AnyArgs args(GetDestroyer(item->type));
+  args.Set(GetArguments(args.fn)[0], item->handle);
   actor.Expect(kDoubleDestroy);
-  actor.Refused(args.fn, args.args());
+  actor.ExpectFailure(args.fn, args.args());
 }
 
 void DeleteBuffer(Actor& actor) {
@@ -335,7 +337,7 @@ void DeleteBuffer(Actor& actor) {
   if (buffer == nullptr) return;
   PREPARE(a, PJRT_Buffer_Delete);
   a.buffer = static_cast<PJRT_Buffer*>(buffer->handle);
-  actor.Right(Fn::PJRT_Buffer_Delete, &a);
+  actor.ExpectSuccess(Fn::PJRT_Buffer_Delete, &a);
   buffer->contents = Thing::kDeleted;
 }
 
@@ -344,7 +346,7 @@ void DeleteExecutable(Actor& actor) {
   if (loaded == nullptr) return;
   PREPARE(a, PJRT_LoadedExecutable_Delete);
   a.executable = static_cast<PJRT_LoadedExecutable*>(loaded->handle);
-  actor.Right(Fn::PJRT_LoadedExecutable_Delete, &a);
+  actor.ExpectSuccess(Fn::PJRT_LoadedExecutable_Delete, &a);
   loaded->deleted = true;
 }
 
@@ -354,10 +356,10 @@ void LetReferenceGo(Actor& actor) {
   PREPARE(a, PJRT_Buffer_DecreaseExternalReferenceCount);
   a.buffer = static_cast<PJRT_Buffer*>(buffer->handle);
   if (buffer->references == 0) {
-    actor.Refused(Fn::PJRT_Buffer_DecreaseExternalReferenceCount, &a);
+    actor.ExpectFailure(Fn::PJRT_Buffer_DecreaseExternalReferenceCount, &a);
     return;
   }
-  actor.Right(Fn::PJRT_Buffer_DecreaseExternalReferenceCount, &a);
+  actor.ExpectSuccess(Fn::PJRT_Buffer_DecreaseExternalReferenceCount, &a);
   --buffer->references;
 }
 

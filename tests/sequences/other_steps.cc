@@ -64,9 +64,9 @@ void LookUp(Actor& actor) {
   PREPARE(b, PJRT_Client_LookupAddressableDevice);
   b.client = a.client;
   static const std::vector<int> absurd = {-1, 100000, std::numeric_limits<int>::max(), std::numeric_limits<int>::min()};
-  a.id = b.local_hardware_id = actor.random.Of(absurd);
-  actor.Refused(Fn::PJRT_Client_LookupDevice, &a);
-  actor.Refused(Fn::PJRT_Client_LookupAddressableDevice, &b);
+  a.id = b.local_hardware_id = actor.random.Pick(absurd);
+  actor.ExpectFailure(Fn::PJRT_Client_LookupDevice, &a);
+  actor.ExpectFailure(Fn::PJRT_Client_LookupAddressableDevice, &b);
   std::vector<int> ids(2, -5);
   PREPARE(d, PJRT_Client_DefaultDeviceAssignment);
   d.client = a.client;
@@ -74,7 +74,7 @@ void LookUp(Actor& actor) {
   d.num_partitions = 1;
   d.default_assignment = ids.data();
   d.default_assignment_size = 1;
-  actor.Right(Fn::PJRT_Client_DefaultDeviceAssignment, &d);
+  actor.ExpectSuccess(Fn::PJRT_Client_DefaultDeviceAssignment, &d);
   if (ids[1] != -5) throw Wrong{"a device assignment was written behind its end"};
   switch (actor.random.Below(4)) {
     case 0:
@@ -89,7 +89,7 @@ void LookUp(Actor& actor) {
     default:
       d.default_assignment = nullptr;
   }
-  actor.Refused(Fn::PJRT_Client_DefaultDeviceAssignment, &d);
+  actor.ExpectFailure(Fn::PJRT_Client_DefaultDeviceAssignment, &d);
 }
 
 void CountPayload(const char*, size_t, const char*, size_t, void* count) { ++*static_cast<int*>(count); }
@@ -106,15 +106,15 @@ void KeepError(Actor& actor) {
   actor.Note("# an error kept\n");
   PREPARE(c, PJRT_Error_GetCode);
   c.error = error;
-  actor.Right(Fn::PJRT_Error_GetCode, &c);
+  actor.ExpectSuccess(Fn::PJRT_Error_GetCode, &c);
   int payloads = 0;
   PREPARE(p, PJRT_Error_ForEachPayload);
   p.error = error;
   p.visitor = &CountPayload;
   p.user_arg = &payloads;
-  actor.Right(Fn::PJRT_Error_ForEachPayload, &p);
+  actor.ExpectSuccess(Fn::PJRT_Error_ForEachPayload, &p);
   p.visitor = nullptr;
-  actor.Refused(Fn::PJRT_Error_ForEachPayload, &p);
+  actor.ExpectFailure(Fn::PJRT_Error_ForEachPayload, &p);
   PREPARE(d, PJRT_Error_Destroy);
   d.error = error;
   (void)actor.Call(Fn::PJRT_Error_Destroy, &d);
@@ -128,10 +128,10 @@ void Topology(Actor& actor) {
   if (client == nullptr) return;
   PREPARE(t, PJRT_Client_TopologyDescription);
   t.client = static_cast<PJRT_Client*>(client->handle);
-  actor.Right(Fn::PJRT_Client_TopologyDescription, &t);
+  actor.ExpectSuccess(Fn::PJRT_Client_TopologyDescription, &t);
   PREPARE(s, PJRT_TopologyDescription_Serialize);
   s.topology = t.topology;
-  actor.Right(Fn::PJRT_TopologyDescription_Serialize, &s);
+  actor.ExpectSuccess(Fn::PJRT_TopologyDescription_Serialize, &s);
   std::string bytes(s.serialized_bytes, s.serialized_bytes_size);
   s.serialized_topology_deleter(s.serialized_topology);
   PREPARE(d, PJRT_TopologyDescription_Deserialize);
@@ -178,9 +178,9 @@ void TrackingEvent(Actor& actor) {
   PREPARE(a, PJRT_Device_CreateAsyncTrackingEvent);
   a.device = client->devices[0];
   a.description_size = 3;
-  actor.Refused(Fn::PJRT_Device_CreateAsyncTrackingEvent, &a);  // null text
+  actor.ExpectFailure(Fn::PJRT_Device_CreateAsyncTrackingEvent, &a);  // null text
   a.description = "abc";
-  actor.Right(Fn::PJRT_Device_CreateAsyncTrackingEvent, &a);
+  actor.ExpectSuccess(Fn::PJRT_Device_CreateAsyncTrackingEvent, &a);
   actor.Add(Type::AsyncTrackingEvent, a.event, client);
 }
 
@@ -191,12 +191,12 @@ void OptimizedProgram(Actor& actor) {
   program.struct_size = PJRT_Program_STRUCT_SIZE;
   PREPARE(a, PJRT_Executable_OptimizedProgram);
   a.executable = static_cast<PJRT_Executable*>(executable->handle);
-  actor.Refused(Fn::PJRT_Executable_OptimizedProgram, &a);  // null destination
+  actor.ExpectFailure(Fn::PJRT_Executable_OptimizedProgram, &a);  // null destination
   a.program = &program;
-  actor.Right(Fn::PJRT_Executable_OptimizedProgram, &a);
+  actor.ExpectSuccess(Fn::PJRT_Executable_OptimizedProgram, &a);
   std::string code(program.code_size + 16, '\x77');
   program.code = code.data();
-  actor.Right(Fn::PJRT_Executable_OptimizedProgram, &a);
+  actor.ExpectSuccess(Fn::PJRT_Executable_OptimizedProgram, &a);
   if (code.substr(program.code_size) != std::string(16, '\x77')) throw Wrong{"a program was written behind its end"};
   if (program.code_size == 0) return;
   program.code_size -= 1;
@@ -212,13 +212,13 @@ void DmaMap(Actor& actor) {
   PREPARE(a, PJRT_Client_DmaMap);
   a.client = static_cast<PJRT_Client*>(client->handle);
   a.size = 4096;
-  actor.Refused(Fn::PJRT_Client_DmaMap, &a);
+  actor.ExpectFailure(Fn::PJRT_Client_DmaMap, &a);
   a.data = memory->data();
-  actor.Right(Fn::PJRT_Client_DmaMap, &a);
+  actor.ExpectSuccess(Fn::PJRT_Client_DmaMap, &a);
   PREPARE(u, PJRT_Client_DmaUnmap);
   u.client = a.client;
   u.data = a.data;
-  actor.Right(Fn::PJRT_Client_DmaUnmap, &u);
+  actor.ExpectSuccess(Fn::PJRT_Client_DmaUnmap, &u);
 }
 
 void PoisonExecution(Actor& actor) {

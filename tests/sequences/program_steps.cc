@@ -61,7 +61,7 @@ void AbsurdCompile(Actor& actor) {
   p.format_size = format.size();
   a.compile_options = bytes.data();
   a.compile_options_size = bytes.size();
-  if (must_fail) return actor.Refused(Fn::PJRT_Client_Compile, &a);
+  if (must_fail) return actor.ExpectFailure(Fn::PJRT_Client_Compile, &a);
   if (actor.Call(Fn::PJRT_Client_Compile, &a).ok())
     actor.Destroy(actor.Add(Type::LoadedExecutable, a.executable, client));
 }
@@ -85,7 +85,7 @@ struct Launch {
       items.emplace_back();
       for (size_t i = 0; i < program.parameters.size(); ++i)
         items[d].push_back(
-            actor.BufferLike(l->client, DeviceOf(d), program.parameters[i], program.donated >= 0 ? items[d] : None()));
+            actor.BufferLike(l->client, GetDevice(d), program.parameters[i], program.donated >= 0 ? items[d] : None()));
     }
     if (program.donated >= 0) {  // a donated buffer must be our own and used only by this call
       for (auto& row : items) {
@@ -106,7 +106,7 @@ struct Launch {
     static const std::vector<Item>& none = *new std::vector<Item>;
     return none;
   }
-  size_t DeviceOf(size_t row) const { return first_device + row; }
+  size_t GetDevice(size_t row) const { return first_device + row; }
   void SetLists(size_t devices) {
     handles.clear();
     rows.clear();
@@ -159,7 +159,7 @@ void Execute(Actor& actor) {
     values.emplace_back();
     for (const Item& i : row) values.back().push_back(&i->array);
   }
-  actor.Right(Fn::PJRT_LoadedExecutable_Execute, &launch.args);
+  actor.ExpectSuccess(Fn::PJRT_LoadedExecutable_Execute, &launch.args);
   const bool taken = program.donated >= 0 && !(kept && launch.args.options != nullptr);
   for (size_t d = 0; d < launch.items.size(); ++d) {
     if (taken) launch.items[d][static_cast<size_t>(program.donated)]->contents = Thing::kDonated;
@@ -167,7 +167,7 @@ void Execute(Actor& actor) {
     for (size_t i = 0; i < results.size(); ++i) {
       const Item out = actor.Add(Type::Buffer, launch.outputs[d][i], loaded->client);
       out->array = results[i];
-      out->device = launch.DeviceOf(d);
+      out->device = launch.GetDevice(d);
       if (!actor.random.OneIn(3)) actor.Read(out);
     }
     if (launch.outputs[d].back() != nullptr) throw Wrong{"an execution wrote behind its list of outputs"};
@@ -219,7 +219,7 @@ void AbsurdExecute(Actor& actor) {
       some = actor.NewBuffer(loaded->client, some->device, actor.Fill(some->array));
       PREPARE(d, PJRT_Buffer_Delete);
       d.buffer = static_cast<PJRT_Buffer*>(some->handle);
-      actor.Right(Fn::PJRT_Buffer_Delete, &d);
+      actor.ExpectSuccess(Fn::PJRT_Buffer_Delete, &d);
       some->contents = Thing::kDeleted;
       launch.SetLists(devices);
       actor.Expect(kUseAfterDelete);
@@ -279,7 +279,7 @@ void AbsurdExecute(Actor& actor) {
       launch.SetLists(devices);
     }
   }
-  actor.Refused(Fn::PJRT_LoadedExecutable_Execute, &a);
+  actor.ExpectFailure(Fn::PJRT_LoadedExecutable_Execute, &a);
   // A rejected call must not have donated anything.
   for (const auto& row : launch.items) {
     for (const Item& i : row) {
@@ -305,7 +305,7 @@ void ExecuteOnError(Actor& actor) {
   e.shape_num_dims = loaded->program->parameters[0].dims.size();
   e.shape_element_type = loaded->program->parameters[0].type;
   e.memory = loaded->client->memories[0];
-  actor.Right(Fn::PJRT_Client_CreateErrorBuffer, &e);
+  actor.ExpectSuccess(Fn::PJRT_Client_CreateErrorBuffer, &e);
   const Item error = actor.Add(Type::Buffer, e.buffer, loaded->client);
   error->array = loaded->program->parameters[0];
   error->contents = Thing::kError;
@@ -327,7 +327,7 @@ void ExecuteDeleted(Actor& actor) {
   if (loaded == nullptr || loaded->program == nullptr) return;
   Launch launch(actor, loaded);
   actor.Expect(kUseAfterDelete);
-  actor.Refused(Fn::PJRT_LoadedExecutable_Execute, &launch.args);
+  actor.ExpectFailure(Fn::PJRT_LoadedExecutable_Execute, &launch.args);
 }
 
 // Serializes and deserializes, unchanged or corrupted.
@@ -336,13 +336,13 @@ void SerializeAndLoad(Actor& actor) {
   if (loaded == nullptr) return;
   PREPARE(g, PJRT_LoadedExecutable_GetExecutable);
   g.loaded_executable = static_cast<PJRT_LoadedExecutable*>(loaded->handle);
-  actor.Right(Fn::PJRT_LoadedExecutable_GetExecutable, &g);
+  actor.ExpectSuccess(Fn::PJRT_LoadedExecutable_GetExecutable, &g);
   const Item executable = actor.Add(Type::Executable, g.executable, loaded->client);
   executable->program = loaded->program;
   executable->device = loaded->device;
   PREPARE(s, PJRT_Executable_Serialize);
   s.executable = g.executable;
-  actor.Right(Fn::PJRT_Executable_Serialize, &s);
+  actor.ExpectSuccess(Fn::PJRT_Executable_Serialize, &s);
   std::string bytes(s.serialized_bytes, s.serialized_bytes_size);
   s.serialized_executable_deleter(s.serialized_executable);
   PREPARE(d, PJRT_Executable_DeserializeAndLoad);
@@ -369,7 +369,7 @@ void SerializeAndLoad(Actor& actor) {
       actor.Destroy(actor.Add(Type::LoadedExecutable, d.loaded_executable, loaded->client));
     return;
   }
-  actor.Right(Fn::PJRT_Executable_DeserializeAndLoad, &d);
+  actor.ExpectSuccess(Fn::PJRT_Executable_DeserializeAndLoad, &d);
   const Item again = actor.Add(Type::LoadedExecutable, d.loaded_executable, loaded->client);
   again->program = loaded->program;
   again->portable = loaded->portable;
@@ -381,7 +381,7 @@ void CompileAhead(Actor& actor) {
   if (client == nullptr) return;
   PREPARE(t, PJRT_Client_TopologyDescription);
   t.client = static_cast<PJRT_Client*>(client->handle);
-  actor.Right(Fn::PJRT_Client_TopologyDescription, &t);
+  actor.ExpectSuccess(Fn::PJRT_Client_TopologyDescription, &t);
   const Program& program = AllPrograms()[actor.random.Below(6)];
   std::string text = program.text;
   const std::string options = host::CompileOptions().Serialize();
@@ -398,9 +398,9 @@ void CompileAhead(Actor& actor) {
   a.compile_options_size = options.size();
   if (actor.random.OneIn(4)) {
     p.code_size /= 2;
-    return actor.Refused(Fn::PJRT_Compile, &a);
+    return actor.ExpectFailure(Fn::PJRT_Compile, &a);
   }
-  actor.Right(Fn::PJRT_Compile, &a);
+  actor.ExpectSuccess(Fn::PJRT_Compile, &a);
   const Item executable = actor.Add(Type::Executable, a.executable, nullptr);
   executable->program = &program;
   PREPARE(l, PJRT_Client_Load);
@@ -414,9 +414,9 @@ void CompileAhead(Actor& actor) {
   if (actor.random.OneIn(4)) {
     l.compile_options = absurd_bytes.data();
     l.compile_options_size = absurd_bytes.size();
-    return actor.Refused(Fn::PJRT_Client_Load, &l);
+    return actor.ExpectFailure(Fn::PJRT_Client_Load, &l);
   }
-  actor.Right(Fn::PJRT_Client_Load, &l);
+  actor.ExpectSuccess(Fn::PJRT_Client_Load, &l);
   const Item loaded = actor.Add(Type::LoadedExecutable, l.loaded_executable, client);
   loaded->program = &program;
 }

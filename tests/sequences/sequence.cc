@@ -91,9 +91,9 @@ void RunParallel(Actor& actor, supervisor::Shared& log) {
 }
 
 void Compare(const Actor& actor, const layers::Layer& layer) {
-  const layers::Report& report = layers::ReportOf(layer);
+  const layers::Report& report = layers::GetReport(layer);
   Counts counts;
-  for (size_t k = 0; k < kMisuses; ++k) counts[k] = report.CountOf(kMisuseNames[k]);
+  for (size_t k = 0; k < kMisuses; ++k) counts[k] = report.GetCount(kMisuseNames[k]);
   // Of objects of another type the layer may tell that one of the wanted type ended at their address.
   uint64_t spare = actor.of_another_type;
   for (const Misuse k : {kUseAfterDestroy, kDoubleDestroy}) {

@@ -21,24 +21,24 @@ void CheckFacts(Actor& actor, const Transfer& t) {
   auto* manager = static_cast<Manager*>(t.manager->handle);
   PREPARE(c, PJRT_AsyncHostToDeviceTransferManager_BufferCount);
   c.transfer_manager = manager;
-  actor.Right(Fn::PJRT_AsyncHostToDeviceTransferManager_BufferCount, &c);
+  actor.ExpectSuccess(Fn::PJRT_AsyncHostToDeviceTransferManager_BufferCount, &c);
   if (c.buffer_count != t.arrays.size()) throw Wrong{absl::StrCat("a transfer has ", c.buffer_count, " buffers")};
   PREPARE(s, PJRT_AsyncHostToDeviceTransferManager_BufferSize);
   s.transfer_manager = manager;
   s.buffer_index = static_cast<int>(actor.random.Below(t.arrays.size()));
-  actor.Right(Fn::PJRT_AsyncHostToDeviceTransferManager_BufferSize, &s);
+  actor.ExpectSuccess(Fn::PJRT_AsyncHostToDeviceTransferManager_BufferSize, &s);
   if (s.buffer_size < t.arrays[static_cast<size_t>(s.buffer_index)].bytes.size())
     throw Wrong{"a buffer of a transfer is smaller than its array"};
   s.buffer_index = actor.random.OneIn(2) ? -1 : static_cast<int>(t.arrays.size());
-  actor.Refused(Fn::PJRT_AsyncHostToDeviceTransferManager_BufferSize, &s);
+  actor.ExpectFailure(Fn::PJRT_AsyncHostToDeviceTransferManager_BufferSize, &s);
 }
 
 void Retrieve(Actor& actor, Transfer& t, size_t i) {
   PREPARE(a, PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer);
   a.transfer_manager = static_cast<Manager*>(t.manager->handle);
   a.buffer_index = static_cast<int>(i);
-  if (t.buffers[i] != nullptr) return actor.Refused(Fn::PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer, &a);
-  actor.Right(Fn::PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer, &a);
+  if (t.buffers[i] != nullptr) return actor.ExpectFailure(Fn::PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer, &a);
+  actor.ExpectSuccess(Fn::PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer, &a);
   t.buffers[i] = actor.Add(Type::Buffer, a.buffer_out, t.client);
   t.buffers[i]->array = t.arrays[i];
 }
@@ -64,27 +64,27 @@ void Send(Actor& actor, Transfer& t, size_t i) {
   PREPARE(s, PJRT_AsyncHostToDeviceTransferManager_BufferSize);
   s.transfer_manager = manager;
   s.buffer_index = static_cast<int>(i);
-  actor.Right(Fn::PJRT_AsyncHostToDeviceTransferManager_BufferSize, &s);
+  actor.ExpectSuccess(Fn::PJRT_AsyncHostToDeviceTransferManager_BufferSize, &s);
   if (t.complete[i]) {
-    actor.Refused(Fn::PJRT_AsyncHostToDeviceTransferManager_TransferData, &d);
-    return actor.Refused(Fn::PJRT_AsyncHostToDeviceTransferManager_TransferLiteral, &l);
+    actor.ExpectFailure(Fn::PJRT_AsyncHostToDeviceTransferManager_TransferData, &d);
+    return actor.ExpectFailure(Fn::PJRT_AsyncHostToDeviceTransferManager_TransferLiteral, &l);
   }
   if (s.buffer_size == array.bytes.size() && array.dims.size() <= 1 && actor.random.OneIn(2)) {
     const int64_t half = have / 2;
     if (actor.random.OneIn(2)) {
       d.transfer_size = half;
       d.is_last_transfer = false;
-      actor.Right(Fn::PJRT_AsyncHostToDeviceTransferManager_TransferData, &d);
+      actor.ExpectSuccess(Fn::PJRT_AsyncHostToDeviceTransferManager_TransferData, &d);
       actor.AwaitOk(d.done_with_h2d_transfer, "a transfer");
       d.data = array.bytes.data() + half;
       d.offset = half;
       d.transfer_size = have - half;
       d.is_last_transfer = true;
     }
-    actor.Right(Fn::PJRT_AsyncHostToDeviceTransferManager_TransferData, &d);
+    actor.ExpectSuccess(Fn::PJRT_AsyncHostToDeviceTransferManager_TransferData, &d);
     actor.AwaitOk(d.done_with_h2d_transfer, "a transfer");
   } else {
-    actor.Right(Fn::PJRT_AsyncHostToDeviceTransferManager_TransferLiteral, &l);
+    actor.ExpectSuccess(Fn::PJRT_AsyncHostToDeviceTransferManager_TransferLiteral, &l);
     actor.AwaitOk(l.done_with_h2d_transfer, "a transfer of a literal");
   }
   t.complete[i] = true;
@@ -97,7 +97,7 @@ void Absurd(Actor& actor, Transfer& t, size_t i) {
   PREPARE(s, PJRT_AsyncHostToDeviceTransferManager_BufferSize);
   s.transfer_manager = manager;
   s.buffer_index = static_cast<int>(i);
-  actor.Right(Fn::PJRT_AsyncHostToDeviceTransferManager_BufferSize, &s);
+  actor.ExpectSuccess(Fn::PJRT_AsyncHostToDeviceTransferManager_BufferSize, &s);
   const auto have = static_cast<int64_t>(s.buffer_size);
   PREPARE(d, PJRT_AsyncHostToDeviceTransferManager_TransferData);
   d.transfer_manager = manager;
@@ -134,11 +134,12 @@ void Absurd(Actor& actor, Transfer& t, size_t i) {
       d.buffer_index = actor.random.OneIn(2) ? -1 : 1000;
       break;
     case 5:
-      return actor.Refused(Fn::PJRT_AsyncHostToDeviceTransferManager_TransferLiteral, &l);
+      return actor.ExpectFailure(Fn::PJRT_AsyncHostToDeviceTransferManager_TransferLiteral, &l);
     default:
-      return actor.Refused(Fn::PJRT_AsyncHostToDeviceTransferManager_SetBufferError, &e);  // an error with code OK
+      return actor.ExpectFailure(Fn::PJRT_AsyncHostToDeviceTransferManager_SetBufferError,
+                                 &e);  // an error with code OK
   }
-  actor.Refused(Fn::PJRT_AsyncHostToDeviceTransferManager_TransferData, &d);
+  actor.ExpectFailure(Fn::PJRT_AsyncHostToDeviceTransferManager_TransferData, &d);
 }
 
 void SetError(Actor& actor, Transfer& t, size_t i) {
@@ -148,10 +149,10 @@ void SetError(Actor& actor, Transfer& t, size_t i) {
   e.error_code = PJRT_Error_Code_ABORTED;
   e.error_message = "planned";
   e.error_message_size = 7;
-  if (t.complete[i]) return actor.Refused(Fn::PJRT_AsyncHostToDeviceTransferManager_SetBufferError, &e);
+  if (t.complete[i]) return actor.ExpectFailure(Fn::PJRT_AsyncHostToDeviceTransferManager_SetBufferError, &e);
   Retrieve(actor, t, i);
   if (t.buffers[i] == nullptr) return;
-  actor.Right(Fn::PJRT_AsyncHostToDeviceTransferManager_SetBufferError, &e);
+  actor.ExpectSuccess(Fn::PJRT_AsyncHostToDeviceTransferManager_SetBufferError, &e);
   t.complete[i] = true;
   t.buffers[i]->contents = Thing::kError;
 }
@@ -184,20 +185,20 @@ void TransferSome(Actor& actor) {
     case 0:
       specs.back().dims = negative;
       specs.back().num_dims = 1;
-      return actor.Refused(Fn::PJRT_Client_CreateBuffersForAsyncHostToDevice, &a);
+      return actor.ExpectFailure(Fn::PJRT_Client_CreateBuffersForAsyncHostToDevice, &a);
     case 1:
       a.memory = nullptr;
-      return actor.Refused(Fn::PJRT_Client_CreateBuffersForAsyncHostToDevice, &a);
+      return actor.ExpectFailure(Fn::PJRT_Client_CreateBuffersForAsyncHostToDevice, &a);
     case 2:
       a.num_device_layouts = 1;
-      return actor.Refused(Fn::PJRT_Client_CreateBuffersForAsyncHostToDevice, &a);
+      return actor.ExpectFailure(Fn::PJRT_Client_CreateBuffersForAsyncHostToDevice, &a);
     case 3:
       specs[0].struct_size = 8;
-      return actor.Refused(Fn::PJRT_Client_CreateBuffersForAsyncHostToDevice, &a);
+      return actor.ExpectFailure(Fn::PJRT_Client_CreateBuffersForAsyncHostToDevice, &a);
     default:
       break;
   }
-  actor.Right(Fn::PJRT_Client_CreateBuffersForAsyncHostToDevice, &a);
+  actor.ExpectSuccess(Fn::PJRT_Client_CreateBuffersForAsyncHostToDevice, &a);
   t.manager = actor.Add(Type::AsyncHostToDeviceTransferManager, a.transfer_manager, client);
   for (size_t calls = 2 + actor.random.Below(8); calls > 0; --calls) {
     const size_t i = actor.random.Below(t.arrays.size());

@@ -44,7 +44,7 @@ Payload& Payload::Reference(Piece::Kind kind, int id) {
   return *this;
 }
 
-Payload& Payload::Section(uint8_t id, Payload inner) {
+Payload& Payload::AddSection(uint8_t id, Payload inner) {
   Byte(id);
   sections_.push_back(std::move(inner));
   return Reference(Piece::kSection, static_cast<int>(sections_.size()) - 1);
@@ -78,7 +78,7 @@ int Tables::OpName(Dialect dialect, absl::string_view name) {
   String(name);
   return op_names_.Add(dialect, Payload().Raw(name));
 }
-int Tables::Properties(const Payload& payload) {
+int Tables::AddProperties(const Payload& payload) {
   auto [it, fresh] = property_ids_.emplace(payload.key(), static_cast<int>(properties_.size()));
   if (fresh) properties_.push_back(payload);
   return it->second;

@@ -32,7 +32,7 @@ class Payload {
   Payload& Type(int id) { return Reference(Piece::kType, id); }
   Payload& TypeFlagged(int id, bool flag) { return Reference(flag ? Piece::kTypeSet : Piece::kTypeClear, id); }
   Payload& OpName(int id) { return Reference(Piece::kOpName, id); }
-  Payload& Section(uint8_t id, Payload inner);  // a nested section
+  Payload& AddSection(uint8_t id, Payload inner);  // a nested section
 
   // Two payloads with equal keys have equal bytes.
   const std::string& key() const { return key_; }
@@ -60,7 +60,7 @@ class Tables {
   int Attr(Dialect dialect, const Payload& payload);
   int Type(Dialect dialect, const Payload& payload);
   int OpName(Dialect dialect, absl::string_view name);
-  int Properties(const Payload& payload);
+  int AddProperties(const Payload& payload);
 
   // Returns the complete file. `ir` is the content of the top section of operations.
   std::string Finish(int bytecode_version, absl::string_view producer, const Payload& ir);

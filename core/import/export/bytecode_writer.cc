@@ -382,14 +382,14 @@ class Writer {
       } else {
         p.PresentAttr(BuiltinString(module_.name));
       }
-      out->Varint(static_cast<uint64_t>(tables_.Properties(p.Varint(0))));
+      out->Varint(static_cast<uint64_t>(tables_.AddProperties(p.Varint(0))));
     }
     out->VarintWithFlag(1, true);
     Payload inner;
     Payload& body = bytecode_ >= 2 ? inner : *out;
     body.Varint(1).Varint(0).VarintWithFlag(module_.ops.size(), false);
     for (const SourceOp* op : module_.ops) RETURN_IF_ERROR(Op(*op, 0, 0, &body));
-    if (bytecode_ >= 2) out->Section(kIrSection, std::move(inner));
+    if (bytecode_ >= 2) out->AddSection(kIrSection, std::move(inner));
     return absl::OkStatus();
   }
 
@@ -479,7 +479,7 @@ class Writer {
                                    (has_properties ? 0x40 : 0)));
     out->Attr(Location(op.location));
     if (!dictionary.empty()) out->Attr(Dictionary(dictionary));
-    if (has_properties) out->Varint(static_cast<uint64_t>(tables_.Properties(properties)));
+    if (has_properties) out->Varint(static_cast<uint64_t>(tables_.AddProperties(properties)));
     if (!op.results.empty()) {
       out->Varint(op.results.size());
       for (const SourceValue& v : op.results) {
@@ -497,7 +497,7 @@ class Writer {
     Payload inner;
     Payload* body = isolated && bytecode_ >= 2 ? &inner : out;
     for (const SourceRegion& r : op.regions) RETURN_IF_ERROR(Region(r, level + 1, isolated ? 0 : base, body));
-    if (body == &inner) out->Section(kIrSection, std::move(inner));
+    if (body == &inner) out->AddSection(kIrSection, std::move(inner));
     return absl::OkStatus();
   }
 

@@ -155,7 +155,7 @@ absl::Status Exporter::ExportEntry() {
   const size_t position = functions_.size();
   std::vector<const SourceType*> arguments, results;
   for (const Instruction* p : entry.parameters()) {
-    absl::StatusOr<const SourceType*> type = TypeOf(p->shape());
+    absl::StatusOr<const SourceType*> type = ExportType(p->shape());
     if (!type.ok()) {
       return absl::Status(type.status().code(),
                           absl::StrCat("stablehlo export: ", p->name(), ": ", type.status().message()));
@@ -205,7 +205,7 @@ absl::Status Exporter::ExportEntry() {
 }
 
 // All arguments and results are leaves.
-absl::StatusOr<absl::string_view> Exporter::FunctionOf(const Computation& computation) {
+absl::StatusOr<absl::string_view> Exporter::GetFunctionSymbol(const Computation& computation) {
   if (auto it = symbols_.find(&computation); it != symbols_.end()) return it->second;
   const stablehlo::LocationId outer = location_;
   location_ = 0;

@@ -68,8 +68,8 @@ class Exporter {
  private:
   // from_hlo.cc
   absl::Status ExportEntry();
-  absl::StatusOr<absl::string_view> FunctionOf(
-      const Computation& computation);  // its symbol; exported when first asked
+  // Returns the symbol of the function for a computation. The first call for a computation exports it.
+  absl::StatusOr<absl::string_view> GetFunctionSymbol(const Computation& computation);
   absl::Status ExportModuleAttributes();
   NamedAttrs ArgumentAttributes(int64_t i, bool unpack_results) const;
   NamedAttrs ResultAttributes(int64_t i, bool unpack_results) const;
@@ -86,9 +86,9 @@ class Exporter {
 
   // from_hlo_build.cc: types, attributes, values
   const SourceType* ElementType(PrimitiveType type);  // null when StableHLO has no such type
-  absl::StatusOr<const SourceType*> TypeOf(const Shape& shape);
+  absl::StatusOr<const SourceType*> ExportType(const Shape& shape);
   absl::Status LeafTypes(const Shape& shape, std::vector<const SourceType*>* types);
-  const SourceType* TensorOf(absl::Span<const int64_t> dims, const SourceType* element);
+  const SourceType* GetTensorType(absl::Span<const int64_t> dims, const SourceType* element);
   const SourceAttr* String(absl::string_view text);  // copied
   const SourceAttr* Int(int64_t v) { return stablehlo::MakeInteger(arena_, v); }
   const SourceAttr* Int32(int64_t v) { return stablehlo::MakeInteger(arena_, v, stablehlo::ElementKind::kI32); }

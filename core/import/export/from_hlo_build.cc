@@ -29,16 +29,16 @@ const SourceType* Exporter::ElementType(PrimitiveType type) {
   return stablehlo::FindScalarType(type);
 }
 
-const SourceType* Exporter::TensorOf(absl::Span<const int64_t> dims, const SourceType* element) {
+const SourceType* Exporter::GetTensorType(absl::Span<const int64_t> dims, const SourceType* element) {
   return stablehlo::MakeTensorType(arena_, dims, element);
 }
 
-absl::StatusOr<const SourceType*> Exporter::TypeOf(const Shape& shape) {
+absl::StatusOr<const SourceType*> Exporter::ExportType(const Shape& shape) {
   if (shape.IsToken()) return stablehlo::TokenType();
   if (shape.IsTuple()) {
     std::vector<const SourceType*> members;
     for (const Shape& s : shape.tuple_shapes()) {
-      ASSIGN_OR_RETURN(const SourceType* member, TypeOf(s));
+      ASSIGN_OR_RETURN(const SourceType* member, ExportType(s));
       members.push_back(member);
     }
     SourceType* t = arena_.New<SourceType>();
@@ -50,7 +50,7 @@ absl::StatusOr<const SourceType*> Exporter::TypeOf(const Shape& shape) {
   if (element == nullptr) {
     return absl::UnimplementedError(absl::StrCat("StableHLO has no type for ", shape.ToString()));
   }
-  if (!shape.HasDynamicDimensions()) return TensorOf(shape.dimensions(), element);
+  if (!shape.HasDynamicDimensions()) return GetTensorType(shape.dimensions(), element);
   std::vector<int64_t> dims, bounds;
   for (int64_t i = 0; i < shape.rank(); ++i) {
     dims.push_back(shape.is_dynamic(i) ? stablehlo::kDynamic : shape.dimensions(i));
@@ -67,7 +67,7 @@ absl::StatusOr<const SourceType*> Exporter::TypeOf(const Shape& shape) {
 absl::Status Exporter::LeafTypes(const Shape& shape, std::vector<const SourceType*>* types) {
   absl::Status status;
   ForEachLeaf(shape, [&](const Shape& leaf, const std::vector<int64_t>&) {
-    absl::StatusOr<const SourceType*> type = TypeOf(leaf);
+    absl::StatusOr<const SourceType*> type = ExportType(leaf);
     if (type.ok()) {
       types->push_back(*type);
     } else {
@@ -85,8 +85,8 @@ const SourceAttr* Exporter::String(absl::string_view text) {
 
 const SourceAttr* Exporter::Matrix(const Ints& flat, int64_t rows, int64_t columns) {
   const SourceAttr* list = List(flat);
-  return stablehlo::MakeDense(arena_, TensorOf({rows, columns}, stablehlo::ScalarType(ElementKind::kI64)), list->text,
-                              false);
+  return stablehlo::MakeDense(arena_, GetTensorType({rows, columns}, stablehlo::ScalarType(ElementKind::kI64)),
+                              list->text, false);
 }
 
 const SourceAttr* Exporter::Strings(const StringMap& map) {
@@ -97,7 +97,7 @@ const SourceAttr* Exporter::Strings(const StringMap& map) {
 
 absl::StatusOr<const SourceAttr*> Exporter::Dense(const Literal& literal, bool lasting) {
   Shape shape = literal.shape();
-  ASSIGN_OR_RETURN(const SourceType* type, TypeOf(shape.WithoutLayout()));
+  ASSIGN_OR_RETURN(const SourceType* type, ExportType(shape.WithoutLayout()));
   if (!type->bounds.empty()) return absl::UnimplementedError("a constant of dynamic shape");
   const int64_t n = literal.num_elements();
   if (n == 0) return stablehlo::MakeDense(arena_, type, {}, false);
@@ -131,8 +131,8 @@ absl::StatusOr<const SourceAttr*> Exporter::Ffi(const FfiDictionary& dictionary)
         if (element == nullptr || element->kind != TypeKind::kScalar) {
           return absl::UnimplementedError(absl::StrCat("attribute ", key, ": an array of ", Name(value.type)));
         }
-        made = stablehlo::MakeDense(arena_, TensorOf({value.array_size()}, element), arena_.CopyString(value.bytes),
-                                    false);
+        made = stablehlo::MakeDense(arena_, GetTensorType({value.array_size()}, element),
+                                    arena_.CopyString(value.bytes), false);
         break;
       }
       case FfiAttribute::Kind::kScalar: {

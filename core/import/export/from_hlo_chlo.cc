@@ -34,7 +34,7 @@ absl::StatusOr<absl::string_view> Exporter::ExportExpansion(const Instruction& i
   const Instruction* root = module->entry()->root();
   if (root->Is(i.opcode())) return absl::UnimplementedError("has no form in StableHLO");
   out_.expanded.push_back(std::move(module));
-  return FunctionOf(*out_.expanded.back()->entry());
+  return GetFunctionSymbol(*out_.expanded.back()->entry());
 }
 
 absl::StatusOr<Bundle> Exporter::PortableForm(Frame& frame, const Instruction& i, const Values& operands,
@@ -87,7 +87,7 @@ absl::StatusOr<Bundle> Exporter::ExportScan(Frame& frame, const Instruction& i) 
       bytes[b] = static_cast<char>((all - carries) >> (8 * b));
       bytes[4 + b] = static_cast<char>(carries >> (8 * b));
     }
-    return stablehlo::MakeDense(arena_, TensorOf({2}, stablehlo::ScalarType(ElementKind::kI32)),
+    return stablehlo::MakeDense(arena_, GetTensorType({2}, stablehlo::ScalarType(ElementKind::kI32)),
                                 absl::string_view(bytes, 8), false);
   };
   NamedAttrs attrs = {{"dimension", Int(i.dimensions().empty() ? 0 : i.dimensions()[0])}};

@@ -153,13 +153,13 @@ absl::StatusOr<Bundle> Exporter::ExportAllToAll(Frame& frame, const Instruction&
   row_dims.insert(row_dims.begin(), 1);
   for (const SourceValue* x : operands) {
     ASSIGN_OR_RETURN(const SourceValue* row,
-                     EmitOne(frame, "stablehlo.reshape", {x}, {}, TensorOf(row_dims, part->inner)));
+                     EmitOne(frame, "stablehlo.reshape", {x}, {}, GetTensorType(row_dims, part->inner)));
     rows.push_back(row);
   }
   Ints all_dims = row_dims;
   all_dims[0] = n;
   ASSIGN_OR_RETURN(const SourceValue* all, EmitOne(frame, "stablehlo.concatenate", rows, {{"dimension", Int(0)}},
-                                                   TensorOf(all_dims, part->inner)));
+                                                   GetTensorType(all_dims, part->inner)));
   RETURN_IF_ERROR(AddAnnotations(i, &attrs));
   ASSIGN_OR_RETURN(all, exchange(all, n));
   std::vector<Bundle> elements;
@@ -171,7 +171,7 @@ absl::StatusOr<Bundle> Exporter::ExportAllToAll(Frame& frame, const Instruction&
         const SourceValue* row,
         EmitOne(frame, "stablehlo.slice", {all},
                 {{"start_indices", List(start)}, {"limit_indices", List(limit)}, {"strides", List(stride)}},
-                TensorOf(row_dims, part->inner)));
+                GetTensorType(row_dims, part->inner)));
     ASSIGN_OR_RETURN(row, EmitOne(frame, "stablehlo.reshape", {row}, {}, part));
     elements.push_back(Bundle::Of(row));
   }

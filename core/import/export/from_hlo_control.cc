@@ -40,7 +40,7 @@ absl::StatusOr<Bundle> Exporter::ExportConditional(Frame& frame, const Instructi
 absl::StatusOr<Bundle> Exporter::ExportCall(Frame& frame, const Instruction& i) {
   Values operands;
   for (const Instruction* o : i.operands()) RETURN_IF_ERROR(Flatten(frame, Get(frame, o), o->shape(), &operands));
-  ASSIGN_OR_RETURN(absl::string_view callee, FunctionOf(*i.called(0)));
+  ASSIGN_OR_RETURN(absl::string_view callee, GetFunctionSymbol(*i.called(0)));
   const SourceAttr* symbol = stablehlo::MakeString(arena_, callee);
   if (!i.attrs().GetBool(AttrId::kIsComposite)) return EmitFor(frame, i, "func.call", operands, {{"callee", symbol}});
   NamedAttrs attrs = {{"decomposition", symbol},
@@ -114,7 +114,7 @@ absl::StatusOr<Bundle> Exporter::ExportCustomCall(Frame& frame, const Instructio
         }
         const SourceAttr* flat = List(order);
         list.push_back(stablehlo::MakeDense(
-            arena_, TensorOf({static_cast<int64_t>(order.size())}, stablehlo::ScalarType(ElementKind::kIndex)),
+            arena_, GetTensorType({static_cast<int64_t>(order.size())}, stablehlo::ScalarType(ElementKind::kIndex)),
             flat->text, false));
       }
       return stablehlo::MakeArray(arena_, list);
@@ -139,7 +139,7 @@ absl::StatusOr<Bundle> Exporter::ExportCustomCall(Frame& frame, const Instructio
   }
   std::vector<const SourceAttr*> functions;
   for (const Computation* c : i.called()) {
-    ASSIGN_OR_RETURN(absl::string_view symbol, FunctionOf(*c));
+    ASSIGN_OR_RETURN(absl::string_view symbol, GetFunctionSymbol(*c));
     functions.push_back(stablehlo::MakeString(arena_, symbol));
   }
   attrs.push_back({"called_computations", stablehlo::MakeArray(arena_, functions)});
@@ -147,7 +147,7 @@ absl::StatusOr<Bundle> Exporter::ExportCustomCall(Frame& frame, const Instructio
   RETURN_IF_ERROR(AddAnnotations(i, &attrs));
   std::vector<const SourceType*> types;
   for (const Shape& s : results) {
-    ASSIGN_OR_RETURN(const SourceType* type, TypeOf(s));
+    ASSIGN_OR_RETURN(const SourceType* type, ExportType(s));
     types.push_back(type);
   }
   ASSIGN_OR_RETURN(SourceOp * op, Emit(frame, "stablehlo.custom_call", operands, std::move(attrs), types));

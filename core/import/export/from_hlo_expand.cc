@@ -114,7 +114,7 @@ absl::StatusOr<const SourceValue*> Exporter::ExpandErf(Frame& frame, const Sourc
   if (!given->bounds.empty()) return absl::UnimplementedError("erf of a dynamic shape");
   const bool wide = type == PrimitiveType::kF64;
   const PrimitiveType inner = wide ? PrimitiveType::kF64 : PrimitiveType::kF32;
-  const SourceType* t = TensorOf(given->dims, ElementType(inner));
+  const SourceType* t = GetTensorType(given->dims, ElementType(inner));
   auto unary = [&](const char* name, const SourceValue* a) { return EmitOne(frame, name, {a}, {}, t); };
   auto binary = [&](const char* name, const SourceValue* a, const SourceValue* b) {
     return EmitOne(frame, name, {a, b}, {}, t);
@@ -182,7 +182,7 @@ absl::StatusOr<const SourceValue*> Exporter::ExpandErf(Frame& frame, const Sourc
   ASSIGN_OR_RETURN(rest, binary("stablehlo.subtract", one, rest));
   ASSIGN_OR_RETURN(const SourceValue* sign, unary("stablehlo.sign", x));
   ASSIGN_OR_RETURN(rest, binary("stablehlo.multiply", sign, rest));
-  const SourceType* flags = TensorOf(given->dims, stablehlo::ScalarType(ElementKind::kBool));
+  const SourceType* flags = GetTensorType(given->dims, stablehlo::ScalarType(ElementKind::kBool));
   ASSIGN_OR_RETURN(const SourceValue* is_far,
                    EmitOne(frame, "stablehlo.compare", {size, one},
                            {{"comparison_direction", Enum("GT")}, {"compare_type", Enum("FLOAT")}}, flags));
@@ -209,10 +209,10 @@ absl::StatusOr<Values> Exporter::ExpandTopK(Frame& frame, const SourceValue* x, 
   const SourceType* value_type = x->type;
   if (!value_type->bounds.empty()) return absl::UnimplementedError("top-k of a dynamic shape");
   const SourceType* s32 = stablehlo::ScalarType(ElementKind::kI32);
-  const SourceType* index_type = TensorOf(shape.dimensions(), s32);
+  const SourceType* index_type = GetTensorType(shape.dimensions(), s32);
   ASSIGN_OR_RETURN(const SourceValue* indices,
                    EmitOne(frame, "stablehlo.iota", {}, {{"iota_dimension", Int(last)}}, index_type));
-  const SourceType *value = TensorOf({}, value_type->inner), *index = TensorOf({}, s32);
+  const SourceType *value = GetTensorType({}, value_type->inner), *index = GetTensorType({}, s32);
   SourceBlock* block = NewBlock({value, value, index, index});
   std::vector<SourceOp*> body;
   Frame inner{&body, {}};
@@ -221,7 +221,7 @@ absl::StatusOr<Values> Exporter::ExpandTopK(Frame& frame, const SourceValue* x, 
   ASSIGN_OR_RETURN(const SourceValue* before,
                    EmitOne(inner, "stablehlo.compare", {&block->arguments[0], &block->arguments[1]},
                            {{"comparison_direction", Enum(largest ? "GT" : "LT")}, {"compare_type", Enum(how)}},
-                           TensorOf({}, stablehlo::ScalarType(ElementKind::kBool))));
+                           GetTensorType({}, stablehlo::ScalarType(ElementKind::kBool))));
   Return(&body, "stablehlo.return", {before});
   const SourceRegion region = CloseRegion(block, body);
   ASSIGN_OR_RETURN(SourceOp * sorted,
@@ -236,7 +236,7 @@ absl::StatusOr<Values> Exporter::ExpandTopK(Frame& frame, const SourceValue* x, 
         const SourceValue* front,
         EmitOne(frame, "stablehlo.slice", {&v},
                 {{"start_indices", List(start)}, {"limit_indices", List(limit)}, {"strides", List(stride)}},
-                TensorOf(limit, v.type->inner)));
+                GetTensorType(limit, v.type->inner)));
     out.push_back(front);
   }
   return out;
@@ -256,17 +256,17 @@ absl::StatusOr<const SourceValue*> Exporter::ExpandScaledDot(Frame& frame, const
       broadcast.push_back(scale->dims[d] == 0 ? 0 : whole->dims[d] / scale->dims[d]);
     }
     ASSIGN_OR_RETURN(const SourceValue* factor,
-                     EmitOne(frame, "stablehlo.convert", {x[side + 2]}, {}, TensorOf(scale->dims, bf16)));
+                     EmitOne(frame, "stablehlo.convert", {x[side + 2]}, {}, GetTensorType(scale->dims, bf16)));
     ASSIGN_OR_RETURN(factor, EmitOne(frame, "stablehlo.broadcast_in_dim", {factor},
-                                     {{"broadcast_dimensions", List(dims)}}, TensorOf(broadcast, bf16)));
-    const SourceType* to = TensorOf(whole->dims, bf16);
+                                     {{"broadcast_dimensions", List(dims)}}, GetTensorType(broadcast, bf16)));
+    const SourceType* to = GetTensorType(whole->dims, bf16);
     ASSIGN_OR_RETURN(factor, EmitOne(frame, "stablehlo.reshape", {factor}, {}, to));
     ASSIGN_OR_RETURN(const SourceValue* values, EmitOne(frame, "stablehlo.convert", {x[side]}, {}, to));
     ASSIGN_OR_RETURN(values, EmitOne(frame, "stablehlo.multiply", {values, factor}, {}, to));
     sides.push_back(values);
   }
   const DotDimensions& d = i.dot_dims();
-  ASSIGN_OR_RETURN(const SourceType* result, TypeOf(i.shape()));
+  ASSIGN_OR_RETURN(const SourceType* result, ExportType(i.shape()));
   return EmitOne(frame, "stablehlo.dot_general", sides,
                  {{"lhs_batching_dimensions", List(d.lhs_batch)},
                   {"rhs_batching_dimensions", List(d.rhs_batch)},

@@ -75,7 +75,7 @@ absl::StatusOr<Bundle> Exporter::ExportPlain(Frame& frame, const Instruction& i)
       Shape flags = shape;
       flags.set_element_type(PrimitiveType::kPred);
       ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
-      ASSIGN_OR_RETURN(const SourceType* type, TypeOf(flags));
+      ASSIGN_OR_RETURN(const SourceType* type, ExportType(flags));
       ASSIGN_OR_RETURN(const SourceValue* some, EmitOne(frame, "stablehlo.convert", operands, {}, type));
       return EmitFor(frame, i, "stablehlo.convert", {some}, {});
     }
@@ -166,7 +166,7 @@ absl::StatusOr<Bundle> Exporter::ExportBitcast(Frame& frame, const Instruction& 
     Ints dims;
     for (int64_t d : permutation) dims.push_back(v->type->dims[d]);
     return EmitOne(frame, "stablehlo.transpose", {v}, {{"permutation", List(permutation)}},
-                   TensorOf(dims, v->type->inner));
+                   GetTensorType(dims, v->type->inner));
   };
   ASSIGN_OR_RETURN(x, moved(x, physical(from)));
   const Ints order = physical(to);
@@ -179,10 +179,10 @@ absl::StatusOr<Bundle> Exporter::ExportBitcast(Frame& frame, const Instruction& 
     }
     const SourceType* element = ElementType(to.element_type());
     if (element == nullptr) return absl::UnimplementedError(absl::StrCat("StableHLO has no type for ", to.ToString()));
-    ASSIGN_OR_RETURN(x, EmitOne(frame, "stablehlo.bitcast_convert", {x}, {}, TensorOf(x->type->dims, element)));
+    ASSIGN_OR_RETURN(x, EmitOne(frame, "stablehlo.bitcast_convert", {x}, {}, GetTensorType(x->type->dims, element)));
   }
   if (x->type->dims != absl::Span<const int64_t>(dims)) {
-    ASSIGN_OR_RETURN(x, EmitOne(frame, "stablehlo.reshape", {x}, {}, TensorOf(dims, x->type->inner)));
+    ASSIGN_OR_RETURN(x, EmitOne(frame, "stablehlo.reshape", {x}, {}, GetTensorType(dims, x->type->inner)));
   }
   Ints back(order.size());
   for (size_t k = 0; k < order.size(); ++k) back[order[k]] = static_cast<int64_t>(k);
@@ -207,8 +207,8 @@ absl::StatusOr<Bundle> Exporter::ExportDynamicReshape(Frame& frame, const Instru
   ASSIGN_OR_RETURN(Values operands, Operands(frame, i));
   Values sizes;
   for (size_t k = 1; k < operands.size(); ++k) {
-    ASSIGN_OR_RETURN(const SourceValue* one,
-                     EmitOne(frame, "stablehlo.reshape", {operands[k]}, {}, TensorOf({1}, operands[k]->type->inner)));
+    ASSIGN_OR_RETURN(const SourceValue* one, EmitOne(frame, "stablehlo.reshape", {operands[k]}, {},
+                                                     GetTensorType({1}, operands[k]->type->inner)));
     sizes.push_back(one);
   }
   const SourceValue* vector = nullptr;
@@ -216,7 +216,7 @@ absl::StatusOr<Bundle> Exporter::ExportDynamicReshape(Frame& frame, const Instru
     ASSIGN_OR_RETURN(vector, Constant(frame, Literal(Shape(PrimitiveType::kS32, {0}))));
   } else {
     ASSIGN_OR_RETURN(vector, EmitOne(frame, "stablehlo.concatenate", sizes, {{"dimension", Int(0)}},
-                                     TensorOf({static_cast<int64_t>(sizes.size())}, sizes[0]->type->inner)));
+                                     GetTensorType({static_cast<int64_t>(sizes.size())}, sizes[0]->type->inner)));
   }
   return EmitFor(frame, i, "stablehlo.dynamic_reshape", {operands[0], vector}, {});
 }

@@ -87,7 +87,7 @@ class Reader {
 
   absl::Status ReadInstruction(const proto::HloInstructionProto& in) {
     InstructionSpec spec;
-    const std::optional<Opcode> opcode = OpcodeFromText(in.opcode());
+    const std::optional<Opcode> opcode = ParseOpcode(in.opcode());
     if (!opcode) return absl::UnimplementedError(absl::StrCat("unknown operation '", in.opcode().substr(0, 60), "'"));
     spec.opcode = *opcode;
     spec.name = in.name();

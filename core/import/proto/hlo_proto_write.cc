@@ -49,7 +49,7 @@ void InstructionToProto(const Instruction& i, const ComputationIds& computations
   }
   if (i.Is(Opcode::kCustomCall)) out->set_custom_call_api_version(static_cast<int>(CustomCallApiVersion::kOriginal));
   AttributesToProto(i, out);
-  if (i.attrs().Has(AttrId::kFfiAttributes)) out->set_backend_config(FfiText(i));
+  if (i.attrs().Has(AttrId::kFfiAttributes)) out->set_backend_config(FormatFfiAttributes(i));
   if (!i.backend_config().empty() && out->backend_config().empty()) out->set_backend_config(i.backend_config());
 }
 

@@ -118,7 +118,7 @@ class WireInput {
       out->assign(bytes.data(), bytes.size());
       return true;
     } else {
-      return wire == WireOf<T>() ? Number(out) : Skip(number, wire);
+      return wire == GetWireType<T>() ? Number(out) : Skip(number, wire);
     }
   }
   template <typename T>
@@ -133,7 +133,7 @@ class WireInput {
   bool Field(uint32_t number, uint32_t wire, RepeatedField<T>* out) {
     T v{};
     if (wire != kBytes) {
-      if (wire != WireOf<T>()) return Skip(number, wire);
+      if (wire != GetWireType<T>()) return Skip(number, wire);
       if (!Number(&v)) return false;
       out->Add(v);
       return true;
@@ -153,7 +153,7 @@ class WireInput {
 
  private:
   template <typename T>
-  static constexpr uint32_t WireOf() {
+  static constexpr uint32_t GetWireType() {
     return !std::is_floating_point_v<T> ? kVarint : sizeof(T) == 8 ? kFixed64 : kFixed32;
   }
   template <typename T>

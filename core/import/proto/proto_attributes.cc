@@ -199,9 +199,9 @@ void WriteAttribute(Opcode opcode, AttrId id, const AttrValue& v, proto::HloInst
     case AttrId::kTupleIndex:
       return out->set_tuple_index(number());
     case AttrId::kDirection:
-      return out->set_comparison_direction(std::string(EnumText(KindOf(id), value())));
+      return out->set_comparison_direction(std::string(FormatEnum(GetKind(id), value())));
     case AttrId::kComparisonType:
-      return out->set_comparison_type(std::string(EnumText(KindOf(id), value())));
+      return out->set_comparison_type(std::string(FormatEnum(GetKind(id), value())));
     case AttrId::kSlices:
       for (const SliceDimension& d : ValueAs<SliceConfig>(v)) {
         auto* p = out->add_slice_dimensions();
@@ -244,7 +244,7 @@ void WriteAttribute(Opcode opcode, AttrId id, const AttrValue& v, proto::HloInst
       return;
     }
     case AttrId::kDotAlgorithm: {
-      const std::string name = DotAlgorithmText(ValueAs<DotAlgorithm>(v));
+      const std::string name = FormatDotAlgorithm(ValueAs<DotAlgorithm>(v));
       const auto* it = std::find(std::begin(kAlgorithms), std::end(kAlgorithms), name);
       return out->mutable_precision_config()->set_algorithm(static_cast<int>(it - std::begin(kAlgorithms)));
     }
@@ -337,7 +337,7 @@ void WriteAttribute(Opcode opcode, AttrId id, const AttrValue& v, proto::HloInst
       }
       return;
     case AttrId::kFusionKind:
-      return out->set_fusion_kind(std::string(EnumText(KindOf(id), value())));
+      return out->set_fusion_kind(std::string(FormatEnum(GetKind(id), value())));
     case AttrId::kIsComposite:
       return out->set_is_composite(flag());
     case AttrId::kK:
@@ -386,13 +386,13 @@ Maybe ReadAttribute(Opcode opcode, AttrId id, const proto::HloInstructionProto& 
   auto number = [&](int64_t n) -> Maybe { return Maybe(AttrValue(n)); };
   auto named = [&](const std::string& s) -> Maybe {
     if (s.empty()) return Maybe(std::nullopt);
-    const std::optional<int> value = EnumFromText(KindOf(id), s);
+    const std::optional<int> value = ParseEnum(GetKind(id), s);
     if (!value) return InvalidProto(absl::StrCat("unknown ", AttrName(id), " '", s.substr(0, 40), "'"));
     return Maybe(AttrValue(EnumValue{*value}));
   };
   auto enumerated = [&](int n, bool always) -> Maybe {
     if (!always && !forced && n == 0) return Maybe(std::nullopt);
-    if (EnumText(KindOf(id), n).empty()) return InvalidProto(absl::StrCat("unknown ", AttrName(id), " ", n));
+    if (FormatEnum(GetKind(id), n).empty()) return InvalidProto(absl::StrCat("unknown ", AttrName(id), " ", n));
     return Maybe(AttrValue(EnumValue{n}));
   };
   const bool custom = opcode == Opcode::kCustomCall;
@@ -461,7 +461,7 @@ Maybe ReadAttribute(Opcode opcode, AttrId id, const proto::HloInstructionProto& 
       if (n == 0 && !forced) return Maybe(std::nullopt);
       if (n < 0 || n >= static_cast<int>(std::size(kAlgorithms)))
         return absl::UnimplementedError(absl::StrCat("hlo proto: dot algorithm ", n));
-      ASSIGN_OR_RETURN(DotAlgorithm a, DotAlgorithmFromText(kAlgorithms[n]));
+      ASSIGN_OR_RETURN(DotAlgorithm a, ParseDotAlgorithm(kAlgorithms[n]));
       return Maybe(AttrValue(a));
     }
     case AttrId::kGatherDims:
@@ -613,7 +613,7 @@ ComparisonType DefaultComparison(PrimitiveType operand) {
 void AttributesToProto(const Instruction& i, proto::HloInstructionProto* out) {
   if (i.Is(Opcode::kCompare) && i.operand_count() > 0) {
     const int type = static_cast<int>(DefaultComparison(i.operand(0)->shape().element_type()));
-    out->set_comparison_type(std::string(EnumText(AttrKind::EnumComparisonType, type)));
+    out->set_comparison_type(std::string(FormatEnum(AttrKind::EnumComparisonType, type)));
   }
   for (const auto& [id, value] : i.attrs().entries()) WriteAttribute(i.opcode(), id, value, out);
   // XLA wants the message of a window even where it has no dimension.

@@ -61,7 +61,7 @@ void AppendOrigin(const Shape& shape, const Leaves& leaves, Ints* index, std::st
   auto it = leaves.find(*index);
   if (it != leaves.end() && it->second->has_array()) {
     const auto& array = it->second->array();
-    *out += QuotedText(array.instruction_name());
+    *out += FormatQuoted(array.instruction_name());
     if (array.shape_index_size() > 0) absl::StrAppend(out, " {", absl::StrJoin(array.shape_index(), ","), "}");
   }
   *out += '}';
@@ -172,8 +172,8 @@ OpMetadata MetadataFromProto(const proto::OpMetadataProto& in) {
   if (in.source_column() != 0) add(absl::StrCat("source_column=", in.source_column()));
   if (in.source_end_column() != 0) add(absl::StrCat("source_end_column=", in.source_end_column()));
   if (in.profile_type_size() > 0) add(absl::StrCat("profile_type={", absl::StrJoin(in.profile_type(), ","), "}"));
-  if (!in.deduplicated_name().empty()) add(absl::StrCat("deduplicated_name=", QuotedText(in.deduplicated_name())));
-  if (!in.scheduling_name().empty()) add(absl::StrCat("scheduling_name=", QuotedText(in.scheduling_name())));
+  if (!in.deduplicated_name().empty()) add(absl::StrCat("deduplicated_name=", FormatQuoted(in.deduplicated_name())));
+  if (!in.scheduling_name().empty()) add(absl::StrCat("scheduling_name=", FormatQuoted(in.scheduling_name())));
   if (!in.more().empty()) add(in.more());
   return m;
 }
@@ -289,10 +289,11 @@ void StackFramesToProto(const std::string& text, proto::StackFrameIndexProto* ou
 std::string StackFramesFromProto(const proto::StackFrameIndexProto& in) {
   if (in.stack_frames_size() == 0) return "";
   std::string out = "FileNames\n";
-  for (int i = 0; i < in.file_names_size(); ++i) absl::StrAppend(&out, i + 1, " ", QuotedText(in.file_names(i)), "\n");
+  for (int i = 0; i < in.file_names_size(); ++i)
+    absl::StrAppend(&out, i + 1, " ", FormatQuoted(in.file_names(i)), "\n");
   out += "\nFunctionNames\n";
   for (int i = 0; i < in.function_names_size(); ++i) {
-    absl::StrAppend(&out, i + 1, " ", QuotedText(in.function_names(i)), "\n");
+    absl::StrAppend(&out, i + 1, " ", FormatQuoted(in.function_names(i)), "\n");
   }
   out += "\nFileLocations\n";
   for (int i = 0; i < in.file_locations_size(); ++i) {

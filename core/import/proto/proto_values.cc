@@ -250,9 +250,9 @@ absl::StatusOr<Literal> InRowMajorOrder(Literal read, const proto::ShapeProto& w
 
 std::string MetadataListText(const OpMetadata& m) {
   std::vector<std::string> fields;
-  if (!m.op_type.empty()) fields.push_back(absl::StrCat("op_type=", QuotedText(m.op_type)));
-  if (!m.op_name.empty()) fields.push_back(absl::StrCat("op_name=", QuotedText(m.op_name)));
-  if (!m.source_file.empty()) fields.push_back(absl::StrCat("source_file=", QuotedText(m.source_file)));
+  if (!m.op_type.empty()) fields.push_back(absl::StrCat("op_type=", FormatQuoted(m.op_type)));
+  if (!m.op_name.empty()) fields.push_back(absl::StrCat("op_name=", FormatQuoted(m.op_name)));
+  if (!m.source_file.empty()) fields.push_back(absl::StrCat("source_file=", FormatQuoted(m.source_file)));
   if (m.source_line != 0) fields.push_back(absl::StrCat("source_line=", m.source_line));
   if (!m.more.empty()) fields.push_back(m.more);
   if (m.stack_frame_id != 0) fields.push_back(absl::StrCat("stack_frame_id=", m.stack_frame_id));

@@ -54,7 +54,7 @@ constexpr const char* kPrefix[kCodes] = {"#sdy<manual_axes",
 bool HasTail(int code) { return absl::StartsWith(kPrefix[code], "#sdy<"); }
 
 // Two codes may mean the same kind of attribute.
-int KindOf(int code) {
+int GetKind(int code) {
   if (code == kShardingUnreduced || code == kShardingReduction) return kSharding;
   if (code == kPerValueUnreduced) return kPerValue;
   return code;
@@ -76,7 +76,7 @@ std::string BytecodeEntries::ReadShardyText(ByteReader& in, int code) {
     return "";
   }
   if ((*a)->kind != AttrKind::kShardy || attributes_[index].code < 0 || attributes_[index].code >= kCodes ||
-      KindOf(attributes_[index].code) != KindOf(code)) {
+      GetKind(attributes_[index].code) != GetKind(code)) {
     in.Fail(absl::StrCat("sdy attribute ", index, " is of another kind than expected (", code, ")"));
     return "";
   }

@@ -91,7 +91,7 @@ constexpr AttributeForm kAttributeForms[] = {
 
 // HLO's text of a random algorithm is "rng_three_fry", StableHLO's "THREE_FRY"; other enumerations have one text.
 std::string EnumTextOf(::backplane::AttrKind kind, int value) {
-  absl::string_view text = EnumText(kind, value);
+  absl::string_view text = FormatEnum(kind, value);
   absl::ConsumePrefix(&text, "rng_");
   return absl::AsciiStrToUpper(text);
 }
@@ -100,7 +100,7 @@ std::string EnumTextOf(::backplane::AttrKind kind, int value) {
 int EnumNumber(::backplane::AttrKind kind, absl::string_view text) {
   constexpr int kMaxEnumerators = 8;
   for (int value = 0; value < kMaxEnumerators; ++value) {
-    if (!EnumText(kind, value).empty() && EnumTextOf(kind, value) == text) return value;
+    if (!FormatEnum(kind, value).empty() && EnumTextOf(kind, value) == text) return value;
   }
   return -1;
 }
@@ -142,7 +142,7 @@ absl::StatusOr<std::optional<AttrValue>> ToHloAttribute(const AttributeForm& for
       return AttrValue(static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(a->bits))));
     case As::kEnum: {
       if (a == nullptr || (a->kind != AttrKind::kString && a->kind != AttrKind::kEnum)) return bad("a string");
-      const int value = EnumNumber(KindOf(form.id), a->text);
+      const int value = EnumNumber(GetKind(form.id), a->text);
       if (value < 0) return absl::InvalidArgumentError(absl::StrCat(form.name, " is ", a->text));
       return AttrValue(EnumValue{value});
     }
@@ -180,8 +180,8 @@ absl::StatusOr<const SourceAttr*> FromHloAttribute(const AttributeForm& form, co
     case As::kEnum: {
       int value = attributes.GetAs<EnumValue>(form.id).value;
       // An absent attribute is the first enumerator, whose number may be 1.
-      if (EnumText(KindOf(form.id), value).empty()) value = 1;
-      return MakeEnum(arena, arena.CopyString(EnumTextOf(KindOf(form.id), value)));
+      if (FormatEnum(GetKind(form.id), value).empty()) value = 1;
+      return MakeEnum(arena, arena.CopyString(EnumTextOf(GetKind(form.id), value)));
     }
     case As::kList:
       return MakeI64List(arena, attributes.GetAs<Ints>(form.id));

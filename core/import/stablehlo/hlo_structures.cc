@@ -280,7 +280,7 @@ absl::StatusOr<std::optional<AttrValue>> ReadAlgorithm(FindAttribute find) {
     // tf32 names a precision, not the type of an array: nothing in the core holds it, so it is computed in f32.
     const bool is_tf32 = t->type->kind == TypeKind::kScalar && t->type->element == ElementKind::kTF32;
     a.*field = is_tf32                              ? PrimitiveType::kF32
-               : t->type->kind == TypeKind::kScalar ? PrimitiveTypeOf(t->type->element)
+               : t->type->kind == TypeKind::kScalar ? GetPrimitiveType(t->type->element)
                                                     : PrimitiveType::kInvalid;
     if (a.*field == PrimitiveType::kInvalid) {
       return absl::UnimplementedError(absl::StrCat("no dot algorithm of ", TypeToString(t->type)));

@@ -84,7 +84,7 @@ constexpr std::pair<ElementKind, PrimitiveType> kElementTypes[] = {
     {ElementKind::kF8E8M0FNU, PrimitiveType::kF8E8M0FNU},
 };
 
-PrimitiveType PrimitiveTypeOf(ElementKind kind) {
+PrimitiveType GetPrimitiveType(ElementKind kind) {
   if (kind == ElementKind::kIndex) return PrimitiveType::kS64;
   for (const auto& [element, type] : kElementTypes) {
     if (element == kind) return type;

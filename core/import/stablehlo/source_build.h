@@ -22,7 +22,7 @@ const SourceType* NoneType();
 const SourceType* TokenType();
 
 // Returns the type of arrays with such elements; kInvalid for tf32, which only names a precision.
-PrimitiveType PrimitiveTypeOf(ElementKind kind);
+PrimitiveType GetPrimitiveType(ElementKind kind);
 // Returns the scalar type of an element type that is not complex; null if StableHLO has no such type.
 const SourceType* FindScalarType(PrimitiveType type);
 

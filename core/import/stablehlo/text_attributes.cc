@@ -125,7 +125,7 @@ const SourceAttr* TextParser::ParseAttributeInner() {
     default:
       break;
   }
-  Fail(absl::StrCat("expected an attribute, found ", TokenText()));
+  Fail(absl::StrCat("expected an attribute, found ", FormatToken()));
   return nullptr;
 }
 
@@ -134,7 +134,7 @@ const SourceAttr* TextParser::ParseNumber() {
   bool negative = Take('-');
   bool is_float = token_.kind == TokenKind::kFloat;
   if (!is_float && token_.kind != TokenKind::kInteger) {
-    Fail(absl::StrCat("expected a number, found ", TokenText()));
+    Fail(absl::StrCat("expected a number, found ", FormatToken()));
     return nullptr;
   }
   absl::string_view digits = token_.text;
@@ -218,7 +218,7 @@ const SourceAttr* TextParser::ParseDenseArray() {
         } else if (token_.kind == TokenKind::kInteger && ReadDigits(token_.text, &bits)) {
           if (negative) bits = ~bits + 1;
         } else {
-          Fail(absl::StrCat("expected an array element, found ", TokenText()));
+          Fail(absl::StrCat("expected an array element, found ", FormatToken()));
           return nullptr;
         }
         Advance();
@@ -246,7 +246,7 @@ bool TextParser::ParseDictionary(std::vector<SourceNamedAttr>* entries) {
       name = token_.text;
       Advance();
     } else {
-      Fail(absl::StrCat("expected an attribute name, found ", TokenText()));
+      Fail(absl::StrCat("expected an attribute name, found ", FormatToken()));
       return false;
     }
     const SourceAttr* value = Take('=') ? ParseAttribute() : MakeUnit(arena_);

@@ -195,7 +195,7 @@ uint64_t EncodeFloat(double value, ElementKind kind) {
       return (u + 0xfff + ((u >> 13) & 1)) >> 13;
     }
     default:
-      return FloatToSmallBits(PrimitiveTypeOf(kind), RoundToOddFloat(value));
+      return FloatToSmallBits(GetPrimitiveType(kind), RoundToOddFloat(value));
   }
 }
 

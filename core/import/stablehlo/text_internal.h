@@ -74,10 +74,10 @@ class TextParser {
   bool Expect(char c);  // consumes or fails
   bool ExpectWord(absl::string_view word);
   bool ExpectAssign(absl::string_view word);  // word `=`
-  std::string TokenText() const;
+  std::string FormatToken() const;
   void Jump(size_t position);  // goes on lexing there
-  absl::string_view
-  TakeBalanced();  // raw text of a bracketed group that starts at the current token, brackets included
+  // Takes a bracketed group that starts at the current token. Returns its raw text, brackets included.
+  absl::string_view TakeBalanced();
 
   // Numbers and strings.
   bool ParseInteger(int64_t* value);
@@ -95,7 +95,7 @@ class TextParser {
   const SourceType* ParseQuantized();
   bool ParseTypeList(char close, std::vector<const SourceType*>* types);  // up to and with the closing bracket
   bool ParseBounds(std::vector<int64_t>* bounds);
-  const SourceType* Finished(SourceType* type);
+  const SourceType* CheckType(SourceType* type);  // fails if it is too large; null after an error
   const SourceType* RealPart(const SourceType* complex_tensor);
 
   // Attributes (text_attributes.cc).

@@ -34,7 +34,7 @@ void TextParser::Jump(size_t position) {
   Advance();
 }
 
-std::string TextParser::TokenText() const {
+std::string TextParser::FormatToken() const {
   if (token_.kind == TokenKind::kEnd) return "the end";
   return absl::StrCat("'", text_.substr(token_.position, std::min<size_t>(40, lexer_.position() - token_.position)),
                       "'");
@@ -61,14 +61,14 @@ bool TextParser::TakeArrow() {
 bool TextParser::Expect(char c) {
   if (!ok()) return false;
   if (Take(c)) return ok();
-  Fail(absl::StrCat("expected ", std::string(1, c), ", found ", TokenText()));
+  Fail(absl::StrCat("expected ", std::string(1, c), ", found ", FormatToken()));
   return false;
 }
 
 bool TextParser::ExpectWord(absl::string_view word) {
   if (!ok()) return false;
   if (TakeWord(word)) return ok();
-  Fail(absl::StrCat("expected ", word, ", found ", TokenText()));
+  Fail(absl::StrCat("expected ", word, ", found ", FormatToken()));
   return false;
 }
 
@@ -112,7 +112,7 @@ bool TextParser::ParseInteger(int64_t* value) {
     good = good && (magnitude <= uint64_t{1} << 63);
   }
   if (!good) {
-    Fail(absl::StrCat("expected an integer, found ", TokenText()));
+    Fail(absl::StrCat("expected an integer, found ", FormatToken()));
     return false;
   }
   *value = static_cast<int64_t>(negative ? ~magnitude + 1 : magnitude);
@@ -133,7 +133,7 @@ bool TextParser::ParseIntegerList(std::vector<int64_t>* values) {
 absl::string_view TextParser::ParseStringToken() {
   if (!ok()) return {};
   if (token_.kind != TokenKind::kString) {
-    Fail(absl::StrCat("expected a string, found ", TokenText()));
+    Fail(absl::StrCat("expected a string, found ", FormatToken()));
     return {};
   }
   absl::string_view quoted = token_.text;
@@ -153,7 +153,7 @@ absl::string_view TextParser::ParseStringToken() {
 absl::string_view TextParser::ParseSymbol() {
   if (!ok()) return {};
   if (token_.kind != TokenKind::kAt) {
-    Fail(absl::StrCat("expected a symbol, found ", TokenText()));
+    Fail(absl::StrCat("expected a symbol, found ", FormatToken()));
     return {};
   }
   absl::string_view s = token_.text;
@@ -172,7 +172,7 @@ absl::string_view TextParser::ParseSymbol() {
 absl::string_view TextParser::ParseKeyword() {
   if (!ok()) return {};
   if (token_.kind != TokenKind::kBareId) {
-    Fail(absl::StrCat("expected a word, found ", TokenText()));
+    Fail(absl::StrCat("expected a word, found ", FormatToken()));
     return {};
   }
   absl::string_view word = token_.text;
@@ -240,7 +240,7 @@ absl::Status TextParser::Parse() {
     // "{-#" begins the resources, which close the file and were read before.
     if (At('{') && absl::StartsWith(text_.substr(token_.position), "{-#")) break;
     if (module_seen_) {
-      Fail(absl::StrCat("expected one module, found ", TokenText(), " behind it"));
+      Fail(absl::StrCat("expected one module, found ", FormatToken(), " behind it"));
       break;
     }
     SourceOp* op = ParseOp(Parent::kModule);
@@ -258,7 +258,7 @@ absl::Status TextParser::Parse() {
 bool TextParser::ParseOperand(OperandUse* use) {
   if (!ok()) return false;
   if (token_.kind != TokenKind::kPercent) {
-    Fail(absl::StrCat("expected a value, found ", TokenText()));
+    Fail(absl::StrCat("expected a value, found ", FormatToken()));
     return false;
   }
   use->name = token_.text;
@@ -342,7 +342,7 @@ bool TextParser::ParseRegion(Parent inside, const std::vector<Argument>& argumen
       while (ok() && !At(')')) {
         Argument a;
         a.name = token_.text;
-        if (token_.kind != TokenKind::kPercent) Fail(absl::StrCat("expected a block argument, found ", TokenText()));
+        if (token_.kind != TokenKind::kPercent) Fail(absl::StrCat("expected a block argument, found ", FormatToken()));
         Advance();
         Expect(':');
         a.type = ParseType();
@@ -386,7 +386,7 @@ SourceOp* TextParser::ParseOp(Parent parent) {
   if (token_.kind == TokenKind::kPercent) {
     do {
       ResultName r;
-      if (token_.kind != TokenKind::kPercent) Fail(absl::StrCat("expected a result name, found ", TokenText()));
+      if (token_.kind != TokenKind::kPercent) Fail(absl::StrCat("expected a result name, found ", FormatToken()));
       r.name = token_.text;
       Advance();
       if (Take(':')) {
@@ -406,7 +406,7 @@ SourceOp* TextParser::ParseOp(Parent parent) {
   } else if (token_.kind == TokenKind::kBareId) {
     if (!ParseShortOp(parent, &op)) return nullptr;
   } else {
-    if (ok()) Fail(absl::StrCat("expected an op, found ", TokenText()));
+    if (ok()) Fail(absl::StrCat("expected an op, found ", FormatToken()));
     return nullptr;
   }
   if (LocationId at_end = ParseOptionalLocation(); at_end != 0) op.location = at_end;
@@ -513,7 +513,7 @@ bool TextParser::ParseArguments(std::vector<Argument>* arguments, std::vector<co
     Argument a;
     if (*named) {
       a.name = token_.text;
-      if (token_.kind != TokenKind::kPercent) Fail(absl::StrCat("expected an argument, found ", TokenText()));
+      if (token_.kind != TokenKind::kPercent) Fail(absl::StrCat("expected an argument, found ", FormatToken()));
       Advance();
       Expect(':');
     }
@@ -559,7 +559,7 @@ bool TextParser::ParseFunction(OpState* op) {
   type->kind = TypeKind::kFunction;
   type->members = arena_.Copy(inputs);
   type->results = arena_.Copy(results);
-  Add(op, "function_type", MakeType(arena_, Finished(type)));
+  Add(op, "function_type", MakeType(arena_, CheckType(type)));
   Add(op, "arg_attrs", MakeArray(arena_, argument_attributes));
   Add(op, "res_attrs", MakeArray(arena_, result_attributes));
   SourceRegion region;

@@ -350,7 +350,7 @@ bool TextParser::ParseDotOp(OpState* op) {
     } else if (TakeWord("algorithm")) {
       ParseAlgorithm(op);
     } else {
-      Fail(absl::StrCat("expected precision or algorithm, found ", TokenText()));
+      Fail(absl::StrCat("expected precision or algorithm, found ", FormatToken()));
     }
   }
   if (!ok() || !ParseOptionalDictionary(&op->attributes)) return false;
@@ -492,7 +492,7 @@ bool TextParser::ParseReduceOp(OpState* op) {
   auto argument = [&](std::vector<Argument>* list) {
     Argument a;
     a.name = token_.text;
-    if (ok() && token_.kind != TokenKind::kPercent) Fail(absl::StrCat("expected an argument, found ", TokenText()));
+    if (ok() && token_.kind != TokenKind::kPercent) Fail(absl::StrCat("expected an argument, found ", FormatToken()));
     Advance();
     Expect(':');
     a.type = ParseType();
@@ -518,7 +518,7 @@ bool TextParser::ParseWhileOp(OpState* op) {
   while (ok() && !At(')')) {
     Argument a;
     a.name = token_.text;
-    if (token_.kind != TokenKind::kPercent) Fail(absl::StrCat("expected an argument, found ", TokenText()));
+    if (token_.kind != TokenKind::kPercent) Fail(absl::StrCat("expected an argument, found ", FormatToken()));
     Advance();
     Expect('=');
     uses.emplace_back();
@@ -607,7 +607,7 @@ bool TextParser::ParseChloOp(OpState* op) {
   }
   types.push_back(first);
   while (ok() && Take(',')) types.push_back(ParseType());
-  if (ok() && !TakeArrow()) Fail(absl::StrCat("expected ->, found ", TokenText()));
+  if (ok() && !TakeArrow()) Fail(absl::StrCat("expected ->, found ", FormatToken()));
   if (Take('(')) {
     ParseTypeList(')', &op->result_types);
   } else {

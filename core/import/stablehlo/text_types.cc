@@ -6,7 +6,7 @@
 
 namespace backplane::stablehlo {
 
-const SourceType* TextParser::Finished(SourceType* type) {
+const SourceType* TextParser::CheckType(SourceType* type) {
   if (ok() && !WeighType(type)) Fail("type is too large when written out");
   return ok() ? type : nullptr;
 }
@@ -26,7 +26,7 @@ const SourceType* TextParser::ParseTypeInner() {
   if (At('(')) return ParseFunctionType();
   if (token_.kind == TokenKind::kBang) return ParseDialectType();
   if (token_.kind != TokenKind::kBareId) {
-    Fail(absl::StrCat("expected a type, found ", TokenText()));
+    Fail(absl::StrCat("expected a type, found ", FormatToken()));
     return nullptr;
   }
   ElementKind kind;
@@ -47,7 +47,7 @@ const SourceType* TextParser::ParseTypeInner() {
     t->inner = ParseType();
     Expect('>');
     if (ok() && t->inner->kind != TypeKind::kScalar) Fail(absl::StrCat("complex of ", TypeToString(t->inner)));
-    return ok() ? Finished(t) : nullptr;
+    return ok() ? CheckType(t) : nullptr;
   }
   if (word == "tuple") {
     Expect('<');
@@ -56,7 +56,7 @@ const SourceType* TextParser::ParseTypeInner() {
     SourceType* t = arena_.New<SourceType>();
     t->kind = TypeKind::kTuple;
     t->members = arena_.Copy(members);
-    return Finished(t);
+    return CheckType(t);
   }
   FailAt(at, absl::StrCat("unknown type ", word));
   return nullptr;
@@ -76,7 +76,7 @@ const SourceType* TextParser::ParseFunctionType() {
   std::vector<const SourceType*> inputs, results;
   if (!ParseTypeList(')', &inputs)) return nullptr;
   if (!TakeArrow()) {
-    Fail(absl::StrCat("expected -> in a function type, found ", TokenText()));
+    Fail(absl::StrCat("expected -> in a function type, found ", FormatToken()));
     return nullptr;
   }
   if (Take('(')) {
@@ -89,7 +89,7 @@ const SourceType* TextParser::ParseFunctionType() {
   t->kind = TypeKind::kFunction;
   t->members = arena_.Copy(inputs);
   t->results = arena_.Copy(results);
-  return Finished(t);
+  return CheckType(t);
 }
 
 bool TextParser::ParseBounds(std::vector<int64_t>* bounds) {
@@ -179,7 +179,7 @@ const SourceType* TextParser::ParseTensor(TypeKind kind) {
     }
   }
   Expect('>');
-  return Finished(t);
+  return CheckType(t);
 }
 
 const SourceType* TextParser::ParseQuantized() {
@@ -224,7 +224,7 @@ const SourceType* TextParser::ParseQuantized() {
     bool negative = Take('-');
     double value = 0;
     if (token_.kind != TokenKind::kFloat || !absl::SimpleAtod(token_.text, &value)) {
-      Fail(absl::StrCat("expected a scale, found ", TokenText()));
+      Fail(absl::StrCat("expected a scale, found ", FormatToken()));
       return;
     }
     Advance();
@@ -247,7 +247,7 @@ const SourceType* TextParser::ParseQuantized() {
   SourceType* t = arena_.New<SourceType>();
   t->kind = TypeKind::kQuantized;
   t->quantization = q;
-  return Finished(t);
+  return CheckType(t);
 }
 
 const SourceType* TextParser::ParseDialectType() {
@@ -288,7 +288,7 @@ const SourceType* TextParser::ParseDialectType() {
     ParseTypeList('>', &members);
     t->kind = TypeKind::kFuture;
     t->members = arena_.Copy(members);
-    return Finished(t);
+    return CheckType(t);
   }
   if (name == "shape.witness") {
     t->kind = TypeKind::kWitness;

@@ -61,7 +61,7 @@ absl::Status Importer::ImportChloBroadcast(Scope& scope, const SourceOp& op, abs
     ASSIGN_OR_RETURN(operands[i], scope.builder.BroadcastInDim(operands[i], dims, maps[i]));
   }
   if (inner == "compare") {
-    ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(Opcode::kCompare, op));
+    ASSIGN_OR_RETURN(Attributes attrs, BuildAttributes(Opcode::kCompare, op));
     const ComparisonDirection direction = attrs.GetEnum<ComparisonDirection>(AttrId::kDirection);
     std::optional<ComparisonType> type;
     const SourceAttr* t = op.Find("compare_type");

@@ -13,7 +13,7 @@ namespace {
 constexpr double kLog2 = 0.693147180559945309417;
 constexpr double kHalfPi = 1.57079632679489661923;
 
-bool IsComplexTerm(Term x) { return IsComplex(x.formula->TypeOf(x)); }
+bool IsComplexTerm(Term x) { return IsComplex(x.formula->GetType(x)); }
 
 // For x, y >= 0: `height` is the imaginary part of asin(x + iy), and its real part is atan2(x, width), that of acos
 // atan2(width, x).
@@ -22,7 +22,7 @@ struct Arc {
 };
 
 Arc MakeArc(Term x, Term y) {
-  FloatLimits limits = LimitsOf(x.formula->TypeOf(x));
+  FloatLimits limits = GetLimits(x.formula->GetType(x));
   // Distances from the branch points and, a, half their sum. What follows never subtracts numbers that are close.
   Term up = x + 1.0, down = x - 1.0;
   Term r = Hypot(up, y), s = Hypot(down, y);
@@ -53,11 +53,11 @@ Arc MakeArc(Term x, Term y) {
 
 // For x, y >= 0: atanh(x + iy), both parts >= 0.
 Term AtanhQuadrant(Term x, Term y) {
-  FloatLimits limits = LimitsOf(x.formula->TypeOf(x));
+  FloatLimits limits = GetLimits(x.formula->GetType(x));
   Term gap = 1.0 - x;
   Term re = Log1p(4.0 * x / (gap * gap + y * y)) * 0.25;
   // Above the branch point the square of y may vanish.
-  Term above = (Log(Hypot(x.formula->Number(2, x.formula->TypeOf(x)), y)) - Log(y)) * 0.5;
+  Term above = (Log(Hypot(x.formula->Number(2, x.formula->GetType(x)), y)) - Log(y)) * 0.5;
   re = Select(Equal(x, 1.0) & Less(y, 1.0), above, re);
   Term im = Atan2(2.0 * y, gap * (1.0 + x) - y * y) * 0.5;
   // Where squares overflow: atanh z is near 1/z + i pi/2.
@@ -118,7 +118,7 @@ Term Asinh(Term x) {
 }
 
 Term Atan(Term x) {
-  if (!IsComplexTerm(x)) return Atan2(x, x.formula->Number(1, x.formula->TypeOf(x)));
+  if (!IsComplexTerm(x)) return Atan2(x, x.formula->Number(1, x.formula->GetType(x)));
   // -i atanh(iz)
   Term re = Real(x), im = Imag(x);
   Term turned = AtanhQuadrant(Abs(im), Abs(re));

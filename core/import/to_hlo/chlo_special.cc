@@ -14,7 +14,7 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kPi = 3.14159265358979323846;
 
-bool IsDouble(Term x) { return x.formula->TypeOf(x) == PrimitiveType::kF64; }
+bool IsDouble(Term x) { return x.formula->GetType(x) == PrimitiveType::kF64; }
 
 // Lanczos' approximation with g = 7 and nine coefficients: gamma(z + 1) = sqrt(2 pi) t^(z + 1/2) e^-t A(z), t = z + g +
 // 1/2.
@@ -114,7 +114,7 @@ Term Zeta(Term x, Term q) {
     derivative = derivative * ((x + (2.0 * j + 1)) * (x + (2.0 * j + 2)) / square);
   }
   // A last term that is nothing beside the sum ends it; its corrections may have overflowed.
-  double epsilon = LimitsOf(x.formula->TypeOf(x)).epsilon / 2;
+  double epsilon = GetLimits(x.formula->GetType(x)).epsilon / 2;
   Term y = Select(Less(Abs(power), Abs(sum) * epsilon), sum, whole);
   Term pole = LessEqual(q, 0.0) & Equal(q, Floor(q));
   Term half = x * 0.5;
@@ -246,7 +246,7 @@ Term BesselI1e(Term x) {
 
 Term NextAfter(Term x, Term y) {
   Formula& f = *x.formula;
-  PrimitiveType type = f.TypeOf(x), bits;
+  PrimitiveType type = f.GetType(x), bits;
   switch (type) {
     case PrimitiveType::kF16:
     case PrimitiveType::kBF16:

@@ -65,7 +65,7 @@ absl::Status Importer::SetReplicaGroups(const SourceOp& op, Attributes* attrs) {
 }
 
 absl::StatusOr<Attributes> Importer::CollectiveAttributes(Opcode opcode, const SourceOp& op) {
-  ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(opcode, op));
+  ASSIGN_OR_RETURN(Attributes attrs, BuildAttributes(opcode, op));
   RETURN_IF_ERROR(SetReplicaGroups(op, &attrs));
   return attrs;
 }

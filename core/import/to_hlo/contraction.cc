@@ -26,7 +26,7 @@ absl::Status Importer::ImportDot(Scope& scope, const SourceOp& op) {
             {"lhs_contracting_dimensions", stablehlo::MakeI64List(arena_, {lhs->shape().rank() - 1})},
             {"rhs_contracting_dimensions", stablehlo::MakeI64List(arena_, {0})}};
   }
-  ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(Opcode::kDot, op, dims));
+  ASSIGN_OR_RETURN(Attributes attrs, BuildAttributes(Opcode::kDot, op, dims));
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kDot, {lhs, rhs}, std::move(attrs), {}, std::move(result)));
   return Bind(scope, op, y);
 }
@@ -198,7 +198,7 @@ absl::Status Importer::ImportConvolution(Scope& scope, const SourceOp& op) {
   } else if (op.name == "stablehlo.dynamic_conv") {
     padding = {{"padding", ConstantOperand(op, 2)}};
   }
-  ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(Opcode::kConvolution, op, padding));
+  ASSIGN_OR_RETURN(Attributes attrs, BuildAttributes(Opcode::kConvolution, op, padding));
   const ConvolutionDimensions dims = attrs.Get<ConvolutionDimensions>(AttrId::kConvolutionDims);
   Window window = attrs.Get<Window>(AttrId::kWindow);
   const size_t n = dims.kernel_spatial.size();

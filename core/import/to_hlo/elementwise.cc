@@ -7,12 +7,12 @@
 namespace backplane::to_hlo {
 
 absl::Status Importer::ImportCompare(Scope& scope, const SourceOp& op) {
-  ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(Opcode::kCompare, op));
+  ASSIGN_OR_RETURN(Attributes attrs, BuildAttributes(Opcode::kCompare, op));
   ASSIGN_OR_RETURN(absl::string_view type, GetText(op, "compare_type"));
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
   std::optional<ComparisonType> t;
   if (type != "NOTYPE") {
-    std::optional<int> number = EnumFromText(backplane::AttrKind::EnumComparisonType, type);
+    std::optional<int> number = ParseEnum(backplane::AttrKind::EnumComparisonType, type);
     if (!number) return absl::InvalidArgumentError(absl::StrCat("unknown comparison type ", type));
     t = static_cast<ComparisonType>(*number);
     const PrimitiveType e =
@@ -103,7 +103,7 @@ absl::Status Importer::ImportConstant(Scope& scope, const SourceOp& op) {
 }
 
 absl::Status Importer::ImportIota(Scope& scope, const SourceOp& op) {
-  ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(Opcode::kIota, op));
+  ASSIGN_OR_RETURN(Attributes attrs, BuildAttributes(Opcode::kIota, op));
   ASSIGN_OR_RETURN(Shape shape, ConvertType(op.results[0].type));
   ASSIGN_OR_RETURN(Value result, scope.builder.Iota(shape, attrs.GetInt(AttrId::kIotaDimension)));
   return Bind(scope, op, result);
@@ -118,7 +118,7 @@ absl::Status Importer::ImportId(Scope& scope, const SourceOp& op) {
 absl::Status Importer::ImportRng(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(Value a, Get(scope, op.operands[0]));
   ASSIGN_OR_RETURN(Value b, Get(scope, op.operands[1]));
-  ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(Opcode::kRng, op));
+  ASSIGN_OR_RETURN(Attributes attrs, BuildAttributes(Opcode::kRng, op));
   ASSIGN_OR_RETURN(Shape shape, ConvertType(op.results[0].type));
   ASSIGN_OR_RETURN(Value result, scope.builder.Op(Opcode::kRng, {a, b}, std::move(attrs), {}, std::move(shape)));
   return Bind(scope, op, result);

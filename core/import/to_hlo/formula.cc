@@ -44,7 +44,7 @@ Term Formula::MakeTyped(Opcode opcode, Term x, PrimitiveType to) {
   return {this, *y};
 }
 
-Term Like(Term t, double value) { return t.formula->Number(value, t.formula->TypeOf(t)); }
+Term Like(Term t, double value) { return t.formula->Number(value, t.formula->GetType(t)); }
 
 namespace {
 
@@ -89,7 +89,7 @@ Term Equal(Term a, double b) { return Equal(a, Like(a, b)); }
 Term IsNan(Term a) { return NotEqual(a, a); }
 
 Term SignBit(Term a) {
-  PrimitiveType type = a.formula->TypeOf(a);
+  PrimitiveType type = a.formula->GetType(a);
   PrimitiveType bits = BitWidth(type) == 16   ? PrimitiveType::kS16
                        : BitWidth(type) == 32 ? PrimitiveType::kS32
                                               : PrimitiveType::kS64;
@@ -120,7 +120,7 @@ Term Real(Term a) { return One(Opcode::kReal, a); }
 Term Imag(Term a) { return One(Opcode::kImag, a); }
 Term Complex(Term re, Term im) { return Two(Opcode::kComplex, re, im); }
 Term Convert(Term a, PrimitiveType to) {
-  return a.formula->TypeOf(a) == to ? a : a.formula->MakeTyped(Opcode::kConvert, a, to);
+  return a.formula->GetType(a) == to ? a : a.formula->MakeTyped(Opcode::kConvert, a, to);
 }
 Term Bitcast(Term a, PrimitiveType to) { return a.formula->MakeTyped(Opcode::kBitcastConvert, a, to); }
 
@@ -135,7 +135,7 @@ Term Polynomial(Term x, absl::Span<const double> c) {
   return y;
 }
 
-FloatLimits LimitsOf(PrimitiveType type) {
+FloatLimits GetLimits(PrimitiveType type) {
   switch (type) {
     case PrimitiveType::kF16:
       return {65504, std::ldexp(1, -14), std::ldexp(1, -10)};

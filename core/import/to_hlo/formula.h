@@ -39,7 +39,7 @@ class Formula {
   Term MakeTyped(Opcode opcode, Term x, PrimitiveType to);  // convert and bitcast-convert
   absl::StatusOr<Value> Result(Term t) const { return status_.ok() ? absl::StatusOr<Value>(t.value) : status_; }
   // Returns the element type of a term, or f32 after an error.
-  PrimitiveType TypeOf(Term t) const {
+  PrimitiveType GetType(Term t) const {
     return status_.ok() && t.value ? t.value->shape().element_type() : PrimitiveType::kF32;
   }
   void Fail(absl::Status status) { status_.Update(std::move(status)); }
@@ -120,7 +120,7 @@ Term Polynomial(Term x, absl::Span<const double> c);
 struct FloatLimits {
   double max, min, epsilon;
 };
-FloatLimits LimitsOf(PrimitiveType type);
+FloatLimits GetLimits(PrimitiveType type);
 
 }  // namespace backplane::to_hlo
 

@@ -410,8 +410,8 @@ absl::Status Importer::Dispatch(Scope& scope, const SourceOp& op) {
   return Unknown(op);
 }
 
-absl::StatusOr<Attributes> Importer::AttributesOf(Opcode opcode, const SourceOp& op,
-                                                  const std::vector<SourceNamedAttr>& more) {
+absl::StatusOr<Attributes> Importer::BuildAttributes(Opcode opcode, const SourceOp& op,
+                                                     const std::vector<SourceNamedAttr>& more) {
   return stablehlo::ToHloAttributes(opcode, [&](absl::string_view name) {
     for (const SourceNamedAttr& a : more) {
       if (a.name == name) return a.value;
@@ -423,7 +423,7 @@ absl::StatusOr<Attributes> Importer::AttributesOf(Opcode opcode, const SourceOp&
 absl::Status Importer::ImportPlain(Scope& scope, const SourceOp& op, const OpInfo& info) {
   if (!stablehlo::HasAllAttributes(info.opcode)) return Unknown(op);
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(info.opcode, op));
+  ASSIGN_OR_RETURN(Attributes attrs, BuildAttributes(info.opcode, op));
   std::vector<Computation*> called;
   for (const SourceRegion& region : op.regions) {
     ASSIGN_OR_RETURN(Computation * c, ImportClosedRegion(region, info.text));

@@ -84,8 +84,8 @@ class Importer {
   absl::Status ImportPlain(Scope& scope, const SourceOp& op, const OpInfo& info);
   // Returns those HLO attributes of an op that hlo_attributes.h has. `more` are attributes that the op does not have,
   // or has as operands.
-  absl::StatusOr<Attributes> AttributesOf(Opcode opcode, const SourceOp& op,
-                                          const std::vector<stablehlo::SourceNamedAttr>& more = {});
+  absl::StatusOr<Attributes> BuildAttributes(Opcode opcode, const SourceOp& op,
+                                             const std::vector<stablehlo::SourceNamedAttr>& more = {});
   OpMetadata MetadataAt(stablehlo::LocationId location) const;  // empty where nothing is known
   absl::Status Annotate(const SourceOp& op, const absl::Status& status) const;
   absl::Status Unknown(const SourceOp& op) const;
@@ -162,7 +162,7 @@ class Importer {
   absl::StatusOr<ReplicaGroups> MeshReplicaGroups(const SourceAttr* by_axes);
   // Sets the replica groups of an op, if it has any.
   absl::Status SetReplicaGroups(const SourceOp& op, Attributes* attrs);
-  absl::StatusOr<Attributes> CollectiveAttributes(Opcode opcode, const SourceOp& op);  // AttributesOf and the groups
+  absl::StatusOr<Attributes> CollectiveAttributes(Opcode opcode, const SourceOp& op);  // BuildAttributes and the groups
 
   // rooted_collectives.cc: collective_broadcast and collective_reduce
   absl::Status ImportRootedCollective(Scope&, const SourceOp&);

@@ -23,7 +23,7 @@ absl::Status Importer::ImportBroadcast(Scope& scope, const SourceOp& op) {
     dims.resize(static_cast<size_t>(x->shape().rank()));
     std::iota(dims.begin(), dims.end(), static_cast<int64_t>(sizes.size()));
   } else {
-    ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(Opcode::kBroadcast, op));
+    ASSIGN_OR_RETURN(Attributes attrs, BuildAttributes(Opcode::kBroadcast, op));
     dims = attrs.GetInts(AttrId::kDimensions);
   }
   if (to.HasDynamicDimensions() || x->shape().HasDynamicDimensions()) {
@@ -72,7 +72,7 @@ absl::Status Importer::ImportRealDynamicSlice(Scope& scope, const SourceOp& op) 
   }
   ASSIGN_OR_RETURN(
       Attributes attrs,
-      AttributesOf(Opcode::kSlice, op, {{"start_indices", start}, {"limit_indices", limit}, {"strides", strides}}));
+      BuildAttributes(Opcode::kSlice, op, {{"start_indices", start}, {"limit_indices", limit}, {"strides", strides}}));
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kSlice, {x}, std::move(attrs)));
   return Bind(scope, op, y);
 }
@@ -94,8 +94,8 @@ absl::Status Importer::ImportDynamicPad(Scope& scope, const SourceOp& op) {
   }
   ASSIGN_OR_RETURN(
       Attributes attrs,
-      AttributesOf(Opcode::kPad, op,
-                   {{"edge_padding_low", low}, {"edge_padding_high", high}, {"interior_padding", interior}}));
+      BuildAttributes(Opcode::kPad, op,
+                      {{"edge_padding_low", low}, {"edge_padding_high", high}, {"interior_padding", interior}}));
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kPad, {x, value}, std::move(attrs)));
   return Bind(scope, op, y);
 }
@@ -126,7 +126,7 @@ absl::Status Importer::ImportDynamicGather(Scope& scope, const SourceOp& op) {
     }
     sizes = stablehlo::MakeI64List(arena_, shown);
   }
-  ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(Opcode::kGather, op, {{"slice_sizes", sizes}}));
+  ASSIGN_OR_RETURN(Attributes attrs, BuildAttributes(Opcode::kGather, op, {{"slice_sizes", sizes}}));
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kGather, {x, indices}, std::move(attrs)));
   return Bind(scope, op, y);
 }

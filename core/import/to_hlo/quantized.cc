@@ -15,7 +15,7 @@ using stablehlo::ElementKind;
 using stablehlo::SourceQuantization;
 using stablehlo::TypeKind;
 
-const SourceQuantization* QuantizationOf(const SourceType* type) {
+const SourceQuantization* FindQuantization(const SourceType* type) {
   if (type->kind != TypeKind::kTensor || type->inner->kind != TypeKind::kQuantized) return nullptr;
   return type->inner->quantization;
 }
@@ -204,7 +204,7 @@ Use UseOf(absl::string_view op) {
 
 absl::Status CheckSameQuantization(const SourceOp& op) {
   if (op.operands.empty() || op.results.empty()) return absl::OkStatus();
-  const SourceQuantization *from = QuantizationOf(op.operands[0]->type), *to = QuantizationOf(op.results[0].type);
+  const SourceQuantization *from = FindQuantization(op.operands[0]->type), *to = FindQuantization(op.results[0].type);
   bool same = (from == nullptr) == (to == nullptr);
   if (same && from != nullptr) {
     same = stablehlo::SameType(from->storage, to->storage) && stablehlo::SameType(from->expressed, to->expressed) &&
@@ -223,10 +223,10 @@ absl::Status CheckSameQuantization(const SourceOp& op) {
 
 bool TouchesQuantized(const SourceOp& op) {
   for (const SourceValue* v : op.operands) {
-    if (QuantizationOf(v->type) != nullptr) return true;
+    if (FindQuantization(v->type) != nullptr) return true;
   }
   for (const SourceValue& v : op.results) {
-    if (QuantizationOf(v.type) != nullptr) return true;
+    if (FindQuantization(v.type) != nullptr) return true;
   }
   return false;
 }
@@ -249,7 +249,7 @@ absl::Status Importer::ImportQuantized(Scope& scope, const SourceOp& op) {
   absl::Span<const SourceValue*> operands = arena_.NewArray<const SourceValue*>(op.operands.size());
   for (size_t i = 0; i < op.operands.size(); ++i) {
     operands[i] = op.operands[i];
-    const SourceQuantization* q = QuantizationOf(op.operands[i]->type);
+    const SourceQuantization* q = FindQuantization(op.operands[i]->type);
     if (q == nullptr) continue;
     ASSIGN_OR_RETURN(Value stored, Get(scope, op.operands[i]));
     ASSIGN_OR_RETURN(Value x, Dequantize(b, stored, *q));
@@ -261,13 +261,13 @@ absl::Status Importer::ImportQuantized(Scope& scope, const SourceOp& op) {
   plain.results = arena_.NewArray<SourceValue>(op.results.size());
   for (size_t i = 0; i < op.results.size(); ++i) {
     plain.results[i].type =
-        QuantizationOf(op.results[i].type) != nullptr ? expressed(op.results[i].type) : op.results[i].type;
+        FindQuantization(op.results[i].type) != nullptr ? expressed(op.results[i].type) : op.results[i].type;
   }
   if (op.name == "stablehlo.uniform_quantize" || op.name == "stablehlo.uniform_dequantize") {
     // Nothing but the change of type.
     bool quantizes = op.name == "stablehlo.uniform_quantize";
     const SourceType* type = quantizes ? op.results[0].type : op.operands[0]->type;
-    if (QuantizationOf(type) == nullptr) {
+    if (FindQuantization(type) == nullptr) {
       return absl::InvalidArgumentError(
           absl::StrCat("found ", stablehlo::TypeToString(type), ", expected a quantized tensor"));
     }
@@ -285,7 +285,7 @@ absl::Status Importer::ImportQuantized(Scope& scope, const SourceOp& op) {
   }
   for (size_t i = 0; i < op.results.size(); ++i) {
     ASSIGN_OR_RETURN(Value y, Get(scope, &plain.results[i]));
-    if (const SourceQuantization* q = QuantizationOf(op.results[i].type)) {
+    if (const SourceQuantization* q = FindQuantization(op.results[i].type)) {
       ASSIGN_OR_RETURN(y, Quantize(b, y, *q));
     }
     RETURN_IF_ERROR(CheckResult(op, i, y->shape()));

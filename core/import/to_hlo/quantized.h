@@ -10,7 +10,7 @@
 namespace backplane::to_hlo {
 
 // Returns how the elements of a tensor are quantized, or null if they are not or the type is no tensor.
-const stablehlo::SourceQuantization* QuantizationOf(const stablehlo::SourceType* type);
+const stablehlo::SourceQuantization* FindQuantization(const stablehlo::SourceType* type);
 
 // Returns the integer type that stores the elements, of 2 to 32 bits.
 absl::StatusOr<PrimitiveType> StorageElementType(const stablehlo::SourceQuantization& q);

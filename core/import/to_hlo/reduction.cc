@@ -27,7 +27,7 @@ static absl::Status PromoteInputsAndInits(Builder& b, const Computation& body, s
 
 absl::Status Importer::ImportReduce(Scope& scope, const SourceOp& op) {
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(Opcode::kReduce, op));
+  ASSIGN_OR_RETURN(Attributes attrs, BuildAttributes(Opcode::kReduce, op));
   ASSIGN_OR_RETURN(Computation * body, ImportClosedRegion(op.regions[0], "reduce"));
   RETURN_IF_ERROR(PromoteInputsAndInits(scope.builder, *body, operands));
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(Opcode::kReduce, std::move(operands), std::move(attrs), {body}));
@@ -38,7 +38,7 @@ absl::Status Importer::ImportWindowed(Scope& scope, const SourceOp& op) {
   const bool selects = op.regions.size() == 2;  // select_and_scatter
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
   const Opcode opcode = selects ? Opcode::kSelectAndScatter : Opcode::kReduceWindow;
-  ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(opcode, op));
+  ASSIGN_OR_RETURN(Attributes attrs, BuildAttributes(opcode, op));
   std::vector<Computation*> called;
   for (const SourceRegion& region : op.regions) {
     const char* name = !selects ? "reduce_window" : called.empty() ? "select" : "scatter";
@@ -53,7 +53,7 @@ absl::Status Importer::ImportWindowed(Scope& scope, const SourceOp& op) {
 absl::Status Importer::ImportSort(Scope& scope, const SourceOp& op) {
   if (op.operands.empty()) return absl::InvalidArgumentError("no operands");
   ASSIGN_OR_RETURN(std::vector<Value> operands, Operands(scope, op));
-  ASSIGN_OR_RETURN(Attributes attrs, AttributesOf(Opcode::kSort, op));
+  ASSIGN_OR_RETURN(Attributes attrs, BuildAttributes(Opcode::kSort, op));
   const int64_t dimension = attrs.GetInts(AttrId::kDimensions)[0];
   const int64_t rank = operands[0]->shape().rank();
   if (rank == 0) return BindResults(scope, op, operands);  // one element is in order

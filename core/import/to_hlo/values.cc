@@ -49,7 +49,7 @@ absl::StatusOr<absl::string_view> GetText(const SourceOp& op, absl::string_view 
 absl::StatusOr<PrimitiveType> ConvertElementType(const SourceType* type) {
   if (type->kind == TypeKind::kComplex) {
     ASSIGN_OR_RETURN(PrimitiveType part, ConvertElementType(type->inner));
-    PrimitiveType whole = ComplexOf(part);
+    PrimitiveType whole = GetComplexType(part);
     if (whole == PrimitiveType::kInvalid) {
       return absl::InvalidArgumentError(absl::StrCat("element type ", stablehlo::TypeToString(type)));
     }
@@ -61,7 +61,7 @@ absl::StatusOr<PrimitiveType> ConvertElementType(const SourceType* type) {
   if (type->kind != TypeKind::kScalar) {
     return absl::InvalidArgumentError(absl::StrCat("element type ", stablehlo::TypeToString(type)));
   }
-  const PrimitiveType element = stablehlo::PrimitiveTypeOf(type->element);
+  const PrimitiveType element = stablehlo::GetPrimitiveType(type->element);
   if (element != PrimitiveType::kInvalid) return element;
   return absl::UnimplementedError(
       absl::StrCat("arrays of element type ", stablehlo::TypeToString(type), " are not supported"));
@@ -81,7 +81,7 @@ absl::StatusOr<Shape> ConvertType(const SourceType* type) {
     }
     case TypeKind::kTensor:
     case TypeKind::kBuffer: {
-      if (QuantizationOf(type) != nullptr) RETURN_IF_ERROR(CheckQuantization(type));
+      if (FindQuantization(type) != nullptr) RETURN_IF_ERROR(CheckQuantization(type));
       ASSIGN_OR_RETURN(PrimitiveType element, ConvertElementType(type->inner));
       DimVector dims(type->dims.begin(), type->dims.end());
       for (size_t i = 0; i < dims.size(); ++i) {

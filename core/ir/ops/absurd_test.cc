@@ -66,7 +66,7 @@ class Absurd {
   IotaDevices Devices() { return {Numbers(), Numbers(), Numbers()}; }
 
   AttrValue Value(AttrId id) {
-    switch (KindOf(id)) {
+    switch (GetKind(id)) {
       case AttrKind::Bool:
         return Pick(2) == 0;
       case AttrKind::Int:
@@ -180,7 +180,7 @@ TEST(Absurd, ShapeRulesEnd) {
         continue;
       }
       EXPECT_TRUE(result->Validate().ok()) << result->ToString();
-      CostOf(op, *result);
+      EstimateCost(op, *result);
       ++accepted;
     }
   }

@@ -36,7 +36,7 @@ Shape Together(std::vector<Shape> shapes) {
   return shapes.size() == 1 ? std::move(shapes[0]) : Shape::Tuple(std::move(shapes));
 }
 
-Shape ShapeOf(const std::vector<Value>& values) {
+Shape GetShape(const std::vector<Value>& values) {
   std::vector<Shape> shapes;
   for (Value v : values) shapes.push_back(v->shape().WithoutLayout());
   return Together(std::move(shapes));
@@ -96,7 +96,7 @@ absl::StatusOr<Parts> ReduceParts(Builder& b, Opcode opcode, Value operand, cons
   Parts p;
   ASSIGN_OR_RETURN(p.operands, Arrays(b, opcode, operand));
   p.attrs = CollectiveAttributes(groups, channel, global);
-  p.result = ShapeOf(p.operands);
+  p.result = GetShape(p.operands);
   if (shape_with_layout) {
     // A tuple of one is an operand of its own here.
     const Shape& given = *shape_with_layout;
@@ -114,7 +114,7 @@ absl::StatusOr<Parts> PermuteParts(Builder& b, Opcode opcode, Value operand, con
   if (channel && channel->handle > 0) p.attrs.Set(AttrId::kChannelId, channel->handle);
   p.attrs.Set(AttrId::kSourceTargetPairs, pairs);
   if (inplace) p.attrs.Set(AttrId::kInplace, *inplace);
-  p.result = ShapeOf(p.operands);
+  p.result = GetShape(p.operands);
   return p;
 }
 
@@ -251,7 +251,7 @@ Result CreateAllGatherStart(Builder& b, Value operand, int64_t all_gather_dimens
                             std::optional<bool> use_global_device_ids) {
   ASSIGN_OR_RETURN(Parts p, GatherParts(b, Opcode::kAllGatherStart, operand, all_gather_dimension, shard_count,
                                         replica_groups, channel_id, layout, use_global_device_ids));
-  Shape both = Shape::Tuple({ShapeOf(p.operands), std::move(p.result)});
+  Shape both = Shape::Tuple({GetShape(p.operands), std::move(p.result)});
   return b.Op(Opcode::kAllGatherStart, p.operands, std::move(p.attrs), {}, std::move(both));
 }
 

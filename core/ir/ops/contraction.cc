@@ -80,7 +80,8 @@ Result Convolve(Builder& b, Value lhs, Value rhs, const Spatial& spatial, const 
     if (pairs != nullptr) {
       std::tie(w.padding_low, w.padding_high) = (*pairs)[i];
     } else {  // these forms have no dilation
-      ASSIGN_OR_RETURN(auto pair, internal::PaddingOf(kOp, padding, in(x, dims.input_spatial[i]), w.size, w.stride));
+      ASSIGN_OR_RETURN(auto pair,
+                       internal::ComputePadding(kOp, padding, in(x, dims.input_spatial[i]), w.size, w.stride));
       std::tie(w.padding_low, w.padding_high) = pair;
     }
     window.dimensions.push_back(w);

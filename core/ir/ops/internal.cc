@@ -48,8 +48,8 @@ absl::StatusOr<int64_t> Product(Opcode opcode, absl::string_view label, int64_t 
   return static_cast<int64_t>(product);
 }
 
-absl::StatusOr<std::pair<int64_t, int64_t>> PaddingOf(Opcode opcode, Padding padding, int64_t size, int64_t window,
-                                                      int64_t stride) {
+absl::StatusOr<std::pair<int64_t, int64_t>> ComputePadding(Opcode opcode, Padding padding, int64_t size, int64_t window,
+                                                           int64_t stride) {
   if (padding == Padding::kValid || stride < 1 || window < 1) return std::pair<int64_t, int64_t>(0, 0);
   const int64_t out = size / stride + (size % stride != 0);
   const __int128 total = out == 0 ? 0 : static_cast<__int128>(out - 1) * stride + window - size;

@@ -29,8 +29,8 @@ absl::StatusOr<Shape> Inferred(Opcode opcode, const std::vector<Shape>& operands
 absl::StatusOr<int64_t> Product(Opcode opcode, absl::string_view label, int64_t a, int64_t b);
 
 // Returns the low and high padding of one dimension.
-absl::StatusOr<std::pair<int64_t, int64_t>> PaddingOf(Opcode opcode, Padding padding, int64_t size, int64_t window,
-                                                      int64_t stride);
+absl::StatusOr<std::pair<int64_t, int64_t>> ComputePadding(Opcode opcode, Padding padding, int64_t size, int64_t window,
+                                                           int64_t stride);
 
 // Returns the elements of a tuple, for which it adds get-tuple-element instructions, or the value itself if it is no
 // tuple.

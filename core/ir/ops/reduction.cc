@@ -50,7 +50,8 @@ absl::StatusOr<PaddingPairs> PairsOf(Opcode opcode, Padding padding, const Shape
                                                      std::max<int64_t>(at(base_dilations, i), 1)));
     ASSIGN_OR_RETURN(int64_t window, internal::Product(opcode, "padding_size", std::max<int64_t>(sizes[i], 1) - 1,
                                                        std::max<int64_t>(at(window_dilations, i), 1)));
-    ASSIGN_OR_RETURN(pairs[i], internal::PaddingOf(opcode, padding, d == 0 ? 0 : base + 1, window + 1, at(strides, i)));
+    ASSIGN_OR_RETURN(pairs[i],
+                     internal::ComputePadding(opcode, padding, d == 0 ? 0 : base + 1, window + 1, at(strides, i)));
   }
   return pairs;
 }

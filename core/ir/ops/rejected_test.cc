@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 const char kFamilies[] = BACKPLANE_SOURCE_DIR "/core/ops/families";
 
-std::string FileText(const fs::path& path) {
+std::string ReadFile(const fs::path& path) {
   std::ifstream in(path);
   std::stringstream text;
   text << in.rdbuf();
@@ -79,7 +79,7 @@ void AddElementwiseCases(std::vector<Case>* all) {
 const std::vector<Case>& Cases() {
   static const auto* cases = [] {
     auto* all = new std::vector<Case>();
-    const std::string prelude = FileText(fs::path(kFamilies) / "testdata/rejected/prelude.txt");
+    const std::string prelude = ReadFile(fs::path(kFamilies) / "testdata/rejected/prelude.txt");
     std::string shared;
     for (absl::string_view line : absl::StrSplit(prelude, '\n')) {
       if (!absl::StartsWith(line, "#")) absl::StrAppend(&shared, line, "\n");
@@ -97,7 +97,7 @@ const std::vector<Case>& Cases() {
         computations.clear();
         body.clear();
       };
-      const std::string text = FileText(file);
+      const std::string text = ReadFile(file);
       for (absl::string_view line : absl::StrSplit(text, '\n')) {
         if (line.empty() || line[0] == '#') continue;
         if (absl::StartsWith(line, "== ")) {
@@ -389,7 +389,7 @@ std::map<std::string, std::string> LabelsOfSources() {
   files.push_back(BACKPLANE_SOURCE_DIR "/core/ir/verifier.cc");
   for (const fs::path& f : files) {
     if (absl::EndsWith(f.string(), "_test.cc") || absl::EndsWith(f.string(), "_eval.cc")) continue;
-    const std::string text = FileText(f), stem = f.stem().string();
+    const std::string text = ReadFile(f), stem = f.stem().string();
     std::set<std::string> found = Matches(text, "\"([a-z][a-z0-9_]*_[cie][0-9]+)\"");
     // The second argument of Fail, whatever its form.
     found.merge(Matches(text, "Fail\\([A-Za-z:]+,\\s*\"([a-z_0-9]+)\""));
@@ -417,7 +417,7 @@ TEST(Rejected, EveryLabelHasACase) {
   for (const Case& c : Cases()) cases.insert(c.label);
   for (const RejectedCall& c : RejectedCalls()) cases.insert(c.label);
   std::map<std::string, std::string> unreachable;
-  const std::string list = FileText(fs::path(kFamilies) / "testdata/rejected/unreachable.txt");
+  const std::string list = ReadFile(fs::path(kFamilies) / "testdata/rejected/unreachable.txt");
   for (absl::string_view line : absl::StrSplit(list, '\n', absl::SkipEmpty())) {
     if (line[0] == '#') continue;
     const std::pair<std::string, std::string> parts = absl::StrSplit(line, absl::MaxSplits(": ", 1));

@@ -145,7 +145,7 @@ void ExpectClose(const Literal& got, const Literal& want, double tolerance) {
 
 }  // namespace
 
-std::string FileText(const std::string& path) {
+std::string ReadFile(const std::string& path) {
   std::ifstream in(path);
   std::stringstream text;
   text << in.rdbuf();
@@ -188,7 +188,7 @@ std::vector<RowProgram> TableRows() {
 const std::vector<Row>& Rows() {
   static const auto* rows = [] {
     auto* all = new std::vector<Row>();
-    const std::string text = FileText(BACKPLANE_SOURCE_DIR "/conformance/ops.csv");
+    const std::string text = ReadFile(BACKPLANE_SOURCE_DIR "/conformance/ops.csv");
     for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
       const std::vector<std::string> f = Fields(line);
       if (f.size() == 6 && f[0] != "row") all->push_back({f[0], f[1], f[2], f[3], f[5]});

@@ -18,7 +18,7 @@ struct Row {
 const std::vector<Row>& Rows();
 const std::map<std::string, RowProgram>& Programs();
 
-std::string FileText(const std::string& path);
+std::string ReadFile(const std::string& path);
 
 // Returns a module with the program as its entry. If a call fails, returns null and fails the test.
 std::unique_ptr<Module> Build(const RowProgram& program);

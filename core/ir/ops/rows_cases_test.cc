@@ -15,7 +15,7 @@ TEST(Rows, HaveCases) {
   std::set<std::string> covered;
   for (const auto& file : std::filesystem::directory_iterator(BACKPLANE_SOURCE_DIR "/conformance/cases/ops")) {
     if (file.path().extension() != ".case") continue;
-    const std::string text = FileText(file.path().string());
+    const std::string text = ReadFile(file.path().string());
     for (absl::string_view line : absl::StrSplit(text, '\n')) {
       line = absl::StripAsciiWhitespace(line);
       if (absl::ConsumePrefix(&line, "covers ")) covered.emplace(absl::StripAsciiWhitespace(line));

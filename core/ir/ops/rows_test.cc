@@ -62,7 +62,7 @@ TEST(Rows, HaveTheArgumentsOfTheList) {
   std::multimap<std::string, std::set<std::string>> declared;
   for (const auto& file : std::filesystem::directory_iterator(BACKPLANE_SOURCE_DIR "/core/ir/ops")) {
     if (file.path().extension() != ".h") continue;
-    const std::string text = FileText(file.path().string());
+    const std::string text = ReadFile(file.path().string());
     const std::regex declaration("Result (\\w+)\\(Builder& b([^;]*)\\);"), word("\\w+");
     for (auto d = std::sregex_iterator(text.begin(), text.end(), declaration); d != std::sregex_iterator(); ++d) {
       const std::string arguments = (*d)[2].str();

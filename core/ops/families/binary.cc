@@ -24,7 +24,7 @@ absl::Status CheckComparison(const OpContext& op, PrimitiveType t) {
       break;
   }
   if (good) return absl::OkStatus();
-  return Fail(op, "compare_c3", "comparison type ", EnumText(AttrKind::EnumComparisonType, static_cast<int>(type)),
+  return Fail(op, "compare_c3", "comparison type ", FormatEnum(AttrKind::EnumComparisonType, static_cast<int>(type)),
               " does not fit element type ", Name(t));
 }
 
@@ -88,7 +88,7 @@ absl::StatusOr<Shape> InferBinary(const OpContext& op) {
     RETURN_IF_ERROR(CheckComparison(op, a.element_type()));
     result.set_element_type(PrimitiveType::kPred);
   } else if (op.opcode == Opcode::kComplex) {
-    result.set_element_type(ComplexOf(a.element_type()));
+    result.set_element_type(GetComplexType(a.element_type()));
   }
   return result;
 }

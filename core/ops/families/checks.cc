@@ -7,7 +7,7 @@
 
 namespace backplane {
 
-std::string DimsText(absl::Span<const int64_t> dims) { return absl::StrCat("[", absl::StrJoin(dims, ","), "]"); }
+std::string FormatDims(absl::Span<const int64_t> dims) { return absl::StrCat("[", absl::StrJoin(dims, ","), "]"); }
 
 std::string Label(const OpContext& op, absl::string_view rule) {
   return absl::StrCat(absl::StrReplaceAll(OpName(op.opcode), {{"-", "_"}}), "_", rule);
@@ -168,8 +168,8 @@ absl::Status CheckPairs(const OpContext& op, absl::string_view sources, absl::st
     from.push_back(source);
     to.push_back(target);
   }
-  if (!IsUnique(from)) return Fail(op, sources, "a source stands twice: ", DimsText(from));
-  if (!IsUnique(to)) return Fail(op, targets, "a target stands twice: ", DimsText(to));
+  if (!IsUnique(from)) return Fail(op, sources, "a source stands twice: ", FormatDims(from));
+  if (!IsUnique(to)) return Fail(op, targets, "a target stands twice: ", FormatDims(to));
   if (!AllInRange(from, 0, INT64_MAX) || !AllInRange(to, 0, INT64_MAX)) return Fail(op, range, "an id is negative");
   return absl::OkStatus();
 }
@@ -289,7 +289,7 @@ absl::Status CheckGathered(const OpContext& op, const Shape& result, absl::strin
   for (size_t i = 0; i < results.size(); ++i) {
     const Shape &x = op.operand(static_cast<int>(i)), &y = results[i];
     if (dims.size() != 1 || dims[0] < 0 || dims[0] >= x.rank()) {
-      return Fail(op, dimension, "dimension ", DimsText(dims), " is not one of ", x.ToString());
+      return Fail(op, dimension, "dimension ", FormatDims(dims), " is not one of ", x.ToString());
     }
     if (!IsScaledAlongDim(x, y, dims[0], group)) {
       return Fail(op, size, "operand ", x.ToString(), " does not become ", y.ToString(), " along dim ", dims[0]);

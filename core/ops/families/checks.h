@@ -11,7 +11,7 @@
 
 namespace backplane {
 
-std::string DimsText(absl::Span<const int64_t> dims);  // "[2,3]"
+std::string FormatDims(absl::Span<const int64_t> dims);  // "[2,3]"
 
 template <typename... Args>
 absl::Status Fail(const OpContext& op, absl::string_view label, const Args&... args) {

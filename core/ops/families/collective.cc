@@ -7,7 +7,7 @@ namespace {
 absl::StatusOr<int64_t> OneDimension(const OpContext& op, const Shape& x, absl::string_view label) {
   const Ints& dims = op.attrs->GetInts(AttrId::kDimensions);
   if (dims.size() != 1 || dims[0] < 0 || dims[0] >= x.rank()) {
-    return Fail(op, label, "dimension ", DimsText(dims), " is not one of ", x.ToString());
+    return Fail(op, label, "dimension ", FormatDims(dims), " is not one of ", x.ToString());
   }
   return dims[0];
 }

@@ -13,31 +13,31 @@ bool AreClose(PrimitiveType a, PrimitiveType b) {  // one kind of number on both
 absl::Status CheckDims(const OpContext& op, const DotDimensions& d, const Shape& lhs, const Shape& rhs,
                        absl::Span<const int64_t> ragged, absl::Span<const int64_t> group) {
   if (d.lhs_batch.size() != d.rhs_batch.size()) {
-    return Fail(op, Label(op, "c1"), "batch dims differ in number: ", DimsText(d.lhs_batch), " and ",
-                DimsText(d.rhs_batch));
+    return Fail(op, Label(op, "c1"), "batch dims differ in number: ", FormatDims(d.lhs_batch), " and ",
+                FormatDims(d.rhs_batch));
   }
   if (d.lhs_contracting.size() != d.rhs_contracting.size()) {
-    return Fail(op, Label(op, "c2"), "contracting dims differ in number: ", DimsText(d.lhs_contracting), " and ",
-                DimsText(d.rhs_contracting));
+    return Fail(op, Label(op, "c2"), "contracting dims differ in number: ", FormatDims(d.lhs_contracting), " and ",
+                FormatDims(d.rhs_contracting));
   }
   Ints l = d.lhs_batch, r = d.rhs_batch;
   l.insert(l.end(), d.lhs_contracting.begin(), d.lhs_contracting.end());
   r.insert(r.end(), d.rhs_contracting.begin(), d.rhs_contracting.end());
   r.insert(r.end(), group.begin(), group.end());
-  if (!IsUnique(l)) return Fail(op, Label(op, "c3"), "lhs batch and contracting dims repeat: ", DimsText(l));
-  if (!IsUnique(r)) return Fail(op, Label(op, "c4"), "rhs batch and contracting dims repeat: ", DimsText(r));
+  if (!IsUnique(l)) return Fail(op, Label(op, "c3"), "lhs batch and contracting dims repeat: ", FormatDims(l));
+  if (!IsUnique(r)) return Fail(op, Label(op, "c4"), "rhs batch and contracting dims repeat: ", FormatDims(r));
   if (!AllInRange(d.lhs_batch, 0, lhs.rank())) {
-    return Fail(op, Label(op, "c5"), "batch dims ", DimsText(d.lhs_batch), " lie outside lhs ", lhs.ToString());
+    return Fail(op, Label(op, "c5"), "batch dims ", FormatDims(d.lhs_batch), " lie outside lhs ", lhs.ToString());
   }
   if (!AllInRange(d.lhs_contracting, 0, lhs.rank())) {
-    return Fail(op, Label(op, "c6"), "contracting dims ", DimsText(d.lhs_contracting), " lie outside lhs ",
+    return Fail(op, Label(op, "c6"), "contracting dims ", FormatDims(d.lhs_contracting), " lie outside lhs ",
                 lhs.ToString());
   }
   if (!AllInRange(d.rhs_batch, 0, rhs.rank())) {
-    return Fail(op, Label(op, "c7"), "batch dims ", DimsText(d.rhs_batch), " lie outside rhs ", rhs.ToString());
+    return Fail(op, Label(op, "c7"), "batch dims ", FormatDims(d.rhs_batch), " lie outside rhs ", rhs.ToString());
   }
   if (!AllInRange(d.rhs_contracting, 0, rhs.rank())) {
-    return Fail(op, Label(op, "c8"), "contracting dims ", DimsText(d.rhs_contracting), " lie outside rhs ",
+    return Fail(op, Label(op, "c8"), "contracting dims ", FormatDims(d.rhs_contracting), " lie outside rhs ",
                 rhs.ToString());
   }
   for (size_t i = 0; i < d.lhs_batch.size(); ++i) {
@@ -114,11 +114,11 @@ absl::StatusOr<Shape> InferRagged(const OpContext& op) {
   RETURN_IF_ERROR(CheckDims(op, d.dot, lhs, rhs, d.lhs_ragged, d.rhs_group));
   if (d.lhs_ragged.size() != 1 || !AllInRange(d.lhs_ragged, 0, lhs.rank())) {
     return Fail(op, "ragged_dot_c11", "needs one ragged dim of lhs ", lhs.ToString(), ", found ",
-                DimsText(d.lhs_ragged));
+                FormatDims(d.lhs_ragged));
   }
   if (d.rhs_group.size() > 1 || !AllInRange(d.rhs_group, 0, rhs.rank())) {
     return Fail(op, "ragged_dot_c12", "takes at most one group dim of rhs ", rhs.ToString(), ", found ",
-                DimsText(d.rhs_group));
+                FormatDims(d.rhs_group));
   }
   if (!IsIntegral(groups.element_type()) || groups.rank() < 1) {
     return Fail(op, "ragged_dot_c14", "group sizes must be integers of rank 1 or more, found ", groups.ToString());

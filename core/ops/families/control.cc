@@ -79,7 +79,7 @@ absl::StatusOr<Shape> InferMap(const OpContext& op) {
   const Ints& dims = op.attrs->GetInts(AttrId::kDimensions);
   bool range = static_cast<int64_t>(dims.size()) == x.rank();
   for (size_t i = 0; range && i < dims.size(); ++i) range = dims[i] == static_cast<int64_t>(i);
-  if (!range) return Fail(op, "map_c3", "dimensions ", DimsText(dims), " must be all of ", x.ToString(), " in order");
+  if (!range) return Fail(op, "map_c3", "dimensions ", FormatDims(dims), " must be all of ", x.ToString(), " in order");
   const Shape& result = op.called[0].result;
   if (!result.IsScalar()) return Fail(op, "map_c4", "the computation must return a scalar, found ", result.ToString());
   RETURN_IF_ERROR(CheckSignature(op, 0, parameters, result, "map_c4"));

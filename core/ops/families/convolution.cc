@@ -37,7 +37,7 @@ absl::StatusOr<Shape> InferConvolution(const OpContext& op) {
     all.push_back(a);
     all.push_back(b);
     if (!IsPermutation(all, rank))
-      return Fail(op, unique, what, " dims are no permutation of rank ", rank, ": ", DimsText(all));
+      return Fail(op, unique, what, " dims are no permutation of rank ", rank, ": ", FormatDims(all));
     return absl::OkStatus();
   };
   RETURN_IF_ERROR(

@@ -29,7 +29,7 @@ absl::StatusOr<Shape> InferDynamic(const OpContext& op) {
   const Shape& x = op.operand(0);
   const Ints& dims = op.attrs->GetInts(AttrId::kDimensions);
   if (dims.size() != 1 || dims[0] < 0 || dims[0] >= x.rank()) {
-    return Fail(op, Label(op, "c1"), "dimension ", DimsText(dims), " is not one of ", x.ToString());
+    return Fail(op, Label(op, "c1"), "dimension ", FormatDims(dims), " is not one of ", x.ToString());
   }
   if (op.opcode == Opcode::kGetDimensionSize) return Shape::Scalar(PrimitiveType::kS32);
   const Shape& size = op.operand(1);

@@ -11,11 +11,11 @@ absl::StatusOr<Shape> InferFft(const OpContext& op) {
   const int64_t axes = static_cast<int64_t>(length.size()), first = x.rank() - axes;
   if (axes < 1 || axes > 3) return Fail(op, "fft_c3", "transforms ", axes, " axes, expected 1 to 3");
   if (first < 0) return Fail(op, "fft_c1", "transforms ", axes, " axes, operand is ", x.ToString());
-  if (!AllInRange(length, 0, INT64_MAX)) return Fail(op, "fft_i3", "length ", DimsText(length), " is negative");
+  if (!AllInRange(length, 0, INT64_MAX)) return Fail(op, "fft_i3", "length ", FormatDims(length), " is negative");
   const PrimitiveType t = x.element_type();
   PrimitiveType out = t;
   if (type == FftType::kRfft) {
-    out = ComplexOf(t);
+    out = GetComplexType(t);
     if (out == PrimitiveType::kInvalid) return Fail(op, "fft_c2", "RFFT takes f32 or f64, found ", x.ToString());
   } else {
     if (!IsComplex(t)) return Fail(op, "fft_c2", "takes complex numbers, found ", x.ToString());
@@ -27,7 +27,7 @@ absl::StatusOr<Shape> InferFft(const OpContext& op) {
     int64_t want = length[i];
     if (last && type == FftType::kIrfft) want = length[i] == 0 ? 0 : length[i] / 2 + 1;
     if (dims[first + i] != want) {
-      return Fail(op, type == FftType::kIrfft && last ? "fft_c5" : "fft_c4", "length ", DimsText(length),
+      return Fail(op, type == FftType::kIrfft && last ? "fft_c5" : "fft_c4", "length ", FormatDims(length),
                   " does not fit ", x.ToString(), " in dim ", first + i);
     }
     if (last && type == FftType::kRfft) dims[first + i] = length[i] == 0 ? 0 : length[i] / 2 + 1;

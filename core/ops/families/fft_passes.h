@@ -140,7 +140,7 @@ class ComplexLine {
   }
   // Multiplies by -i in the forward transform, by i in the inverse one.
   template <bool kForward>
-  static C Quarter(C a) {
+  static C RotateByQuarter(C a) {
     if (kForward) return {a.i, -a.r};
     return {-a.i, a.r};
   }
@@ -159,23 +159,23 @@ class ComplexLine {
             out[0] = a[0] + a[ido], out[1] = a[0] - a[ido];
             break;
           case 3:
-            Three<kForward>(a[0], a[ido], a[2 * ido], out);
+            Transform3<kForward>(a[0], a[ido], a[2 * ido], out);
             break;
           case 4:
-            Four<kForward>(a[0], a[ido], a[2 * ido], a[3 * ido], out);
+            Transform4<kForward>(a[0], a[ido], a[2 * ido], a[3 * ido], out);
             break;
           case 5:
             for (int64_t j = 0; j < 5; ++j) in[j] = a[j * ido];
-            Five<kForward>(in, out);
+            Transform5<kForward>(in, out);
             break;
           case 8:
             for (int64_t j = 0; j < 8; ++j) in[j] = a[j * ido];
-            Eight<kForward>(in, out);
+            Transform8<kForward>(in, out);
             break;
           default:
             results = wide->data() + radix;
             for (int64_t j = 0; j < radix; ++j) (*wide)[static_cast<size_t>(j)] = a[j * ido];
-            Any<kForward>(p, wide->data(), results);
+            TransformOdd<kForward>(p, wide->data(), results);
         }
         to[i + ido * k] = results[0];
         for (int64_t j = 1; j < radix; ++j) {
@@ -188,7 +188,7 @@ class ComplexLine {
   }
 
   template <bool kForward>
-  static void Three(C a, C b, C c, C* y) {
+  static void Transform3(C a, C b, C c, C* y) {
     const S wr = S(-0.5), wi = (kForward ? -1 : 1) * S(0.86602540378443864676);
     const C t1 = b + c, t2 = b - c;
     y[0] = a + t1;
@@ -197,13 +197,13 @@ class ComplexLine {
   }
 
   template <bool kForward>
-  static void Four(C a, C b, C c, C d, C* y) {
-    const C t1 = a - c, t2 = a + c, t3 = b + d, t4 = Quarter<kForward>(b - d);
+  static void Transform4(C a, C b, C c, C d, C* y) {
+    const C t1 = a - c, t2 = a + c, t3 = b + d, t4 = RotateByQuarter<kForward>(b - d);
     y[0] = t2 + t3, y[2] = t2 - t3, y[1] = t1 + t4, y[3] = t1 - t4;
   }
 
   template <bool kForward>
-  static void Five(const C* x, C* y) {
+  static void Transform5(const C* x, C* y) {
     const S sign = kForward ? -1 : 1;
     const S r1 = S(0.3090169943749474241), i1 = sign * S(0.95105651629515357212);
     const S r2 = S(-0.8090169943749474241), i2 = sign * S(0.58778525229247312917);
@@ -218,10 +218,10 @@ class ComplexLine {
   }
 
   template <bool kForward>
-  static void Eight(const C* x, C* y) {
+  static void Transform8(const C* x, C* y) {
     const S half = S(0.707106781186547524400844362104849);
-    const C a1 = x[1] + x[5], a5 = x[1] - x[5], a3 = x[3] + x[7], a7 = Quarter<kForward>(x[3] - x[7]);
-    const C b1 = a1 + a3, b3 = Quarter<kForward>(a1 - a3);
+    const C a1 = x[1] + x[5], a5 = x[1] - x[5], a3 = x[3] + x[7], a7 = RotateByQuarter<kForward>(x[3] - x[7]);
+    const C b1 = a1 + a3, b3 = RotateByQuarter<kForward>(a1 - a3);
     const C p = a5 + a7, q = a5 - a7;
     C b5, b7;
     if (kForward) {
@@ -231,7 +231,7 @@ class ComplexLine {
       b5 = {half * (p.r - p.i), half * (p.i + p.r)};
       b7 = {half * (-q.r - q.i), half * (q.r - q.i)};
     }
-    const C a0 = x[0] + x[4], a4 = x[0] - x[4], a2 = x[2] + x[6], a6 = Quarter<kForward>(x[2] - x[6]);
+    const C a0 = x[0] + x[4], a4 = x[0] - x[4], a2 = x[2] + x[6], a6 = RotateByQuarter<kForward>(x[2] - x[6]);
     const C b0 = a0 + a2, b2 = a0 - a2, b4 = a4 + a6, b6 = a4 - a6;
     y[0] = b0 + b1, y[4] = b0 - b1, y[2] = b2 + b3, y[6] = b2 - b3;
     y[1] = b4 + b5, y[5] = b4 - b5, y[3] = b6 + b7, y[7] = b6 - b7;
@@ -239,7 +239,7 @@ class ComplexLine {
 
   // Transforms of any odd radix. Sums and differences of opposite elements halve the number of products.
   template <bool kForward>
-  static void Any(const Pass& p, C* x, C* y) {
+  static void TransformOdd(const Pass& p, C* x, C* y) {
     const int64_t n = p.radix, half = (n + 1) / 2;
     C total = x[0];
     for (int64_t j = 1; j < half; ++j) {

@@ -368,7 +368,7 @@ class RealLine {
 
   // Computes the sums over j of the even and odd parts, each multiplied by the roots of row l. Adds in blocks of four,
   // then of two, then singly.
-  static void Sums(const Pass& p, int64_t l, const V* parts, int64_t step, V* even, V* odd) {
+  static void ComputeSums(const Pass& p, int64_t l, const V* parts, int64_t step, V* even, V* odd) {
     const int64_t n = p.radix, half = (n + 1) / 2;
     auto c = [&](int64_t j) { return p.circle[static_cast<size_t>(j * l % n)].r; };
     auto s = [&](int64_t j) { return p.circle[static_cast<size_t>(j * l % n)].i; };
@@ -414,7 +414,7 @@ class RealLine {
       V total = from[e];
       for (int64_t j = 1; j < half; ++j) total += from[e + j * all];
       to[e] = total;
-      for (int64_t l = 1; l < half; ++l) Sums(p, l, from + e, all, &to[e + l * all], &to[e + (n - l) * all]);
+      for (int64_t l = 1; l < half; ++l) ComputeSums(p, l, from + e, all, &to[e + l * all], &to[e + (n - l) * all]);
     }
     const Whole sums{to, ido, l1};
     const Split out{from, ido, n};
@@ -458,7 +458,7 @@ class RealLine {
     for (int64_t e = 0; e < all; ++e) {
       V total = to[e];
       for (int64_t j = 1; j < half; ++j) total += to[e + j * all];
-      for (int64_t l = 1; l < half; ++l) Sums(p, l, to + e, all, &from[e + l * all], &from[e + (n - l) * all]);
+      for (int64_t l = 1; l < half; ++l) ComputeSums(p, l, to + e, all, &from[e + l * all], &from[e + (n - l) * all]);
       from[e] = total;
     }
     const Whole sums{from, ido, l1};

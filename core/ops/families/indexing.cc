@@ -33,7 +33,7 @@ absl::StatusOr<Shape> InferDynamicSlice(const OpContext& op) {
   const Ints& sizes = op.attrs->GetInts(AttrId::kDynamicSliceSizes);
   RETURN_IF_ERROR(CheckStarts(op, 1, x.rank(), "dynamic_slice_c2", "dynamic_slice_c3"));
   if (static_cast<int64_t>(sizes.size()) != x.rank()) {
-    return Fail(op, "dynamic_slice_c2", "slice sizes ", DimsText(sizes), " do not fit ", x.ToString());
+    return Fail(op, "dynamic_slice_c2", "slice sizes ", FormatDims(sizes), " do not fit ", x.ToString());
   }
   for (int64_t i = 0; i < x.rank(); ++i) {
     if (sizes[i] < 0 || sizes[i] > x.dimensions(i)) {
@@ -80,36 +80,36 @@ absl::StatusOr<Shape> InferGather(const OpContext& op) {
   }
   const int64_t index_size = g.index_vector_dim < indices.rank() ? indices.dimensions(g.index_vector_dim) : 1;
   if (static_cast<int64_t>(g.start_index_map.size()) != index_size) {
-    return Fail(op, "gather_c3", "start index map ", DimsText(g.start_index_map), " must have ", index_size,
+    return Fail(op, "gather_c3", "start index map ", FormatDims(g.start_index_map), " must have ", index_size,
                 " entries");
   }
   if (!IsStrictlyIncreasing(g.offset_dims)) {
-    return Fail(op, "gather_c4", "offset dims ", DimsText(g.offset_dims), " are not sorted and unique");
+    return Fail(op, "gather_c4", "offset dims ", FormatDims(g.offset_dims), " are not sorted and unique");
   }
   const int64_t batch_rank = indices.rank() - (g.index_vector_dim < indices.rank() ? 1 : 0);
   const int64_t result_rank = batch_rank + static_cast<int64_t>(g.offset_dims.size());
   if (!AllInRange(g.offset_dims, 0, result_rank)) {
-    return Fail(op, "gather_c5", "offset dims ", DimsText(g.offset_dims), " lie outside result rank ", result_rank);
+    return Fail(op, "gather_c5", "offset dims ", FormatDims(g.offset_dims), " lie outside result rank ", result_rank);
   }
   Ints dropped = g.collapsed_slice_dims;
   dropped.insert(dropped.end(), g.operand_batching_dims.begin(), g.operand_batching_dims.end());
-  if (!IsUnique(dropped)) return Fail(op, "gather_c6", "collapsed and batching dims repeat: ", DimsText(dropped));
+  if (!IsUnique(dropped)) return Fail(op, "gather_c6", "collapsed and batching dims repeat: ", FormatDims(dropped));
   if (!IsStrictlyIncreasing(g.collapsed_slice_dims)) {
-    return Fail(op, "gather_c7", "collapsed slice dims ", DimsText(g.collapsed_slice_dims), " are not sorted");
+    return Fail(op, "gather_c7", "collapsed slice dims ", FormatDims(g.collapsed_slice_dims), " are not sorted");
   }
   if (!AllInRange(g.collapsed_slice_dims, 0, x.rank())) {
-    return Fail(op, "gather_c8", "collapsed slice dims ", DimsText(g.collapsed_slice_dims), " lie outside ",
+    return Fail(op, "gather_c8", "collapsed slice dims ", FormatDims(g.collapsed_slice_dims), " lie outside ",
                 x.ToString());
   }
   if (!IsStrictlyIncreasing(g.operand_batching_dims)) {
-    return Fail(op, "gather_c10", "operand batching dims ", DimsText(g.operand_batching_dims), " are not sorted");
+    return Fail(op, "gather_c10", "operand batching dims ", FormatDims(g.operand_batching_dims), " are not sorted");
   }
   if (!AllInRange(g.operand_batching_dims, 0, x.rank())) {
-    return Fail(op, "gather_c11", "operand batching dims ", DimsText(g.operand_batching_dims), " lie outside ",
+    return Fail(op, "gather_c11", "operand batching dims ", FormatDims(g.operand_batching_dims), " lie outside ",
                 x.ToString());
   }
   if (static_cast<int64_t>(sizes.size()) != x.rank()) {
-    return Fail(op, "gather_c20", "slice sizes ", DimsText(sizes), " do not fit ", x.ToString());
+    return Fail(op, "gather_c20", "slice sizes ", FormatDims(sizes), " do not fit ", x.ToString());
   }
   for (int64_t i = 0; i < x.rank(); ++i) {
     if (sizes[i] < 0 || sizes[i] > x.dimensions(i)) {
@@ -123,10 +123,10 @@ absl::StatusOr<Shape> InferGather(const OpContext& op) {
     if (sizes[d] > 1) return Fail(op, "gather_c12", "slice size ", sizes[d], " of batching dim ", d, " exceeds 1");
   }
   if (!IsUnique(g.start_indices_batching_dims)) {
-    return Fail(op, "gather_c13", "start indices batching dims ", DimsText(g.start_indices_batching_dims), " repeat");
+    return Fail(op, "gather_c13", "start indices batching dims ", FormatDims(g.start_indices_batching_dims), " repeat");
   }
   if (!AllInRange(g.start_indices_batching_dims, 0, indices.rank())) {
-    return Fail(op, "gather_c14", "start indices batching dims ", DimsText(g.start_indices_batching_dims),
+    return Fail(op, "gather_c14", "start indices batching dims ", FormatDims(g.start_indices_batching_dims),
                 " lie outside ", indices.ToString());
   }
   if (Contains(g.start_indices_batching_dims, g.index_vector_dim)) {
@@ -143,9 +143,10 @@ absl::StatusOr<Shape> InferGather(const OpContext& op) {
   }
   Ints mapped = g.start_index_map;
   mapped.insert(mapped.end(), g.operand_batching_dims.begin(), g.operand_batching_dims.end());
-  if (!IsUnique(mapped)) return Fail(op, "gather_c18", "start index map and batching dims repeat: ", DimsText(mapped));
+  if (!IsUnique(mapped))
+    return Fail(op, "gather_c18", "start index map and batching dims repeat: ", FormatDims(mapped));
   if (!AllInRange(g.start_index_map, 0, x.rank())) {
-    return Fail(op, "gather_c19", "start index map ", DimsText(g.start_index_map), " lies outside ", x.ToString());
+    return Fail(op, "gather_c19", "start index map ", FormatDims(g.start_index_map), " lies outside ", x.ToString());
   }
   DimVector dims;
   int64_t batch = 0, offset = 0;
@@ -195,35 +196,36 @@ absl::StatusOr<Shape> InferScatter(const OpContext& op) {
                 s.inserted_window_dims.size(), " and ", s.input_batching_dims.size());
   }
   if (!IsStrictlyIncreasing(s.update_window_dims)) {
-    return Fail(op, "scatter_c7", "update window dims ", DimsText(s.update_window_dims), " are not sorted and unique");
+    return Fail(op, "scatter_c7", "update window dims ", FormatDims(s.update_window_dims),
+                " are not sorted and unique");
   }
   if (!AllInRange(s.update_window_dims, 0, updates.rank())) {
-    return Fail(op, "scatter_c8", "update window dims ", DimsText(s.update_window_dims), " lie outside ",
+    return Fail(op, "scatter_c8", "update window dims ", FormatDims(s.update_window_dims), " lie outside ",
                 updates.ToString());
   }
   Ints dropped = s.inserted_window_dims;
   dropped.insert(dropped.end(), s.input_batching_dims.begin(), s.input_batching_dims.end());
-  if (!IsUnique(dropped)) return Fail(op, "scatter_c9", "inserted and batching dims repeat: ", DimsText(dropped));
+  if (!IsUnique(dropped)) return Fail(op, "scatter_c9", "inserted and batching dims repeat: ", FormatDims(dropped));
   if (!IsStrictlyIncreasing(s.inserted_window_dims)) {
-    return Fail(op, "scatter_c10", "inserted window dims ", DimsText(s.inserted_window_dims), " are not sorted");
+    return Fail(op, "scatter_c10", "inserted window dims ", FormatDims(s.inserted_window_dims), " are not sorted");
   }
   if (!AllInRange(s.inserted_window_dims, 0, x.rank())) {
-    return Fail(op, "scatter_c11", "inserted window dims ", DimsText(s.inserted_window_dims), " lie outside ",
+    return Fail(op, "scatter_c11", "inserted window dims ", FormatDims(s.inserted_window_dims), " lie outside ",
                 x.ToString());
   }
   if (!IsStrictlyIncreasing(s.input_batching_dims)) {
-    return Fail(op, "scatter_c12", "input batching dims ", DimsText(s.input_batching_dims), " are not sorted");
+    return Fail(op, "scatter_c12", "input batching dims ", FormatDims(s.input_batching_dims), " are not sorted");
   }
   if (!AllInRange(s.input_batching_dims, 0, x.rank())) {
-    return Fail(op, "scatter_c13", "input batching dims ", DimsText(s.input_batching_dims), " lie outside ",
+    return Fail(op, "scatter_c13", "input batching dims ", FormatDims(s.input_batching_dims), " lie outside ",
                 x.ToString());
   }
   if (!IsUnique(s.scatter_indices_batching_dims)) {
-    return Fail(op, "scatter_c14", "scatter indices batching dims ", DimsText(s.scatter_indices_batching_dims),
+    return Fail(op, "scatter_c14", "scatter indices batching dims ", FormatDims(s.scatter_indices_batching_dims),
                 " repeat");
   }
   if (!AllInRange(s.scatter_indices_batching_dims, 0, indices.rank())) {
-    return Fail(op, "scatter_c15", "scatter indices batching dims ", DimsText(s.scatter_indices_batching_dims),
+    return Fail(op, "scatter_c15", "scatter indices batching dims ", FormatDims(s.scatter_indices_batching_dims),
                 " lie outside ", indices.ToString());
   }
   if (Contains(s.scatter_indices_batching_dims, s.index_vector_dim)) {
@@ -244,16 +246,16 @@ absl::StatusOr<Shape> InferScatter(const OpContext& op) {
   const bool has_vector = s.index_vector_dim < indices.rank();
   const int64_t index_size = has_vector ? indices.dimensions(s.index_vector_dim) : 1;
   if (static_cast<int64_t>(s.scatter_dims_to_operand_dims.size()) != index_size) {
-    return Fail(op, "scatter_c19", "scatter dims to operand dims ", DimsText(s.scatter_dims_to_operand_dims),
+    return Fail(op, "scatter_c19", "scatter dims to operand dims ", FormatDims(s.scatter_dims_to_operand_dims),
                 " must have ", index_size, " entries");
   }
   Ints mapped = s.scatter_dims_to_operand_dims;
   mapped.insert(mapped.end(), s.input_batching_dims.begin(), s.input_batching_dims.end());
   if (!IsUnique(mapped)) {
-    return Fail(op, "scatter_c20", "scatter dims to operand dims and batching dims repeat: ", DimsText(mapped));
+    return Fail(op, "scatter_c20", "scatter dims to operand dims and batching dims repeat: ", FormatDims(mapped));
   }
   if (!AllInRange(s.scatter_dims_to_operand_dims, 0, x.rank())) {
-    return Fail(op, "scatter_c21", "scatter dims to operand dims ", DimsText(s.scatter_dims_to_operand_dims),
+    return Fail(op, "scatter_c21", "scatter dims to operand dims ", FormatDims(s.scatter_dims_to_operand_dims),
                 " lie outside ", x.ToString());
   }
   const int64_t batch_rank = indices.rank() - (has_vector ? 1 : 0);

@@ -25,8 +25,8 @@ absl::StatusOr<Shape> InferLinearAlgebra(const OpContext& op) {
   for (int64_t i = 0; i < r - 2; ++i) same = same && a.dimensions(i) == b.dimensions(i);
   if (!same) return Fail(op, "triangular_solve_c3", "a ", a.ToString(), " does not fit b ", b.ToString());
   if (op.attrs->Has(AttrId::kTransposeA) &&
-      EnumText(AttrKind::EnumTriangularTranspose,
-               static_cast<int>(op.attrs->GetEnum<TriangularTranspose>(AttrId::kTransposeA)))
+      FormatEnum(AttrKind::EnumTriangularTranspose,
+                 static_cast<int>(op.attrs->GetEnum<TriangularTranspose>(AttrId::kTransposeA)))
           .empty()) {
     return Fail(op, "triangular_solve_i6", "transpose_a has no known value");
   }

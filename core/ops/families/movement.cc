@@ -14,12 +14,12 @@ absl::StatusOr<Shape> InferBroadcast(const OpContext& op) {
     return Fail(op, "broadcast_c1", "element types differ: ", x.ToString(), " to ", to.ToString());
   }
   if (static_cast<int64_t>(dims.size()) != x.rank()) {
-    return Fail(op, "broadcast_c2", "dimensions ", DimsText(dims), " must have one entry for each of ", x.ToString());
+    return Fail(op, "broadcast_c2", "dimensions ", FormatDims(dims), " must have one entry for each of ", x.ToString());
   }
   if (!AllInRange(dims, 0, to.rank())) {
-    return Fail(op, "broadcast_c3", "dimensions ", DimsText(dims), " lie outside ", to.ToString());
+    return Fail(op, "broadcast_c3", "dimensions ", FormatDims(dims), " lie outside ", to.ToString());
   }
-  if (!IsUnique(dims)) return Fail(op, "broadcast_c4", "dimensions ", DimsText(dims), " repeat");
+  if (!IsUnique(dims)) return Fail(op, "broadcast_c4", "dimensions ", FormatDims(dims), " repeat");
   for (int64_t i = 0; i < x.rank(); ++i) {
     if (x.dimensions(i) != to.dimensions(dims[i])) {
       return Fail(op, "broadcast_c5", "operand ", x.ToString(), " dim ", i, " is ", x.dimensions(i), ", result ",
@@ -34,7 +34,7 @@ absl::StatusOr<Shape> InferConcatenate(const OpContext& op) {
   const Shape& first = op.operand(0);
   const Ints& dims = op.attrs->GetInts(AttrId::kDimensions);
   if (dims.size() != 1 || dims[0] < 0 || dims[0] >= first.rank()) {
-    return Fail(op, "concatenate_c4", "dimension ", DimsText(dims), " is not one of ", first.ToString());
+    return Fail(op, "concatenate_c4", "dimension ", FormatDims(dims), " is not one of ", first.ToString());
   }
   const int64_t d = dims[0];
   Shape result = first.WithoutLayout();
@@ -132,14 +132,14 @@ absl::StatusOr<Shape> InferMovement(const OpContext& op) {
     return to;
   }
   if (op.opcode == Opcode::kReverse) {
-    if (!IsUnique(dims)) return Fail(op, "reverse_c2", "dimensions ", DimsText(dims), " repeat");
+    if (!IsUnique(dims)) return Fail(op, "reverse_c2", "dimensions ", FormatDims(dims), " repeat");
     if (!AllInRange(dims, 0, x.rank())) {
-      return Fail(op, "reverse_c3", "dimensions ", DimsText(dims), " lie outside ", x.ToString());
+      return Fail(op, "reverse_c3", "dimensions ", FormatDims(dims), " lie outside ", x.ToString());
     }
     return x.WithoutLayout();
   }
   if (!IsPermutation(dims, x.rank())) {  // transpose
-    return Fail(op, "transpose_c2", "dimensions ", DimsText(dims), " are no permutation of those of ", x.ToString());
+    return Fail(op, "transpose_c2", "dimensions ", FormatDims(dims), " are no permutation of those of ", x.ToString());
   }
   DimVector out;
   for (int64_t d : dims) out.push_back(x.dimensions(d));

@@ -24,8 +24,8 @@ absl::StatusOr<Shape> InferReduce(const OpContext& op) {
     types.push_back(op.operand(i).element_type());
   }
   if (!AllInRange(dims, 0, x.rank()))
-    return Fail(op, "reduce_c4", "dimensions ", DimsText(dims), " lie outside ", x.ToString());
-  if (!IsUnique(dims)) return Fail(op, "reduce_c5", "dimensions ", DimsText(dims), " repeat");
+    return Fail(op, "reduce_c4", "dimensions ", FormatDims(dims), " lie outside ", x.ToString());
+  if (!IsUnique(dims)) return Fail(op, "reduce_c5", "dimensions ", FormatDims(dims), " repeat");
   ASSIGN_OR_RETURN(std::vector<PrimitiveType> results, CheckCombiner(op, 0, types, "reduce_c6"));
   DimVector kept;
   std::vector<int64_t> from;
@@ -58,7 +58,7 @@ absl::StatusOr<Shape> InferScan(const OpContext& op) {
   if (k < 0 || k > total) return Fail(op, "scan_c1", k, " carries do not fit ", total, " operands");
   const int m = total - static_cast<int>(k);
   const Ints& dims = op.attrs->GetInts(AttrId::kDimensions);
-  if (dims.size() != 1) return Fail(op, "scan_c2", "needs one scan dimension, found ", DimsText(dims));
+  if (dims.size() != 1) return Fail(op, "scan_c2", "needs one scan dimension, found ", FormatDims(dims));
   const int64_t d = dims[0];
   const ProgramShape& body = op.called[0];
   if (static_cast<int>(body.parameters.size()) != total) {
@@ -131,7 +131,7 @@ absl::StatusOr<Shape> InferSort(const OpContext& op) {
   const int64_t rank = x.rank();
   if (rank == 0) return Fail(op, "sort_c4", "a scalar has no dimension to sort along");
   if (dims.size() > 1 || (dims.size() == 1 && (dims[0] < 0 || dims[0] >= rank))) {
-    return Fail(op, "sort_c4", "dimension ", DimsText(dims), " is not one of ", x.ToString());
+    return Fail(op, "sort_c4", "dimension ", FormatDims(dims), " is not one of ", x.ToString());
   }
   RETURN_IF_ERROR(CheckSignature(op, 0, parameters, Shape::Scalar(PrimitiveType::kPred), "sort_c5"));
   return shapes.size() == 1 ? shapes[0] : Shape::Tuple(std::move(shapes));

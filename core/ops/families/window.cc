@@ -79,7 +79,7 @@ absl::StatusOr<Shape> InferSelectAndScatter(const OpContext& op) {
                    WindowedDims(op, x, "select_and_scatter_c4", "select_and_scatter_c5", "select_and_scatter_c7",
                                 "select_and_scatter_c5", "select_and_scatter_c5", "select_and_scatter_c2"));
   if (source.dimensions() != dims) {
-    return Fail(op, "select_and_scatter_c2", "source ", source.ToString(), " must have dims ", DimsText(dims));
+    return Fail(op, "select_and_scatter_c2", "source ", source.ToString(), " must have dims ", FormatDims(dims));
   }
   const Shape scalar = Shape::Scalar(x.element_type());
   RETURN_IF_ERROR(

@@ -50,7 +50,7 @@ bool AreRowNumbers(const Instruction* indices) {
   const Shape& s = indices->shape();
   if (!IsIntegral(s.element_type()) || BitWidth(s.element_type()) < 8 || s.rank() < 1 || s.rank() > 2) return false;
   if (s.rank() == 2 && s.dimensions(1) != 1) return false;
-  const int64_t largest = Largest(s.element_type());
+  const int64_t largest = GetLargest(s.element_type());
   if (largest >= 0 && s.dimensions(0) - 1 > largest) return false;
   if (indices->Is(Opcode::kReshape) || indices->Is(Opcode::kBroadcast)) {
     if (indices->Is(Opcode::kBroadcast) && indices->dimensions() != Ints{0}) return false;
@@ -111,7 +111,7 @@ Instruction* ScatterOne(Instruction* i, Rewriter& to) {
   if (indices->shape().element_type() == PrimitiveType::kPred) return nullptr;
   std::vector<Instruction*> operands = {x, to.Reshape(updates, window)};
   for (int64_t start : *starts) {
-    if (start > Largest(PrimitiveType::kS32)) return nullptr;
+    if (start > GetLargest(PrimitiveType::kS32)) return nullptr;
     operands.push_back(to.Constant(Literal::ScalarInt(PrimitiveType::kS32, start)));
   }
   return to.Make(Opcode::kDynamicUpdateSlice, i->shape(), std::move(operands));

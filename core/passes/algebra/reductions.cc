@@ -56,11 +56,11 @@ bool IsNeutral(Opcode reducer, const Instruction* initial) {
     case Opcode::kMultiply:
       return v == 1;
     case Opcode::kAnd:
-      return v == (IsSigned(t) ? -1 : Largest(t));
+      return v == (IsSigned(t) ? -1 : GetLargest(t));
     case Opcode::kMaximum:
-      return v == Smallest(t);
+      return v == GetSmallest(t);
     case Opcode::kMinimum:
-      return v == Largest(t);
+      return v == GetLargest(t);
     default:
       return false;
   }

@@ -23,8 +23,8 @@ bool IsIdentity(absl::Span<const int64_t> permutation);
 Shape RemoveDimensions(const Shape& shape, absl::Span<const int64_t> dimensions);
 // The smallest and the largest value of an integer type of 8 to 64 bits, or of pred. The largest u64 is given as its
 // bit pattern.
-int64_t Smallest(PrimitiveType t);
-int64_t Largest(PrimitiveType t);
+int64_t GetSmallest(PrimitiveType t);
+int64_t GetLargest(PrimitiveType t);
 // Returns an element of an integer literal, clamped to [0, largest] as the start index of a slice is.
 int64_t ReadClampedStart(const Literal& l, int64_t element, int64_t largest);
 

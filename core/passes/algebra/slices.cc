@@ -109,7 +109,7 @@ Instruction* SliceOfIota(Instruction* i, Rewriter& to) {
   const SliceDimension& s = i->slices()[static_cast<size_t>(d)];
   const bool strided = s.stride != 1 && CountOf(s) > 1;
   if ((s.start != 0 || strided) && (!IsIntegral(type) || BitWidth(type) < 8)) return nullptr;
-  if (BitWidth(type) < 64 && IsIntegral(type) && x->shape().dimensions(d) - 1 > Largest(type)) return nullptr;
+  if (BitWidth(type) < 64 && IsIntegral(type) && x->shape().dimensions(d) - 1 > GetLargest(type)) return nullptr;
   Instruction* numbers = to.Make(Opcode::kIota, i->shape(), {}, x->attrs());
   auto with = [&](Opcode opcode, int64_t n) {
     numbers = to.Make(opcode, i->shape(), {numbers, to.Fill(Literal::ScalarInt(type, n), i->shape())});

@@ -8,7 +8,7 @@
 namespace backplane::hip {
 namespace {
 
-uintptr_t AddressOf(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+uintptr_t ComputeAddress(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 void* PointerTo(uintptr_t address) { return reinterpret_cast<void*>(address); }
 
 }  // namespace
@@ -87,9 +87,9 @@ absl::StatusOr<void*> MemoryPool::AddSlab(size_t slab_bytes, size_t bytes) {
     --needed_entries_;
     return slab;
   }
-  node.key() = AddressOf(*slab);
+  node.key() = ComputeAddress(*slab);
   slabs_.insert(std::move(node));
-  AddFree(AddressOf(*slab), slab_bytes);
+  AddFree(ComputeAddress(*slab), slab_bytes);
   return Take(bytes);
 }
 
@@ -106,7 +106,7 @@ absl::Status MemoryPool::MakeExhaustedError(size_t bytes, const absl::Status& wh
 }
 
 void MemoryPool::Free(void* pointer, size_t bytes) {
-  const uintptr_t address = AddressOf(pointer);
+  const uintptr_t address = ComputeAddress(pointer);
   if (options_.slab_bytes == 0) {
     bytes = std::max<size_t>(bytes, 1);
     {
@@ -127,7 +127,7 @@ void MemoryPool::Free(void* pointer, size_t bytes) {
 }
 
 bool MemoryPool::Contains(const void* pointer, size_t bytes) const {
-  const uintptr_t address = AddressOf(pointer);
+  const uintptr_t address = ComputeAddress(pointer);
   MutexLock lock(mu_);
   const auto after = slabs_.upper_bound(address);
   if (after == slabs_.begin()) return false;
@@ -239,12 +239,12 @@ uintptr_t MemoryPool::TakeBestFit(size_t bytes) {
   const auto [block_bytes, address] = *best;
   RemoveFree(free_.find(address));
   if (block_bytes > bytes) AddFree(address + bytes, block_bytes - bytes);
-  SlabOf(address)->second.used += bytes;
+  FindSlab(address)->second.used += bytes;
   return address;
 }
 
 void MemoryPool::FreeBlock(uintptr_t address, size_t bytes) {
-  const auto slab = SlabOf(address);
+  const auto slab = FindSlab(address);
   slab->second.used -= bytes;
   --needed_entries_;
   uintptr_t begin = address, end = address + bytes;
@@ -265,7 +265,7 @@ void MemoryPool::FreeBlock(uintptr_t address, size_t bytes) {
   AddFree(begin, end - begin);
 }
 
-MemoryPool::Slabs::iterator MemoryPool::SlabOf(uintptr_t address) { return std::prev(slabs_.upper_bound(address)); }
+MemoryPool::Slabs::iterator MemoryPool::FindSlab(uintptr_t address) { return std::prev(slabs_.upper_bound(address)); }
 
 void MemoryPool::ReserveEntry() {
   if (entries_ == needed_entries_) {

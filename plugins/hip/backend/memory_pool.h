@@ -110,7 +110,7 @@ class MemoryPool {
   // Frees the cell at the address. Returns whether there was one.
   bool FreeCell(uintptr_t address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FreeBlock(uintptr_t address, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  Slabs::iterator SlabOf(uintptr_t address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Slabs::iterator FindSlab(uintptr_t address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // These two allocate nothing: they take entries from spares_ and return them.
   void AddFree(uintptr_t address, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void RemoveFree(FreeBlocks::iterator block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

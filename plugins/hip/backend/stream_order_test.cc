@@ -178,7 +178,7 @@ TEST_P(StreamOrderTest, LargeCopies) {
   const CopyFromHostEvents events = Fill(turned, values);
   ASSERT_TRUE(events.done.Await().ok());
   std::vector<float> back(values.size());
-  ASSERT_TRUE(client_->StartCopyToHost(turned, ShapeOf({kRows, kColumns}), back.data()).Await().ok());
+  ASSERT_TRUE(client_->StartCopyToHost(turned, MakeShape({kRows, kColumns}), back.data()).Await().ok());
   EXPECT_EQ(back, values);
   ASSERT_TRUE(client_->StartCopyToHost(turned, turned.shape, back.data()).Await().ok());
   EXPECT_EQ(back[1], values[kColumns]);

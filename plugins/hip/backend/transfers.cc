@@ -76,7 +76,7 @@ struct HipClient::LargeCopy {
 
   HostArray host() const { return {from, type, dims, byte_strides}; }
   Devices& devices() const { return *runtime->devices; }
-  int32_t device() const { return runtime->memories->DeviceOf(array.memory); }
+  int32_t device() const { return runtime->memories->GetDevice(array.memory); }
 
   absl::Status Pack() {
     ASSIGN_OR_RETURN(packed, AllocateHostStorage(bytes, nullptr));
@@ -125,7 +125,7 @@ CopyFromHostEvents HipClient::StartCopyFromHost(const HostArray& src, const Devi
     RETURN_IF_ERROR(Fault(FaultSite::kCopy));
     RETURN_IF_ERROR(CheckStorageFits(dst, "copy from host"));
     Devices& devices = *runtime_->devices;
-    DeviceStream& stream = devices.from_host(memories().DeviceOf(dst.memory));
+    DeviceStream& stream = devices.from_host(memories().GetDevice(dst.memory));
     const bool same_layout = HasDeviceLayout(src, dst.shape);
     if (same_layout && use == HostUse::kUntilReleased && devices.pinned().IsPinned(src.data, bytes)) {
       StreamWork work = WorkFromHost(devices.api(), dst.storage->data(), src.data, bytes);
@@ -205,7 +205,7 @@ Event HipClient::StartCopyToHost(const DeviceArray& src, const Shape& host_shape
     RETURN_IF_ERROR(Fault(FaultSite::kCopy));
     RETURN_IF_ERROR(CheckStorageFits(src, "copy to host"));
     Devices& devices = *runtime_->devices;
-    DeviceStream& stream = devices.to_host(memories().DeviceOf(src.memory));
+    DeviceStream& stream = devices.to_host(memories().GetDevice(src.memory));
     const bool same_layout = src.shape.Identical(host_shape_with_layout) && !IsSubByte(src.shape.element_type());
     if (same_layout && devices.pinned().IsPinned(dst, bytes)) {
       StreamWork work = WorkToHost(devices.api(), dst, src.storage->data(), bytes);
@@ -298,7 +298,7 @@ Event HipClient::StartCopyDevice(const DeviceArray& src, const DeviceArray& dst)
     const HipApi& api = devices.api();
     void* const from = src.storage->data();
     void* const to = dst.storage->data();
-    const int32_t source = memories().DeviceOf(src.memory), target = memories().DeviceOf(dst.memory);
+    const int32_t source = memories().GetDevice(src.memory), target = memories().GetDevice(dst.memory);
     StreamWork work;
     DeviceStream* stream = nullptr;
     if (from_host) {

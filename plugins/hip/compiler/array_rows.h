@@ -17,7 +17,7 @@ struct ArrayRows {
 
   // Returns the number of the element at a position of a row. `row` and `position` have one integer type, which holds
   // the numbers of all elements.
-  llvm::Value* AddressOf(llvm::IRBuilder<>& b, llvm::Value* row, llvm::Value* position) const {
+  llvm::Value* ComputeAddress(llvm::IRBuilder<>& b, llvm::Value* row, llvm::Value* position) const {
     auto number = [&](int64_t n) { return llvm::ConstantInt::get(row->getType(), static_cast<uint64_t>(n)); };
     if (stride == 1) return b.CreateAdd(b.CreateMul(row, number(length)), position);
     llvm::Value* outer = b.CreateMul(b.CreateUDiv(row, number(stride)), number(length * stride));

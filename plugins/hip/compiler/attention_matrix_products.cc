@@ -135,8 +135,8 @@ class MatrixProducts : public AttentionProducts {
     }
     Value* exists =
         b_.CreateAnd(b_.CreateICmpULT(row, Number(rows.rows)), b_.CreateICmpULT(element, Number(rows.elements)));
-    Value* from = AddressOf(rows, b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, row, Number(rows.rows - 1)),
-                            b_.CreateSelect(exists, element, Number(0)));
+    Value* from = ComputeAddress(rows, b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, row, Number(rows.rows - 1)),
+                                 b_.CreateSelect(exists, element, Number(0)));
     auto* type = llvm::FunctionType::get(b_.getVoidTy(), {to->getType(), from->getType(), b_.getInt32Ty()}, false);
     b_.CreateCall(f_.elements.module()->getOrInsertFunction(kCopyAsync, type),
                   {to, from, b_.CreateSelect(exists, Number(16), Number(0))});

@@ -10,7 +10,7 @@ using codegen::LoopScopes;
 using compiler::Attention;
 using llvm::Value;
 
-Value* AttentionProducts::AddressOf(const AttentionRows& rows, Value* row, Value* element) {
+Value* AttentionProducts::ComputeAddress(const AttentionRows& rows, Value* row, Value* element) {
   auto scaled = [&](Value* n, int64_t stride) {
     return b_.CreateMul(b_.CreateZExt(n, b_.getInt64Ty()), b_.getInt64(static_cast<uint64_t>(stride)));
   };
@@ -24,7 +24,7 @@ Value* AttentionProducts::LoadElement(const AttentionRows& rows, Value* row, Val
   row = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, row, Number(rows.rows - 1));
   element = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, element, Number(rows.elements - 1));
   llvm::Type* type = f_.elements.StorageType(rows.type);
-  Value* raw = b_.CreateAlignedLoad(type, AddressOf(rows, row, element),
+  Value* raw = b_.CreateAlignedLoad(type, ComputeAddress(rows, row, element),
                                     llvm::Align(static_cast<uint64_t>(ByteWidth(rows.type))));
   raw = b_.CreateSelect(exists, raw, llvm::Constant::getNullValue(type));
   return f_.elements.FromStorage(rows.type, raw).v;
@@ -37,7 +37,7 @@ Value* AttentionProducts::LoadChunk(const AttentionRows& rows, Value* row, Value
   if (rows.is_aligned) {
     Value* exists = b_.CreateAnd(row_exists, b_.CreateICmpULT(element, Number(rows.elements)));
     Value* inside = b_.CreateSelect(exists, element, Number(0));
-    Value* chunk = b_.CreateAlignedLoad(words, AddressOf(rows, last, inside), llvm::Align(16));
+    Value* chunk = b_.CreateAlignedLoad(words, ComputeAddress(rows, last, inside), llvm::Align(16));
     return b_.CreateSelect(exists, chunk, llvm::Constant::getNullValue(words));
   }
   auto* halves = llvm::FixedVectorType::get(b_.getInt16Ty(), 8);
@@ -46,7 +46,7 @@ Value* AttentionProducts::LoadChunk(const AttentionRows& rows, Value* row, Value
     Value* at = b_.CreateAdd(element, Number(e));
     Value* exists = b_.CreateAnd(row_exists, b_.CreateICmpULT(at, Number(rows.elements)));
     Value* inside = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, at, Number(rows.elements - 1));
-    Value* raw = b_.CreateAlignedLoad(b_.getInt16Ty(), AddressOf(rows, last, inside), llvm::Align(2));
+    Value* raw = b_.CreateAlignedLoad(b_.getInt16Ty(), ComputeAddress(rows, last, inside), llvm::Align(2));
     chunk = b_.CreateInsertElement(chunk, b_.CreateSelect(exists, raw, b_.getInt16(0)), static_cast<uint64_t>(e));
   }
   return b_.CreateBitCast(chunk, words);

@@ -43,7 +43,8 @@ class AttentionProducts {
   virtual int64_t run() const = 0;
   // Which of a row's results is the sum of its weights; -1: none.
   virtual int64_t sum_column() const { return -1; }
-  // Combines the values of the threads that share a row: exclusive or of the lanes' numbers.
+  // Returns the masks that combine a row's values: the lanes that share a row have numbers that differ by exclusive or
+  // with these masks, so one Exchange for each mask brings the values of all of them to each.
   virtual std::vector<int> row_masks() const = 0;
   // Returns `value` (f32) of the lane whose number differs by one of the masks.
   virtual llvm::Value* Exchange(llvm::Value* value, int mask);
@@ -66,7 +67,7 @@ class AttentionProducts {
   llvm::Value* KeepExchange(llvm::Value* word);
   llvm::Value* Number(int64_t n) { return b_.getInt32(static_cast<uint32_t>(n)); }
   // Returns the address of element `element` (i32) of row `row` (i32) of the array.
-  llvm::Value* AddressOf(const AttentionRows& rows, llvm::Value* row, llvm::Value* element);
+  llvm::Value* ComputeAddress(const AttentionRows& rows, llvm::Value* row, llvm::Value* element);
   // Loads the element as f32; zero if it or its row does not exist.
   llvm::Value* LoadElement(const AttentionRows& rows, llvm::Value* row, llvm::Value* element);
   // Loads 16 bytes of a narrow type, from element `element`, a multiple of 8, as <4 x i32>.

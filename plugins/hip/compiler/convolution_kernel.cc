@@ -57,7 +57,7 @@ class ConvolutionEmitter {
         f_.scopes.Bind(loops_, at);
       }
       like_.assign(static_cast<size_t>(positions_), Zero());
-      LoopScopes::Values carried = codegen::PartsOf(like_);
+      LoopScopes::Values carried = codegen::GetParts(like_);
       if (kernel().num_elements() > 0 && op_.operand(0)->shape().num_elements() > 0) EmitLoops(0, carried);
       const Vals sums = codegen::FromParts(like_, carried);
       for (int64_t position = 0; position < positions_; ++position) {
@@ -95,7 +95,7 @@ class ConvolutionEmitter {
       Vals sums = codegen::FromParts(like_, carried);
       for (int64_t position = 0; position < positions_; ++position)
         AddProduct(IndexOf(position), sums[static_cast<size_t>(position)]);
-      carried = codegen::PartsOf(sums);
+      carried = codegen::GetParts(sums);
       return;
     }
     const VarId v = level < window_.size() ? window_[level] : feature_;

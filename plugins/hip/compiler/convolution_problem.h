@@ -19,7 +19,7 @@ bool IsDepthwise(const Instruction& convolution);
 // Returns how many neighbouring features a thread computes of a convolution that is no product; 0: one element at a
 // time.
 int ChooseConvolutionLanes(const Instruction& convolution);
-// Returns for how many neighbouring positions a thread computes them.
+// Returns for how many neighbouring positions of the result a thread computes its `lanes` features.
 int64_t CountConvolutionPositions(const Instruction& convolution, int lanes);
 
 // `parts` divides the terms of the sums (DotSite).

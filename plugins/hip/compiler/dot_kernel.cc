@@ -132,7 +132,7 @@ class DotEmitter {
     auto number = [&](int64_t k) { return llvm::ConstantInt::get(type, static_cast<uint64_t>(k)); };
     Vals sums = like;
     if (steps > 0) {  // a loop runs at least once
-      LoopScopes::Values carried = codegen::PartsOf(sums);
+      LoopScopes::Values carried = codegen::GetParts(sums);
       const size_t sum_parts = carried.size();
       Append(carried, LoadLines(lhs_, row, number(0)));
       const size_t left_end = carried.size();
@@ -165,7 +165,7 @@ class DotEmitter {
   }
 
   static void Append(LoopScopes::Values& to, const Vals& values) {
-    const LoopScopes::Values parts = codegen::PartsOf(values);
+    const LoopScopes::Values parts = codegen::GetParts(values);
     to.insert(to.end(), parts.begin(), parts.end());
   }
 
@@ -286,7 +286,7 @@ class DotEmitter {
           sum = MultiplyAdd(left[i], right[j], sum);
         }
       }
-      now = codegen::PartsOf(sums);
+      now = codegen::GetParts(sums);
       latch = b_.GetInsertBlock();
     });
     if (rows_ * columns_ > kSquareSpan * kSquareSpan) UnrollLoop(*latch->getTerminator(), kUnrolledTerms);

@@ -20,12 +20,12 @@ Value* FftButterflies::Minus(Value* x, Value* y) {
   return x == nullptr ? b_.CreateFNeg(y) : b_.CreateFSub(x, y);
 }
 
-FftNumber FftButterflies::Twist(FftNumber x, FftNumber root) {
+FftNumber FftButterflies::ApplyTwiddle(FftNumber x, FftNumber root) {
   if (forward_) return {Plus(Times(x.r, root.r), Times(x.i, root.i)), Minus(Times(x.i, root.r), Times(x.r, root.i))};
   return {Minus(Times(x.r, root.r), Times(x.i, root.i)), Plus(Times(x.r, root.i), Times(x.i, root.r))};
 }
 
-FftNumber FftButterflies::Quarter(FftNumber x) {
+FftNumber FftButterflies::RotateByQuarter(FftNumber x) {
   if (forward_) return {x.i, Negate(x.r)};
   return {Negate(x.i), x.r};
 }
@@ -35,19 +35,19 @@ Numbers FftButterflies::Transform(Numbers x) {
     case 2:
       return {Add(x[0], x[1]), Subtract(x[0], x[1])};
     case 3:
-      return Three(x);
+      return Transform3(x);
     case 4:
-      return Four(x);
+      return Transform4(x);
     case 5:
-      return Five(x);
+      return Transform5(x);
     case 8:
-      return Eight(x);
+      return Transform8(x);
     default:
-      return Odd(x);
+      return TransformOdd(x);
   }
 }
 
-Numbers FftButterflies::Three(const Numbers& x) {
+Numbers FftButterflies::Transform3(const Numbers& x) {
   Value *cosine = Constant(-0.5), *sine = Constant((forward_ ? -1 : 1) * 0.86602540378443864676);
   const FftNumber t1 = Add(x[1], x[2]), t2 = Subtract(x[1], x[2]);
   const FftNumber u = {Plus(x[0].r, Times(t1.r, cosine)), Plus(x[0].i, Times(t1.i, cosine))};
@@ -55,13 +55,13 @@ Numbers FftButterflies::Three(const Numbers& x) {
   return {Add(x[0], t1), Add(u, v), Subtract(u, v)};
 }
 
-Numbers FftButterflies::Four(const Numbers& x) {
+Numbers FftButterflies::Transform4(const Numbers& x) {
   const FftNumber t1 = Subtract(x[0], x[2]), t2 = Add(x[0], x[2]), t3 = Add(x[1], x[3]);
-  const FftNumber t4 = Quarter(Subtract(x[1], x[3]));
+  const FftNumber t4 = RotateByQuarter(Subtract(x[1], x[3]));
   return {Add(t2, t3), Add(t1, t4), Subtract(t2, t3), Subtract(t1, t4)};
 }
 
-Numbers FftButterflies::Five(const Numbers& x) {
+Numbers FftButterflies::Transform5(const Numbers& x) {
   const double sign = forward_ ? -1 : 1;
   Value *r1 = Constant(0.3090169943749474241), *i1 = Constant(sign * 0.95105651629515357212);
   Value *r2 = Constant(-0.8090169943749474241), *i2 = Constant(sign * 0.58778525229247312917);
@@ -75,11 +75,11 @@ Numbers FftButterflies::Five(const Numbers& x) {
   return {Add(Add(x[0], t1), t2), Add(u, v), Add(s, t), Subtract(s, t), Subtract(u, v)};
 }
 
-Numbers FftButterflies::Eight(const Numbers& x) {
+Numbers FftButterflies::Transform8(const Numbers& x) {
   Value* half = Constant(0.707106781186547524400844362104849);
   const FftNumber a1 = Add(x[1], x[5]), a5 = Subtract(x[1], x[5]), a3 = Add(x[3], x[7]);
-  const FftNumber a7 = Quarter(Subtract(x[3], x[7]));
-  const FftNumber b1 = Add(a1, a3), b3 = Quarter(Subtract(a1, a3)), p = Add(a5, a7), q = Subtract(a5, a7);
+  const FftNumber a7 = RotateByQuarter(Subtract(x[3], x[7]));
+  const FftNumber b1 = Add(a1, a3), b3 = RotateByQuarter(Subtract(a1, a3)), p = Add(a5, a7), q = Subtract(a5, a7);
   FftNumber b5, b7;
   if (forward_) {
     b5 = {Times(half, Plus(p.r, p.i)), Times(half, Minus(p.i, p.r))};
@@ -89,7 +89,7 @@ Numbers FftButterflies::Eight(const Numbers& x) {
     b7 = {Times(half, Minus(Negate(q.r), q.i)), Times(half, Minus(q.r, q.i))};
   }
   const FftNumber a0 = Add(x[0], x[4]), a4 = Subtract(x[0], x[4]), a2 = Add(x[2], x[6]);
-  const FftNumber a6 = Quarter(Subtract(x[2], x[6]));
+  const FftNumber a6 = RotateByQuarter(Subtract(x[2], x[6]));
   const FftNumber b0 = Add(a0, a2), b2 = Subtract(a0, a2), b4 = Add(a4, a6), b6 = Subtract(a4, a6);
   return {Add(b0, b1),      Add(b4, b5),      Add(b2, b3),      Add(b6, b7),
           Subtract(b0, b1), Subtract(b4, b5), Subtract(b2, b3), Subtract(b6, b7)};
@@ -132,7 +132,7 @@ std::pair<FftNumber, FftNumber> FftButterflies::AddProducts(const Numbers& sums,
                   : std::pair(Add(even, turned), Subtract(even, turned));
 }
 
-Numbers FftButterflies::Odd(const Numbers& x) {
+Numbers FftButterflies::TransformOdd(const Numbers& x) {
   const int64_t n = static_cast<int64_t>(x.size()), half = (n + 1) / 2;
   const fft::Roots unity(length_);
   Numbers sums = {x[0]}, differences, y(x.size());

@@ -40,7 +40,7 @@ class FftButterflies {
   FftNumber Conjugate(FftNumber x) { return {x.r, Negate(x.i)}; }
   FftNumber Scale(FftNumber x, double factor) { return {Times(x.r, Constant(factor)), Times(x.i, Constant(factor))}; }
   // Multiplies by a root of unity exp(2 pi i e), or in a forward transform by its conjugate.
-  FftNumber Twist(FftNumber x, FftNumber root);
+  FftNumber ApplyTwiddle(FftNumber x, FftNumber root);
 
   llvm::Value* Plus(llvm::Value* x, llvm::Value* y);
   llvm::Value* Minus(llvm::Value* x, llvm::Value* y);
@@ -51,13 +51,13 @@ class FftButterflies {
   llvm::Value* Constant(double x) { return llvm::ConstantFP::get(type_, x); }
 
  private:
-  // By -i in a forward transform, by i in an inverse one.
-  FftNumber Quarter(FftNumber x);
-  std::vector<FftNumber> Three(const std::vector<FftNumber>& x);
-  std::vector<FftNumber> Four(const std::vector<FftNumber>& x);
-  std::vector<FftNumber> Five(const std::vector<FftNumber>& x);
-  std::vector<FftNumber> Eight(const std::vector<FftNumber>& x);
-  std::vector<FftNumber> Odd(const std::vector<FftNumber>& x);
+  // Multiplies by -i in a forward transform, by i in an inverse one.
+  FftNumber RotateByQuarter(FftNumber x);
+  std::vector<FftNumber> Transform3(const std::vector<FftNumber>& x);
+  std::vector<FftNumber> Transform4(const std::vector<FftNumber>& x);
+  std::vector<FftNumber> Transform5(const std::vector<FftNumber>& x);
+  std::vector<FftNumber> Transform8(const std::vector<FftNumber>& x);
+  std::vector<FftNumber> TransformOdd(const std::vector<FftNumber>& x);
 
   llvm::IRBuilder<>& b_;
   llvm::Type* const type_;

@@ -69,7 +69,7 @@ class FftEmitter {
  private:
   static PrimitiveType ComplexType(const Instruction& op) {
     const PrimitiveType t = op.shape().element_type();
-    return IsComplex(t) ? t : ComplexOf(t);
+    return IsComplex(t) ? t : GetComplexType(t);
   }
   bool is_complex() const { return stage_.kind == FftStage::Kind::kComplex; }
   int64_t Bins() const { return stage_.length / 2 + 1; }
@@ -127,7 +127,7 @@ class FftEmitter {
     return p;
   }
   // Where element `position` of a complex line is, in elements of the array.
-  Value* AddressOf(const LineIndex& p, Value* position, bool stores) {
+  Value* ComputeAddress(const LineIndex& p, Value* position, bool stores) {
     position = b_.CreateZExtOrTrunc(position, wide_);
     Value* of_length =
         stores ? Add(p.k, Multiply(position, stage_.before)) : Add(position, Multiply(p.k, stage_.length));
@@ -206,7 +206,7 @@ class FftEmitter {
     if (!IsDirect(0)) {
       ForEachMoved(lines * length, [&](Value* item) {
         auto [line, position] = Split(item, stage_.reads_rows());
-        StoreShared(0, line, position, LoadPair(pair_, from_, AddressOf(IndexOfLine(line), position, false)));
+        StoreShared(0, line, position, LoadPair(pair_, from_, ComputeAddress(IndexOfLine(line), position, false)));
       });
       f_.EmitBarrier();
     }
@@ -234,13 +234,13 @@ class FftEmitter {
   }
 
   void StoreGlobal(const LineIndex& index, Value* position, FftNumber x) {
-    if (stage_.after > 1) x = TwistBetweenStages(index, position, x);
+    if (stage_.after > 1) x = ApplyTwiddleBetweenStages(index, position, x);
     if (stage_.scale != 1) x = butterflies_.Scale(x, stage_.scale);
-    StorePair(to_, AddressOf(index, position, true), x);
+    StorePair(to_, ComputeAddress(index, position, true), x);
   }
 
   // By the root c k of the length that is left. Its table would be long, so the root is a product of two, in f64.
-  FftNumber TwistBetweenStages(const LineIndex& index, Value* position, FftNumber x) {
+  FftNumber ApplyTwiddleBetweenStages(const LineIndex& index, Value* position, FftNumber x) {
     const int64_t n = stage_.length * stage_.after;
     const int shift = std::bit_width(static_cast<uint64_t>(n)) / 2;
     const int64_t step = int64_t{1} << shift;
@@ -258,7 +258,7 @@ class FftEmitter {
     Value* r = b_.CreateFSub(b_.CreateFMul(a.r, c.r), b_.CreateFMul(a.i, c.i));
     Value* i = b_.CreateFAdd(b_.CreateFMul(a.r, c.i), b_.CreateFMul(a.i, c.r));
     if (!is_double_) r = b_.CreateFPTrunc(r, type_), i = b_.CreateFPTrunc(i, type_);
-    return butterflies_.Twist(x, {r, i});
+    return butterflies_.ApplyTwiddle(x, {r, i});
   }
 
   // A number of the line and its butterfly: those of a line are `i + ido k`.
@@ -296,12 +296,12 @@ class FftEmitter {
       Numbers x;
       for (int64_t j = 0; j < pass.radix; ++j) {
         Value* at = Source(pass, u, j);
-        x.push_back(reads_array ? LoadPair(pair_, from_, AddressOf(index, at, false)) : LoadShared(u.line, at));
+        x.push_back(reads_array ? LoadPair(pair_, from_, ComputeAddress(index, at, false)) : LoadShared(u.line, at));
       }
       Numbers y = butterflies_.Transform(x);
       for (int64_t j = 1; j < pass.radix && twiddles != nullptr; ++j) {
         FftNumber& z = y[static_cast<size_t>(j)];
-        z = butterflies_.Twist(z, Root(twiddles, Add(u.i, Number((j - 1) * pass.ido))));
+        z = butterflies_.ApplyTwiddle(z, Root(twiddles, Add(u.i, Number((j - 1) * pass.ido))));
       }
       f_.scopes.If(writes_array ? Exists(u.line) : nullptr, [&] {
         for (int64_t j = 0; j < pass.radix; ++j) {
@@ -341,7 +341,7 @@ class FftEmitter {
         auto store = [&](FftNumber y, Value* row) {
           if (twiddles != nullptr) {
             Value* at = Add(Multiply(b_.CreateSub(row, Number(1)), pass.ido), u.i);
-            y = butterflies_.Twist(y, Root(twiddles, at));
+            y = butterflies_.ApplyTwiddle(y, Root(twiddles, at));
           }
           StoreShared(1 - now_, u.line, Add(u.of_line, Multiply(row, pass.ido * pass.l1)), y);
         };
@@ -475,11 +475,11 @@ class FftEmitter {
           roots.push_back(Root(twiddles, Add(u.v, Number((row - 1) * count))));
         for (int64_t row = 0; row < pass.radix; ++row) x.push_back(LoadRow(pass, u, row, pairs));
         if (stage_.forward && pairs) {
-          for (size_t row = 1; row < x.size(); ++row) x[row] = butterflies_.Twist(x[row], roots[row]);
+          for (size_t row = 1; row < x.size(); ++row) x[row] = butterflies_.ApplyTwiddle(x[row], roots[row]);
         }
         Numbers y = butterflies_.Transform(x);
         if (!stage_.forward && pairs) {
-          for (size_t row = 1; row < y.size(); ++row) y[row] = butterflies_.Twist(y[row], roots[row]);
+          for (size_t row = 1; row < y.size(); ++row) y[row] = butterflies_.ApplyTwiddle(y[row], roots[row]);
         }
         for (int64_t row = 0; row < pass.radix; ++row) StoreRow(pass, u, row, y[static_cast<size_t>(row)], pairs);
       };
@@ -611,8 +611,8 @@ class FftEmitter {
           const auto first = places(u, j, pairs), second = places(u, pass.radix - j, pairs);
           FftNumber x = load(u, first), y = load(u, second);
           if (stage_.forward && pairs) {
-            x = butterflies_.Twist(x, Root(twiddles, Add(u.v, Number((j - 1) * count))));
-            y = butterflies_.Twist(y, Root(twiddles, Add(u.v, Number((pass.radix - j - 1) * count))));
+            x = butterflies_.ApplyTwiddle(x, Root(twiddles, Add(u.v, Number((j - 1) * count))));
+            y = butterflies_.ApplyTwiddle(y, Root(twiddles, Add(u.v, Number((pass.radix - j - 1) * count))));
           }
           if (!stage_.forward) y = butterflies_.Conjugate(y);
           store(u, first, butterflies_.Add(x, y));
@@ -669,7 +669,7 @@ class FftEmitter {
     };
     auto store_row = [&](Value* row, FftNumber y) {
       if (!pairs) return store(whole(Number(0), row), y.r);
-      y = butterflies_.Twist(y, Root(twiddles, Add(u.v, Multiply(b_.CreateSub(row, Number(1)), count))));
+      y = butterflies_.ApplyTwiddle(y, Root(twiddles, Add(u.v, Multiply(b_.CreateSub(row, Number(1)), count))));
       store(whole(before, row), y.r);
       store(whole(u.i, row), y.i);
     };

@@ -101,7 +101,7 @@ GatheredAddresses::Values GatheredAddresses::StartRow(Value* row) {
   return values;
 }
 
-GatheredAddresses::Values GatheredAddresses::TermOf(Digits digits) {
+GatheredAddresses::Values GatheredAddresses::MakeTerm(Digits digits) {
   for (size_t s = 0; s < matrix_.spaces.size(); ++s) {
     const GatheredMatrix::Space& space = matrix_.spaces[s];
     if (digits.positions[s] == nullptr) digits.positions[s] = Number(0);
@@ -113,7 +113,7 @@ GatheredAddresses::Values GatheredAddresses::TermOf(Digits digits) {
   return values;
 }
 
-int64_t GatheredAddresses::BytesOf(const Digit& d) const {
+int64_t GatheredAddresses::ComputeByteStride(const Digit& d) const {
   if (d.space < 0) return d.stride * width_;
   const GatheredMatrix::Space& space = matrix_.spaces[static_cast<size_t>(d.space)];
   return space.dilation == 1 ? d.stride * space.stride * width_ : 0;
@@ -121,7 +121,7 @@ int64_t GatheredAddresses::BytesOf(const Digit& d) const {
 
 GatheredAddresses::Values GatheredAddresses::StartWalk(Value* k) {
   const Digits digits = Split(matrix_.k, k);
-  Values walk = TermOf(digits);
+  Values walk = MakeTerm(digits);
   if (!digits.digits.empty()) walk.insert(walk.end(), digits.digits.begin() + 1, digits.digits.end());
   return walk;
 }
@@ -149,7 +149,7 @@ GatheredAddresses::Values GatheredAddresses::Advance(const Values& walk, int64_t
     const bool is_inner = i + 1 == count;
     const int64_t step = is_inner ? slice : 1, back = is_inner ? 0 : matrix_.k[i + 1].size;
     const Digit within = is_inner ? Digit{} : matrix_.k[i + 1];
-    move(next[0], times, step * BytesOf(d) - back * BytesOf(within));
+    move(next[0], times, step * ComputeByteStride(d) - back * ComputeByteStride(within));
     if (uses_mask_) move(next[1], times, step * places[i] - (is_inner ? 0 : back * places[i + 1]));
     if (positions_ > 0) {
       const size_t first = uses_mask_ ? 2 : 1;

@@ -24,7 +24,7 @@ class GatheredAddresses {
   Values StartRow(llvm::Value* row);
   size_t row_values() const { return uses_mask_ ? positions_ + 2 : positions_ + 1; }
   // Returns the values that stand for a position along k, an i32.
-  Values StartTerm(llvm::Value* k) { return TermOf(Split(matrix_.k, k)); }
+  Values StartTerm(llvm::Value* k) { return MakeTerm(Split(matrix_.k, k)); }
 
   // A position that moves from slice to slice: the same values and, behind them, counters from which the next position
   // is found without a division. The innermost digit is a multiple of a slice.
@@ -32,8 +32,8 @@ class GatheredAddresses {
   Values Advance(const Values& walk, int64_t slice);
 
   struct Address {
-    llvm::Value* offset =
-        nullptr;  // in bytes from the array's first element, an integer; anything if there is no element
+    // In bytes from the array's first element, an integer. Unspecified if there is no element.
+    llvm::Value* offset = nullptr;
     llvm::Value* exists = nullptr;  // an i1; null: the element exists
   };
   Address Find(absl::Span<llvm::Value* const> row, absl::Span<llvm::Value* const> term);
@@ -46,9 +46,9 @@ class GatheredAddresses {
     Values digits;
   };
   Digits Split(const std::vector<GatheredMatrix::Digit>& digits, llvm::Value* number);
-  Values TermOf(Digits digits);
+  Values MakeTerm(Digits digits);
   // Returns by how many bytes of the array a digit of k moves, apart from dilated spaces.
-  int64_t BytesOf(const GatheredMatrix::Digit& digit) const;
+  int64_t ComputeByteStride(const GatheredMatrix::Digit& digit) const;
   llvm::Value* Number(int64_t n) { return b_.getInt32(static_cast<uint32_t>(n)); }
   llvm::Value* Offset(llvm::Value* count, int64_t stride);
   llvm::Value* FindMask(const Values& positions);

@@ -160,7 +160,7 @@ void AddColumns(KernelFrame& frame, const Instruction& reduce, RowIndex& index) 
 
 // Whether pairs must be combined in the order of their indices.
 bool NeedsOrder(KernelFrame& frame, const Instruction& reduce) {
-  const codegen::Combiner& c = frame.body.combiners().CombinerOf(reduce);
+  const codegen::Combiner& c = frame.body.combiners().GetCombiner(reduce);
   return !c.op && !c.reorderable;
 }
 
@@ -181,12 +181,12 @@ Vals ReduceRow(KernelFrame& frame, const RowsPlan& plan, const Instruction& redu
   if (!NeedsOrder(frame, reduce)) {
     const bool identities = combiners.HasIdentities(reduce);
     const Vals initial = frame.body.InitialValues(reduce, identities);
-    LoopScopes::Values parts = codegen::PartsOf(initial);
+    LoopScopes::Values parts = codegen::GetParts(initial);
     frame.ForEachInBlock(
         plan.columns, parts,
         [&](Value* at, LoopScopes::Values& now) {
           const Vals inputs = inputs_at(at);
-          now = codegen::PartsOf(combiners.Combine(reduce, codegen::FromParts(initial, now), inputs));
+          now = codegen::GetParts(combiners.Combine(reduce, codegen::FromParts(initial, now), inputs));
         },
         plan.group);
     Vals all =
@@ -208,7 +208,7 @@ Vals ReduceRow(KernelFrame& frame, const RowsPlan& plan, const Instruction& redu
   Vals like;
   frame.scopes.Block([&] {
     like = inputs_at(begin);
-    parts = codegen::PartsOf(like);
+    parts = codegen::GetParts(like);
   });
   parts.push_back(b.CreateAdd(begin, number(1)));
   frame.scopes.Repeat(
@@ -217,7 +217,7 @@ Vals ReduceRow(KernelFrame& frame, const RowsPlan& plan, const Instruction& redu
         Value* at = now.back();
         now.pop_back();
         const Vals inputs = inputs_at(at);
-        now = codegen::PartsOf(combiners.Combine(reduce, codegen::FromParts(like, now), inputs));
+        now = codegen::GetParts(combiners.Combine(reduce, codegen::FromParts(like, now), inputs));
         now.push_back(b.CreateAdd(at, number(1)));
         return nullptr;
       });

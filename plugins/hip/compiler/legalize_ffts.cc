@@ -150,10 +150,10 @@ absl::StatusOr<Value> Expand(Builder& b, const Instruction& i, Value x) {
   const FftType kind = i.attrs().GetEnum<FftType>(AttrId::kFftType);
   const Ints& lengths = i.attrs().GetInts(AttrId::kFftLength);
   const PrimitiveType t = x->shape().element_type();
-  FftBuilder fft(b, IsComplex(t) ? t : ComplexOf(t));
+  FftBuilder fft(b, IsComplex(t) ? t : GetComplexType(t));
   const int64_t last = x->shape().rank() - 1, first = x->shape().rank() - static_cast<int64_t>(lengths.size());
   if (kind == FftType::kRfft) {
-    ASSIGN_OR_RETURN(x, b.Convert(x, ComplexOf(t)));
+    ASSIGN_OR_RETURN(x, b.Convert(x, GetComplexType(t)));
     ASSIGN_OR_RETURN(x, fft.TransformAlong(x, last, false));
     SliceConfig slices;
     for (const int64_t size : x->shape().dimensions()) slices.push_back({0, size, 1});

@@ -181,7 +181,7 @@ class SolveEmitter : public SharedMatrixEmitter {
     f_.scopes.Loop(Number(0), Number(n_), 1, [&](Value* step) {
       Value* i = row(step);
       const Val b = Drop(f_.memory.Load({f_.array(1), type_}, Component(matrix, vector, i), {}));
-      LoopScopes::Values state = codegen::PartsOf({b});
+      LoopScopes::Values state = codegen::GetParts({b});
       state.push_back(Number(0));
       f_.scopes.Repeat(
           state, [&](LoopScopes::Values& now) { return b_.CreateICmpULT(now.back(), step); },
@@ -190,7 +190,7 @@ class SolveEmitter : public SharedMatrixEmitter {
             Value* j = row(solved);
             const Val x = Drop(f_.memory.Load({f_.array(2), type_}, Component(matrix, vector, j), {}));
             const Val rest = Subtract(codegen::FromParts({b}, now)[0], Multiply(Load(i, j), x));
-            now = codegen::PartsOf({rest});
+            now = codegen::GetParts({rest});
             now.push_back(b_.CreateAdd(solved, Number(1)));
             return nullptr;
           });

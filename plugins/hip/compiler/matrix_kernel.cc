@@ -324,10 +324,10 @@ class MatrixEmitter {
       return b_.CreateAdd(first, b_.CreateZExtOrTrunc(in_tile, first->getType()));
     };
     WithOriginal(lhs_.IsOriginal(row), [&] {
-      Value* in_row = at(first_row, lhs_.RowOf(row));
+      Value* in_row = at(first_row, lhs_.GetRow(row));
       if (!rhs_.HasFewRows()) {
         WithOriginal(rhs_.IsOriginal(column),
-                     [&] { output_.Store(in_row, at(first_column, rhs_.RowOf(column)), lanes, Val{sums}); });
+                     [&] { output_.Store(in_row, at(first_column, rhs_.GetRow(column)), lanes, Val{sums}); });
         return;
       }
       for (int e = 0; e < lanes; ++e) {

@@ -117,7 +117,7 @@ Value* MatrixSlice::Address(Value* tile_row, Value* chunk) {
   return b_.CreateAdd(b_.CreateMul(row, Number(kRowChunks * kChunkBytes)), SwizzleChunk(b_, step_, row, chunk));
 }
 
-Value* MatrixSlice::RowOf(Value* tile_row) {
+Value* MatrixSlice::GetRow(Value* tile_row) {
   if (operand_.rows >= operand_.tile_rows) return tile_row;
   if (HasFewRows()) return b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, tile_row, Number(operand_.rows - 1));
   Value* in_chunk = b_.CreateAnd(tile_row, Number(chunk_ - 1));
@@ -146,7 +146,7 @@ void MatrixSlice::StartTile(Value* first_row, Value* matrix, Value* first_k) {
     Value* first = b_.CreateTrunc(first_row_, b_.getInt32Ty());
     const size_t rows = mode_ == Mode::kAlongRows ? 1 : loads_;
     for (size_t i = 0; i < rows; ++i) {
-      Values values = gathered_->StartRow(b_.CreateAdd(first, RowOf(TileRow(i))));
+      Values values = gathered_->StartRow(b_.CreateAdd(first, GetRow(TileRow(i))));
       if (walks_) {
         const int64_t stride = GatheredMatrix::InnerStride(operand_.gather->k) * width_;
         Value* in_slice = b_.CreateMul(b_.CreateMul(chunk_number_, Number(chunk_)), Number(stride));
@@ -166,7 +166,7 @@ void MatrixSlice::StartTile(Value* first_row, Value* matrix, Value* first_k) {
   if (mode_ == Mode::kElements) return;
   Value* row = nullptr;
   for (size_t i = 0; i < loads_; ++i) {
-    if (row == nullptr || mode_ == Mode::kAlongK) row = RowOf(TileRow(i));
+    if (row == nullptr || mode_ == Mode::kAlongK) row = GetRow(TileRow(i));
     Value* k = b_.CreateMul(chunk_number_, Number(chunk_));
     if (mode_ == Mode::kAlongRows) k = b_.CreateAdd(k, Number(static_cast<int64_t>(i)));
     offsets_.push_back(b_.CreateAdd(b_.CreateMul(row, Number(operand_.row_stride * width_)),
@@ -301,7 +301,7 @@ Value* MatrixSlice::LoadElements(Value* tile_row, Value* first_k) {
   Value* chunk = llvm::PoisonValue::get(llvm::FixedVectorType::get(element, static_cast<unsigned>(chunk_)));
   auto number = [&](int64_t n) { return b_.getInt64(static_cast<uint64_t>(n)); };
   Value* row =
-      b_.CreateAdd(matrix_, b_.CreateMul(b_.CreateAdd(first_row_, b_.CreateZExt(RowOf(tile_row), b_.getInt64Ty())),
+      b_.CreateAdd(matrix_, b_.CreateMul(b_.CreateAdd(first_row_, b_.CreateZExt(GetRow(tile_row), b_.getInt64Ty())),
                                          number(operand_.row_stride)));
   first_k = b_.CreateZExt(first_k, b_.getInt64Ty());
   for (int64_t e = 0; e < chunk_; ++e) {
@@ -500,19 +500,19 @@ void MatrixSlice::PrepareCopies() {
       return b_.CreateAdd(b_.CreateMul(row, Number(operand_.row_stride * width_)), b_.CreateMul(k, Number(width_)));
     };
     Value* place = Address(first, chunk);
-    Value* first_offset = offset(RowOf(first));
+    Value* first_offset = offset(GetRow(first));
     for (int64_t row = 0; row < operand_.tile_rows; row += step) {
       // The rows of a thread differ in bits that its first row does not have, and places are linear.
       Copy copy{first_offset, row * operand_.row_stride * width_, b_.CreateXor(place, Address(Number(row), Number(0))),
                 k};
-      if (clamps) copy.offset = offset(RowOf(b_.CreateAdd(first, Number(row)))), copy.more_bytes = 0;
+      if (clamps) copy.offset = offset(GetRow(b_.CreateAdd(first, Number(row)))), copy.more_bytes = 0;
       copies_.push_back(copy);
     }
     return;
   }
   const int64_t across = operand_.tile_rows / chunk_, step = threads / across;
   Value *first = b_.CreateUDiv(f_.thread(), Number(across)), *group = b_.CreateURem(f_.thread(), Number(across));
-  Value* offset = b_.CreateAdd(b_.CreateMul(RowOf(b_.CreateMul(group, Number(chunk_))), Number(width_)),
+  Value* offset = b_.CreateAdd(b_.CreateMul(GetRow(b_.CreateMul(group, Number(chunk_))), Number(width_)),
                                b_.CreateMul(first, Number(operand_.k_stride * width_)));
   Value* place = PlaceInSlice(first, group);
   for (int64_t k = 0; k < slice_; k += step) {

@@ -6,7 +6,7 @@
 // neighbours along the rows are transposed in registers.
 //
 // Nothing beyond the matrix is read. A tile that would reach over the last row begins earlier. Where the matrix has
-// fewer rows than a tile, the last rows stand in for the missing ones (RowOf). If the last slice along k is not whole,
+// fewer rows than a tile, the last rows stand in for the missing ones (GetRow). If the last slice along k is not whole,
 // LoadEnd and StoreEnd copy it, with zeros beyond the end.
 //
 // A gathered operand (gathered_matrix.h) has 16 bytes together where its innermost digits permit it, which are then
@@ -52,7 +52,7 @@ class MatrixSlice {
   // of a gathered matrix (null: 0), an i32.
   void StartTile(llvm::Value* first_row, llvm::Value* matrix, llvm::Value* first_k);
   // Returns the row of the matrix that a row of the tile (an i32) stands for.
-  llvm::Value* RowOf(llvm::Value* tile_row);
+  llvm::Value* GetRow(llvm::Value* tile_row);
   // Returns whether the row stands for itself, as an i1; null if every row does.
   llvm::Value* IsOriginal(llvm::Value* tile_row);
   // Whether fewer rows than a chunk has elements exist, so that no chunk of rows does.

@@ -8,9 +8,9 @@
 //   WMMA  32 lanes, 16 x 16 sums. Lane l holds all k elements of row l % 16, and of column l % 16. Sum r of lane l is
 //         that of row 2 * r + l / 16, column l % 16.
 //   MMA   32 lanes, 16 x 8 sums: the function gpu.multiply of gpu_ir.h, which has the layout.
-//   Group 128 lanes, which multiply whole slices in shared memory: the function gpu.group.multiply. Its sums are
-//   counted
-//         as steps of 64 x 8, of which a lane has those that it has of MMA: lane l in rows l / 32 * 16 and following.
+//   Group 128 lanes, which multiply whole slices in shared memory: the function gpu.group.multiply. Its sums
+//         are counted as steps of 64 x 8, of which a lane has those that it has of MMA: lane l in rows l / 32 * 16 and
+//         following.
 #ifndef BACKPLANE_PLUGINS_HIP_COMPILER_MATRIX_STEP_H_
 #define BACKPLANE_PLUGINS_HIP_COMPILER_MATRIX_STEP_H_
 

@@ -19,7 +19,7 @@ constexpr int64_t kMinProductsOfPhases = int64_t{1} << 26;
 
 using Dims = std::vector<int64_t>;
 
-Dims DimsOf(const Instruction* i) { return {i->shape().dimensions().begin(), i->shape().dimensions().end()}; }
+Dims GetDims(const Instruction* i) { return {i->shape().dimensions().begin(), i->shape().dimensions().end()}; }
 
 class Convolution {
  public:
@@ -112,7 +112,7 @@ class Convolution {
     Dims at(space, 0);
     for (bool more = true; more;) {
       SliceConfig slices;
-      for (const int64_t n : DimsOf(padded)) slices.push_back({0, n, 1});
+      for (const int64_t n : GetDims(padded)) slices.push_back({0, n, 1});
       for (size_t d = 0; d < space; ++d) {
         const WindowDimension& w = window_.dimensions[d];
         const int64_t start = at[d] * w.stride;
@@ -121,7 +121,7 @@ class Convolution {
       }
       Attributes attrs;
       attrs.Set(AttrId::kSlices, std::move(slices));
-      Instruction* terms = Make(c_, op_, Opcode::kSlice, Shape(padded->shape().element_type(), DimsOf(factors)),
+      Instruction* terms = Make(c_, op_, Opcode::kSlice, Shape(padded->shape().element_type(), GetDims(factors)),
                                 {padded}, std::move(attrs));
       terms = Make(c_, op_, Opcode::kMultiply, factors->shape(), {Convert(terms, sum), factors});
       Attributes dimensions;
@@ -156,7 +156,7 @@ class Convolution {
   // The input with zeros around and between its elements.
   Instruction* Pad(Instruction* input) {
     PaddingConfig padding(static_cast<size_t>(input->shape().rank()));
-    Dims dims = DimsOf(input);
+    Dims dims = GetDims(input);
     bool changes = false;  // not only the size: elements may be added before the first and removed behind the last
     for (size_t d = 0; d < window_.dimensions.size(); ++d) {
       const WindowDimension& w = window_.dimensions[d];
@@ -248,7 +248,7 @@ class Convolution {
   Instruction* ComputePhase(const std::vector<Phase>& phases) {
     Window window = window_;
     SliceConfig slices;
-    Dims kernel = DimsOf(op_->operand(1)), out = DimsOf(op_);
+    Dims kernel = GetDims(op_->operand(1)), out = GetDims(op_);
     for (const int64_t n : kernel) slices.push_back({0, n, 1});
     for (size_t d = 0; d < phases.size(); ++d) {
       const Phase& p = phases[d];
@@ -263,7 +263,7 @@ class Convolution {
     Attributes of_slice;
     of_slice.Set(AttrId::kSlices, std::move(slices));
     Instruction* factors = op_->operand(1);
-    if (kernel != DimsOf(factors)) {
+    if (kernel != GetDims(factors)) {
       factors =
           Make(c_, op_, Opcode::kSlice, Shape(factors->shape().element_type(), kernel), {factors}, std::move(of_slice));
     }

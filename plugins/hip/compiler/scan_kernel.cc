@@ -65,11 +65,11 @@ class ScanEmitter {
   void EmitSerial() {
     f_.ForEachInGrid(rows_.rows, 0, [&](Value* row) {
       row = b_.CreateZExtOrTrunc(row, wide_);
-      LoopScopes::Values carried = codegen::PartsOf(initial_);
+      LoopScopes::Values carried = codegen::GetParts(initial_);
       f_.scopes.Loop(Number(0), Number(rows_.length), 1, carried, [&](Value* at, LoopScopes::Values& now) {
         const Vals sum = Combine(codegen::FromParts(initial_, now), Load(row, at));
         Store(row, at, sum);
-        now = codegen::PartsOf(sum);
+        now = codegen::GetParts(sum);
       });
     });
   }
@@ -82,10 +82,10 @@ class ScanEmitter {
     thread_ = b_.CreateZExtOrTrunc(f_.thread(), wide_);
     f_.ForEachBlock(rows_.rows, [&](Value* row) {
       row = b_.CreateZExtOrTrunc(row, wide_);
-      LoopScopes::Values carried = codegen::PartsOf(identity_);
+      LoopScopes::Values carried = codegen::GetParts(identity_);
       f_.scopes.Loop(Number(0), Number(rows_.length), rows_.tile(), carried,
                      [&](Value* first, LoopScopes::Values& now) {
-                       now = codegen::PartsOf(EmitTile(row, first, codegen::FromParts(identity_, now)));
+                       now = codegen::GetParts(EmitTile(row, first, codegen::FromParts(identity_, now)));
                      });
     });
   }
@@ -98,7 +98,7 @@ class ScanEmitter {
   // Element `at` of the row, in the order of the scan.
   Affine ElementAt(Value* row, Value* at) {
     if (reverse_) at = b_.CreateSub(Number(rows_.length - 1), at);
-    return f_.AsIndex(rows_.AddressOf(b_, row, at), rows_.elements);
+    return f_.AsIndex(rows_.ComputeAddress(b_, row, at), rows_.elements);
   }
   Vals Load(Value* row, Value* at) {
     const Affine address = ElementAt(row, at);

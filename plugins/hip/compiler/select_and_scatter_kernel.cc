@@ -42,7 +42,7 @@ class SelectAndScatterEmitter {
       element_ = b_.CreateZExtOrTrunc(at, type_);
       own_ = Digits(element_, shape_);
       const Val initial = Load(2, source_type(), Number(0), 1);
-      LoopScopes::Values carried = codegen::PartsOf({initial});
+      LoopScopes::Values carried = codegen::GetParts({initial});
       if (source_.num_elements() > 0) {
         windows_.assign(window_.size(), nullptr);
         ForEachWindow(0, initial, carried);
@@ -121,7 +121,7 @@ class SelectAndScatterEmitter {
     const Val value = Load(1, source_type(), Linear(window, source_), source_.num_elements());
     Val next = f_.body.caller().Call(*op_.called(1), {sum, value})[0];
     next.stored = nullptr;
-    carried = codegen::PartsOf({f_.elements.Select(chosen, next, sum)});
+    carried = codegen::GetParts({f_.elements.Select(chosen, next, sum)});
   }
 
   // Loops over the positions of a window that starts at `first`.

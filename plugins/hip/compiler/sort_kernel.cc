@@ -319,7 +319,7 @@ class SortEmitter {
 
   // The element of the arrays at a position of a row.
   Affine ElementAt(Value* row, Value* position) {
-    return f_.AsIndex(rows_.AddressOf(b_, row, position), rows_.elements);
+    return f_.AsIndex(rows_.ComputeAddress(b_, row, position), rows_.elements);
   }
   Affine Slot(Value* slot) { return f_.AsIndex(slot, rows_.chunk); }
 

@@ -15,9 +15,8 @@
 //
 // For other comparators the network goes on:
 //
-//   kernel 0  also runs the rounds of longer merges whose pairs do not leave a chunk. Numbers: the length that is
-//   merged
-//             first, and the mask of its first round (see EmitRounds).
+//   kernel 0  also runs the rounds of longer merges whose pairs do not leave a chunk. Numbers: the length that
+//             is merged first, and the mask of its first round (see EmitRounds).
 //   kernel 1  one round over whole rows in global memory. Numbers: distance and mask.
 #ifndef BACKPLANE_PLUGINS_HIP_COMPILER_SORT_KERNEL_H_
 #define BACKPLANE_PLUGINS_HIP_COMPILER_SORT_KERNEL_H_

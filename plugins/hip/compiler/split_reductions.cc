@@ -20,7 +20,7 @@ constexpr int64_t kMinParts = 4;
 
 using Dims = std::vector<int64_t>;
 
-Dims DimsOf(const Instruction* i) { return {i->shape().dimensions().begin(), i->shape().dimensions().end()}; }
+Dims GetDims(const Instruction* i) { return {i->shape().dimensions().begin(), i->shape().dimensions().end()}; }
 
 // The dimension that is divided: the one in which all reduced ones are, if they are neighbours, else the largest.
 struct Divided {
@@ -32,7 +32,7 @@ struct Divided {
 Divided ChooseDimension(Computation* c, Instruction* operand, Dims reduced) {
   const bool neighbours = reduced.back() - reduced.front() + 1 == static_cast<int64_t>(reduced.size());
   if (neighbours) {
-    const Dims old = DimsOf(operand);
+    const Dims old = GetDims(operand);
     Dims dims(old.begin(), old.begin() + reduced.front());
     dims.push_back(1);
     for (const int64_t d : reduced) dims.back() *= old[static_cast<size_t>(d)];
@@ -105,7 +105,7 @@ bool Split(Computation* c, Instruction* reduce) {
   Instruction* initial = Convert(c, reduce->operand(1), wide);
   Instruction* neutral = MakeNeutral(c, reduce, *op, initial);
   Divided d = ChooseDimension(c, Convert(c, reduce->operand(0), wide), std::move(reduced));
-  Dims dims = DimsOf(d.operand);
+  Dims dims = GetDims(d.operand);
   int64_t& size = dims[static_cast<size_t>(d.dim)];
   const int64_t each = CeilDiv(size, std::min(wanted, size)), parts = CeilDiv(size, each);
   if (parts * each != size) {

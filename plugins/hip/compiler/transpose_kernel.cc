@@ -54,10 +54,10 @@ std::optional<Crossing> FindCrossing(const Computation& body, compiler::VarTable
     const bool by_loops = std::all_of(a.address.terms.begin(), a.address.terms.end(), [&](const compiler::Term& t) {
       return vars.def(t.var).kind == compiler::VarKind::kLoop;
     });
-    const int64_t step = a.address.CoefOf(loops[static_cast<size_t>(last)]);
+    const int64_t step = a.address.GetCoef(loops[static_cast<size_t>(last)]);
     if (!by_loops || step == 0 || step == 1) continue;
     for (int64_t d = 0; d < last; ++d) {
-      if (a.address.CoefOf(loops[static_cast<size_t>(d)]) != 1 || shape.dimensions(d) < kMinSide) continue;
+      if (a.address.GetCoef(loops[static_cast<size_t>(d)]) != 1 || shape.dimensions(d) < kMinSide) continue;
       if (c.dim >= 0 && c.dim != d) break;
       const PrimitiveType t = a.array->shape().element_type();
       if (IsSubByte(t) || c.arrays.size() == kMaxCrossedArrays) break;

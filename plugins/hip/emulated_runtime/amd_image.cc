@@ -65,7 +65,7 @@ class AmdImage : public KernelImage {
 
   std::optional<AddressRange> FindVariable(absl::string_view name) const override {
     const std::optional<ElfSymbol> symbol = FindElfSymbol(elf_, name);
-    const absl::StatusOr<uint64_t> address = code_->AddressOfSymbol(name);
+    const absl::StatusOr<uint64_t> address = code_->FindSymbolAddress(name);
     if (!symbol.has_value() || !address.ok()) return std::nullopt;
     return AddressRange{*address, *address + symbol->bytes};
   }

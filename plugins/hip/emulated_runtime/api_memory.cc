@@ -11,7 +11,7 @@
 namespace backplane::hip::emulated {
 namespace {
 
-uint64_t AddressOf(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+uint64_t ComputeAddress(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
 
 hipError_t AllocateDevice(Runtime& runtime, void** address, size_t bytes) {
   if (address == nullptr) return hipErrorInvalidValue;
@@ -101,13 +101,13 @@ HIPEMU_EXPORT hipError_t hipMalloc(void** address, size_t bytes) noexcept {
 HIPEMU_EXPORT hipError_t hipFree(void* address) noexcept {
   return Call("hipFree", kUnsafeInCapture | kRunsOnFailedDevice, [&](Runtime& runtime) {
     if (address == nullptr) return hipSuccess;
-    const MemoryPlace place = runtime.Locate(AddressOf(address));
+    const MemoryPlace place = runtime.Locate(ComputeAddress(address));
     if (place.kind != MemoryPlace::kDevice) {
-      Report().Add(absl::StrCat("hipFree: 0x", absl::Hex(AddressOf(address)), " is no device memory"));
+      Report().Add(absl::StrCat("hipFree: 0x", absl::Hex(ComputeAddress(address)), " is no device memory"));
       return hipErrorInvalidValue;
     }
     place.device->Await(false);  // as HIP does: nothing that runs can use the memory
-    return FreeDevice(*place.device, AddressOf(address), "hipFree");
+    return FreeDevice(*place.device, ComputeAddress(address), "hipFree");
   });
 }
 
@@ -132,15 +132,15 @@ HIPEMU_EXPORT hipError_t hipFreeAsync(void* address, hipStream_t stream) noexcep
     std::shared_ptr<Stream> found;
     if (hipError_t error = FindStream(runtime, stream, &found); error != hipSuccess) return error;
     if (hipError_t error = RefuseInCapture(found); error != hipSuccess) return error;
-    const MemoryPlace place = runtime.Locate(AddressOf(address));
-    if (place.kind != MemoryPlace::kDevice || !place.device->heap().Find(AddressOf(address), 0).has_value()) {
-      Report().Add(absl::StrCat("hipFreeAsync: 0x", absl::Hex(AddressOf(address)), " is no device memory in use"));
+    const MemoryPlace place = runtime.Locate(ComputeAddress(address));
+    if (place.kind != MemoryPlace::kDevice || !place.device->heap().Find(ComputeAddress(address), 0).has_value()) {
+      Report().Add(absl::StrCat("hipFreeAsync: 0x", absl::Hex(ComputeAddress(address)), " is no device memory in use"));
       return hipErrorInvalidValue;
     }
     Work work;
     work.text = "hipFreeAsync";
     // Freeing is a write: what other streams do with the memory must be ordered before it.
-    work.action = [device = place.device, at = AddressOf(address)](const OperationPtr& operation) {
+    work.action = [device = place.device, at = ComputeAddress(address)](const OperationPtr& operation) {
       const std::optional<AddressRange> block = device->heap().Find(at, 0);
       if (block.has_value()) {
         const hipError_t error = CheckAccess(*device, operation, at, block->end - at, true);
@@ -164,7 +164,7 @@ HIPEMU_EXPORT hipError_t hipHostMalloc(void** address, size_t bytes, unsigned fl
     void* memory = bytes > SIZE_MAX - kPage ? nullptr : std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage);
     if (memory == nullptr) return hipErrorOutOfMemory;
     std::memset(memory, DeviceHeap::kPoison, std::min(bytes, runtime.settings().poison));
-    if (!runtime.AddPinned(AddressOf(memory), bytes, true)) {  // a registered range that was freed
+    if (!runtime.AddPinned(ComputeAddress(memory), bytes, true)) {  // a registered range that was freed
       std::free(memory);
       Report().Add(
           "hipHostMalloc: the system gave memory that is still registered: it was freed before it was "
@@ -180,8 +180,9 @@ HIPEMU_EXPORT hipError_t hipHostFree(void* address) noexcept {
   return Call("hipHostFree", kUnsafeInCapture | kRunsOnFailedDevice, [&](Runtime& runtime) {
     if (address == nullptr) return hipSuccess;
     for (int i = 0; i < runtime.device_count(); ++i) runtime.device(i)->Await(false);
-    if (runtime.RemovePinned(AddressOf(address), true) == 0) {
-      Report().Add(absl::StrCat("hipHostFree: 0x", absl::Hex(AddressOf(address)), " is no memory of hipHostMalloc"));
+    if (runtime.RemovePinned(ComputeAddress(address), true) == 0) {
+      Report().Add(
+          absl::StrCat("hipHostFree: 0x", absl::Hex(ComputeAddress(address)), " is no memory of hipHostMalloc"));
       return hipErrorInvalidValue;
     }
     std::free(address);
@@ -191,24 +192,24 @@ HIPEMU_EXPORT hipError_t hipHostFree(void* address) noexcept {
 
 HIPEMU_EXPORT hipError_t hipHostRegister(void* address, size_t bytes, unsigned flags) noexcept {
   return Call("hipHostRegister", kUnsafeInCapture, [&](Runtime& runtime) {
-    if (address == nullptr || bytes == 0 || runtime.Locate(AddressOf(address)).kind == MemoryPlace::kDevice) {
+    if (address == nullptr || bytes == 0 || runtime.Locate(ComputeAddress(address)).kind == MemoryPlace::kDevice) {
       return hipErrorInvalidValue;
     }
-    return runtime.AddPinned(AddressOf(address), bytes, false) ? hipSuccess : hipErrorHostMemoryAlreadyRegistered;
+    return runtime.AddPinned(ComputeAddress(address), bytes, false) ? hipSuccess : hipErrorHostMemoryAlreadyRegistered;
   });
 }
 
 HIPEMU_EXPORT hipError_t hipHostUnregister(void* address) noexcept {
   return Call("hipHostUnregister", kUnsafeInCapture | kRunsOnFailedDevice, [&](Runtime& runtime) {
     for (int i = 0; i < runtime.device_count(); ++i) runtime.device(i)->Await(false);
-    return runtime.RemovePinned(AddressOf(address), false) == 0 ? hipErrorHostMemoryNotRegistered : hipSuccess;
+    return runtime.RemovePinned(ComputeAddress(address), false) == 0 ? hipErrorHostMemoryNotRegistered : hipSuccess;
   });
 }
 
 HIPEMU_EXPORT hipError_t hipHostGetDevicePointer(void** device_address, void* host_address, unsigned flags) noexcept {
   return Call("hipHostGetDevicePointer", kPlain, [&](Runtime& runtime) {
     if (device_address == nullptr || flags != 0) return hipErrorInvalidValue;
-    if (!runtime.IsPinned(AddressOf(host_address), 1)) return hipErrorInvalidValue;
+    if (!runtime.IsPinned(ComputeAddress(host_address), 1)) return hipErrorInvalidValue;
     *device_address = host_address;
     return hipSuccess;
   });
@@ -218,8 +219,8 @@ HIPEMU_EXPORT hipError_t hipMemcpyHtoDAsync(hipDeviceptr_t to, void* from, size_
   return Call("hipMemcpyHtoDAsync", kDefersSickness, [&](Runtime& runtime) {
     return Copy(runtime,
                 {.name = "hipMemcpyHtoDAsync",
-                 .to = AddressOf(to),
-                 .from = AddressOf(from),
+                 .to = ComputeAddress(to),
+                 .from = ComputeAddress(from),
                  .bytes = bytes,
                  .to_side = CopySide::kDevice,
                  .from_side = CopySide::kHost},
@@ -231,8 +232,8 @@ HIPEMU_EXPORT hipError_t hipMemcpyDtoHAsync(void* to, hipDeviceptr_t from, size_
   return Call("hipMemcpyDtoHAsync", kDefersSickness, [&](Runtime& runtime) {
     return Copy(runtime,
                 {.name = "hipMemcpyDtoHAsync",
-                 .to = AddressOf(to),
-                 .from = AddressOf(from),
+                 .to = ComputeAddress(to),
+                 .from = ComputeAddress(from),
                  .bytes = bytes,
                  .to_side = CopySide::kHost,
                  .from_side = CopySide::kDevice},
@@ -245,8 +246,8 @@ HIPEMU_EXPORT hipError_t hipMemcpyDtoDAsync(hipDeviceptr_t to, hipDeviceptr_t fr
   return Call("hipMemcpyDtoDAsync", kDefersSickness, [&](Runtime& runtime) {
     return Copy(runtime,
                 {.name = "hipMemcpyDtoDAsync",
-                 .to = AddressOf(to),
-                 .from = AddressOf(from),
+                 .to = ComputeAddress(to),
+                 .from = ComputeAddress(from),
                  .bytes = bytes,
                  .to_side = CopySide::kDevice,
                  .from_side = CopySide::kDevice},
@@ -261,8 +262,8 @@ HIPEMU_EXPORT hipError_t hipMemcpyAsync(void* to, const void* from, size_t bytes
     if (!sides.has_value()) return hipErrorInvalidMemcpyDirection;
     return Copy(runtime,
                 {.name = "hipMemcpyAsync",
-                 .to = AddressOf(to),
-                 .from = AddressOf(from),
+                 .to = ComputeAddress(to),
+                 .from = ComputeAddress(from),
                  .bytes = bytes,
                  .to_side = sides->first,
                  .from_side = sides->second},
@@ -276,8 +277,8 @@ HIPEMU_EXPORT hipError_t hipMemcpy(void* to, const void* from, size_t bytes, hip
     if (!sides.has_value()) return hipErrorInvalidMemcpyDirection;
     const hipError_t error = Copy(runtime,
                                   {.name = "hipMemcpy",
-                                   .to = AddressOf(to),
-                                   .from = AddressOf(from),
+                                   .to = ComputeAddress(to),
+                                   .from = ComputeAddress(from),
                                    .bytes = bytes,
                                    .to_side = sides->first,
                                    .from_side = sides->second},
@@ -296,16 +297,16 @@ HIPEMU_EXPORT hipError_t hipMemcpyPeerAsync(void* to, int to_device, const void*
   return Call("hipMemcpyPeerAsync", kDefersSickness, [&](Runtime& runtime) {
     if (runtime.device(to_device) == nullptr || runtime.device(from_device) == nullptr) return hipErrorInvalidDevice;
     if (bytes == 0) return hipSuccess;
-    if (runtime.Locate(AddressOf(to)).device != runtime.device(to_device) ||
-        runtime.Locate(AddressOf(from)).device != runtime.device(from_device)) {
+    if (runtime.Locate(ComputeAddress(to)).device != runtime.device(to_device) ||
+        runtime.Locate(ComputeAddress(from)).device != runtime.device(from_device)) {
       Report().Add(absl::StrCat("hipMemcpyPeerAsync: an address is not one of the device that is named, ", to_device,
                                 " for the destination and ", from_device, " for the source"));
       return hipErrorInvalidValue;
     }
     return Copy(runtime,
                 {.name = "hipMemcpyPeerAsync",
-                 .to = AddressOf(to),
-                 .from = AddressOf(from),
+                 .to = ComputeAddress(to),
+                 .from = ComputeAddress(from),
                  .bytes = bytes,
                  .to_side = CopySide::kDevice,
                  .from_side = CopySide::kDevice,
@@ -319,7 +320,7 @@ HIPEMU_EXPORT hipError_t hipMemsetD8Async(hipDeviceptr_t to, unsigned char value
   return Call("hipMemsetD8Async", kDefersSickness, [&](Runtime& runtime) {
     return Fill(
         runtime,
-        {.name = "hipMemsetD8Async", .to = AddressOf(to), .value = value, .element_bytes = 1, .elements = bytes},
+        {.name = "hipMemsetD8Async", .to = ComputeAddress(to), .value = value, .element_bytes = 1, .elements = bytes},
         stream);
   });
 }
@@ -328,7 +329,7 @@ HIPEMU_EXPORT hipError_t hipMemsetAsync(void* to, int value, size_t bytes, hipSt
   return Call("hipMemsetAsync", kDefersSickness, [&](Runtime& runtime) {
     return Fill(runtime,
                 {.name = "hipMemsetAsync",
-                 .to = AddressOf(to),
+                 .to = ComputeAddress(to),
                  .value = static_cast<uint32_t>(value) & 0xff,
                  .element_bytes = 1,
                  .elements = bytes},
@@ -340,7 +341,7 @@ HIPEMU_EXPORT hipError_t hipMemsetD32Async(hipDeviceptr_t to, int value, size_t 
   return Call("hipMemsetD32Async", kDefersSickness, [&](Runtime& runtime) {
     return Fill(runtime,
                 {.name = "hipMemsetD32Async",
-                 .to = AddressOf(to),
+                 .to = ComputeAddress(to),
                  .value = static_cast<uint32_t>(value),
                  .element_bytes = 4,
                  .elements = words},

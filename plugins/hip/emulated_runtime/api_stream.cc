@@ -40,7 +40,7 @@ hipError_t RecordEvent(Runtime& runtime, const std::shared_ptr<Event>& event, co
   if (const std::shared_ptr<Capture> capture = stream->capture(); capture != nullptr) {
     if (!capture->is_valid()) return hipErrorStreamCaptureInvalidated;
     record->capture = capture;
-    record->captured = capture->Last(*stream);
+    record->captured = capture->FindLastNodes(*stream);
     event->set_record(std::move(record));
     return hipSuccess;
   }

@@ -24,7 +24,7 @@ hipError_t Capture::Add(const Stream& stream, NodeKind kind, Prepared prepared) 
   return hipSuccess;
 }
 
-std::vector<GraphNode*> Capture::Last(const Stream& stream) const {
+std::vector<GraphNode*> Capture::FindLastNodes(const Stream& stream) const {
   MutexLock lock(mu_);
   const auto found = last_.find(&stream);
   return found == last_.end() ? std::vector<GraphNode*>() : found->second;

@@ -32,7 +32,7 @@ class Capture {
   // Appends an operation of a stream that takes part.
   hipError_t Add(const Stream& stream, NodeKind kind, Prepared prepared);
   // Returns the nodes that come last on the stream.
-  std::vector<GraphNode*> Last(const Stream& stream) const;
+  std::vector<GraphNode*> FindLastNodes(const Stream& stream) const;
   // Orders the stream's next operations after `nodes` as well. A stream that takes no part yet joins.
   void Order(const std::shared_ptr<Stream>& stream, const std::vector<GraphNode*>& nodes);
   // Whether every node is before the end of the origin.

@@ -85,7 +85,7 @@ TEST_P(EmulatedCodeObjectTest, RunsWithBothFormsOfArguments) {
   for (float& value : values) value += 1;
   values[999] = 7;
   EXPECT_EQ(result, values);
-  EXPECT_EQ(ReportText(), "");
+  EXPECT_EQ(FormatReport(), "");
 }
 
 TEST_P(EmulatedCodeObjectTest, FindsAccessesBehindTheEnd) {
@@ -94,8 +94,8 @@ TEST_P(EmulatedCodeObjectTest, FindsAccessesBehindTheEnd) {
   EXPECT_HIP(api_.hipDeviceSynchronize());
   EXPECT_HIP(LaunchFar(memory, 16, nullptr));
   EXPECT_HIP_ERROR(api_.hipDeviceSynchronize(), hipErrorIllegalAddress);
-  EXPECT_THAT(ReportText(), HasSubstr("kernel far on the null stream of device 0"));
-  EXPECT_THAT(ReportText(), HasSubstr("ends 4 bytes behind allocation 1 of 64 bytes"));
+  EXPECT_THAT(FormatReport(), HasSubstr("kernel far on the null stream of device 0"));
+  EXPECT_THAT(FormatReport(), HasSubstr("ends 4 bytes behind allocation 1 of 64 bytes"));
 }
 
 TEST_P(EmulatedCodeObjectTest, KnowsEachAccessForTheOrderOfStreams) {
@@ -111,7 +111,7 @@ TEST_P(EmulatedCodeObjectTest, KnowsEachAccessForTheOrderOfStreams) {
   EXPECT_HIP(LaunchFar(memory, 2000, first));
   EXPECT_HIP(api_.hipMemsetD8Async(memory + 4096, 1, 4096, second));
   EXPECT_HIP_ERROR(api_.hipDeviceSynchronize(), hipErrorLaunchFailure);
-  EXPECT_THAT(ReportText(), HasSubstr("no order between streams"));
+  EXPECT_THAT(FormatReport(), HasSubstr("no order between streams"));
 }
 
 TEST_P(EmulatedCodeObjectTest, FindsVariables) {
@@ -138,7 +138,7 @@ TEST_P(EmulatedCodeObjectTest, RefusesOtherMachines) {
   ASSERT_TRUE(image.ok());
   hipModule_t module = nullptr;
   EXPECT_HIP_ERROR(api_.hipModuleLoadData(&module, image->data()), hipErrorNoBinaryForGpu);
-  EXPECT_THAT(ReportText(), HasSubstr(absl::StrCat("the code object is for ", other)));
+  EXPECT_THAT(FormatReport(), HasSubstr(absl::StrCat("the code object is for ", other)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, EmulatedCodeObjectTest, ::testing::ValuesIn(isa::kMachines));

@@ -121,7 +121,7 @@ TEST_F(EmulatedGraphTest, ChecksNodesWhenTheyAreAdded) {
   EXPECT_HIP_ERROR(api_.hipGraphAddKernelNode(&node, graph, nullptr, 0, &add.parameters), hipErrorInvalidConfiguration);
   EXPECT_HIP(api_.hipGraphAddEmptyNode(&foreign, other, nullptr, 0));
   EXPECT_HIP_ERROR(api_.hipGraphAddEmptyNode(&node, graph, &foreign, 1), hipErrorInvalidValue);
-  EXPECT_THAT(ReportText(), HasSubstr("is a node of another graph"));
+  EXPECT_THAT(FormatReport(), HasSubstr("is a node of another graph"));
 }
 
 TEST_F(EmulatedGraphTest, CapturesSeveralStreams) {
@@ -261,7 +261,7 @@ TEST_F(EmulatedGraphTest, GraphsKeepTheOrderOfStreams) {
   hipStream_t second = NewStream();
   ASSERT_HIP(api_.hipMemcpyDtoHAsync(result_, data_, 256, second));
   EXPECT_HIP_ERROR(api_.hipDeviceSynchronize(), hipErrorLaunchFailure);
-  EXPECT_THAT(ReportText(), HasSubstr("fill node of 256 bytes (node 0) within hipGraphLaunch of 1 nodes"));
+  EXPECT_THAT(FormatReport(), HasSubstr("fill node of 256 bytes (node 0) within hipGraphLaunch of 1 nodes"));
 }
 
 TEST_F(EmulatedGraphTest, NodesWithoutADependencyHaveNoOrder) {
@@ -285,13 +285,13 @@ TEST_F(EmulatedGraphTest, NodesWithoutADependencyHaveNoOrder) {
     ASSERT_HIP(api_.hipGraphLaunch(executable, stream_));
     EXPECT_HIP_ERROR(api_.hipStreamSynchronize(stream_), complete ? hipSuccess : hipErrorLaunchFailure);
     if (complete) {
-      EXPECT_EQ(ReportText(), "");
+      EXPECT_EQ(FormatReport(), "");
       ASSERT_HIP(api_.hipGraphLaunch(executable, stream_));  // launches on a stream are in order
       ASSERT_HIP(api_.hipStreamSynchronize(stream_));
     } else {
-      EXPECT_THAT(ReportText(), HasSubstr("no order between nodes: kernel add_one (node 4)"));
-      EXPECT_THAT(ReportText(), HasSubstr("copy node of 256 bytes (node 3)"));
-      EXPECT_THAT(ReportText(), HasSubstr("no dependency within the graph"));
+      EXPECT_THAT(FormatReport(), HasSubstr("no order between nodes: kernel add_one (node 4)"));
+      EXPECT_THAT(FormatReport(), HasSubstr("copy node of 256 bytes (node 3)"));
+      EXPECT_THAT(FormatReport(), HasSubstr("no dependency within the graph"));
     }
   }
 }

@@ -49,8 +49,8 @@ class LaunchGuard : public isa::MemoryGuard {
   std::vector<Line> lines_;
   // Mutable because MemoryGuard's functions are const, as other guards serve several threads; a launch has one thread.
   mutable std::vector<Access> accesses_;
-  mutable size_t last_read_ = 0,
-                 last_write_ = 0;  // where the next access may continue; an index into accesses_, plus 1
+  // The accesses that the next one may continue, as an index into accesses_ plus 1; 0: none.
+  mutable size_t last_read_ = 0, last_write_ = 0;
   mutable const AddressRange* last_block_ = nullptr;
   mutable std::string problem_;
 };

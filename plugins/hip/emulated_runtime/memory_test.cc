@@ -79,7 +79,7 @@ TEST_F(EmulatedMemoryTest, CopiesAndFills) {
   std::vector<int> result(1000);
   EXPECT_HIP(api_.hipMemcpyDtoHAsync(result.data(), b, 4000, stream));  // pageable: complete when it returns
   EXPECT_EQ(result, expected);
-  EXPECT_EQ(ReportText(), "");
+  EXPECT_EQ(FormatReport(), "");
 }
 
 TEST_F(EmulatedMemoryTest, FreshMemoryIsPoison) {
@@ -102,14 +102,14 @@ TEST_F(EmulatedMemoryTest, CopiesStayWithinAllocations) {
   void* memory = Allocate(100);
   std::vector<char> host(200);
   EXPECT_HIP_ERROR(api_.hipMemcpyHtoDAsync(memory, host.data(), 101, nullptr), hipErrorInvalidValue);
-  EXPECT_THAT(ReportText(), HasSubstr("hipMemcpyHtoDAsync"));
-  EXPECT_THAT(ReportText(), HasSubstr("1 bytes behind allocation"));
+  EXPECT_THAT(FormatReport(), HasSubstr("hipMemcpyHtoDAsync"));
+  EXPECT_THAT(FormatReport(), HasSubstr("1 bytes behind allocation"));
   EXPECT_HIP_ERROR(api_.hipMemcpyDtoHAsync(host.data(), host.data() + 10, 5, nullptr), hipErrorInvalidValue);
   EXPECT_HIP_ERROR(api_.hipMemcpyDtoHAsync(memory, memory, 5, nullptr), hipErrorInvalidValue);
   EXPECT_HIP_ERROR(api_.hipMemsetD32Async(static_cast<char*>(memory) + 1, 0, 2, nullptr), hipErrorInvalidValue);
   EXPECT_HIP(api_.hipFree(memory));
   EXPECT_HIP_ERROR(api_.hipMemsetD8Async(memory, 0, 4, nullptr), hipErrorInvalidValue);
-  EXPECT_THAT(ReportText(), HasSubstr("which was freed"));
+  EXPECT_THAT(FormatReport(), HasSubstr("which was freed"));
   EXPECT_HIP(api_.hipDeviceSynchronize());  // refused calls do not harm the device
 }
 
@@ -117,7 +117,7 @@ TEST_F(EmulatedMemoryTest, ReportsDoubleFreeAndLeaks) {
   void* memory = Allocate(100);
   EXPECT_HIP(api_.hipFree(memory));
   EXPECT_HIP_ERROR(api_.hipFree(memory), hipErrorInvalidValue);
-  EXPECT_THAT(ReportText(), HasSubstr("double free"));
+  EXPECT_THAT(FormatReport(), HasSubstr("double free"));
   int local = 0;
   EXPECT_HIP_ERROR(api_.hipFree(&local), hipErrorInvalidValue);
   Allocate(300);
@@ -153,7 +153,7 @@ TEST_F(EmulatedMemoryTest, PeersNeedAccess) {
   void* there = Allocate(64);
   EXPECT_HIP(api_.hipSetDevice(0));
   EXPECT_HIP_ERROR(api_.hipMemcpyDtoDAsync(here, there, 64, nullptr), hipErrorPeerAccessNotEnabled);
-  EXPECT_THAT(ReportText(), HasSubstr("belongs to device 1, to which device 0 has no access"));
+  EXPECT_THAT(FormatReport(), HasSubstr("belongs to device 1, to which device 0 has no access"));
   int can = 0;
   EXPECT_HIP(api_.hipDeviceCanAccessPeer(&can, 0, 1));
   EXPECT_EQ(can, 1);

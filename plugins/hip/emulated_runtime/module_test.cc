@@ -119,7 +119,7 @@ TEST_F(EmulatedModuleTest, RefusesWhatIsNoImage) {
   EXPECT_HIP_ERROR(api_.hipModuleLoadData(&module, image.data()), hipErrorNoBinaryForGpu);
   const std::string library = ReadFileBytes(HIPEMU_LIBRARY);  // for this machine, without kernels
   EXPECT_HIP_ERROR(api_.hipModuleLoadData(&module, library.data()), hipErrorInvalidImage);
-  EXPECT_THAT(ReportText(), HasSubstr("exports backplane_host_kernels"));
+  EXPECT_THAT(FormatReport(), HasSubstr("exports backplane_host_kernels"));
   hipFunction_t function = nullptr;
   EXPECT_HIP_ERROR(api_.hipModuleGetFunction(&function, module, "add_one"), hipErrorInvalidHandle);
 }
@@ -133,7 +133,7 @@ TEST_F(EmulatedModuleTest, UnloadedModulesEndTheirFunctions) {
   EXPECT_HIP_ERROR(api_.hipModuleGetFunction(&missing, module, "add_two"), hipErrorNotFound);
   EXPECT_HIP(api_.hipModuleUnload(module));
   EXPECT_HIP_ERROR(Launch(function, 1, 64, nullptr, Array{Allocate(4), 1}), hipErrorInvalidHandle);
-  EXPECT_THAT(ReportText(), HasSubstr("freed handle: function"));
+  EXPECT_THAT(FormatReport(), HasSubstr("freed handle: function"));
 }
 
 TEST_F(EmulatedModuleTest, ChecksLimitsOfLaunches) {
@@ -141,7 +141,7 @@ TEST_F(EmulatedModuleTest, ChecksLimitsOfLaunches) {
   void* memory = Allocate(256);
   const Array array{memory, 64};
   EXPECT_HIP_ERROR(Launch(kernel, 1, 32, nullptr, array), hipErrorInvalidConfiguration);
-  EXPECT_THAT(ReportText(), HasSubstr("a block of 32 threads is not the one of 64"));
+  EXPECT_THAT(FormatReport(), HasSubstr("a block of 32 threads is not the one of 64"));
   EXPECT_HIP_ERROR(Launch(kernel, 1, 2048, nullptr, array), hipErrorInvalidConfiguration);
   EXPECT_HIP_ERROR(Launch(kernel, 0, 64, nullptr, array), hipErrorInvalidConfiguration);
   EXPECT_HIP_ERROR(Launch(kernel, 1u << 27, 64, nullptr, array), hipErrorInvalidConfiguration);
@@ -151,11 +151,11 @@ TEST_F(EmulatedModuleTest, ChecksLimitsOfLaunches) {
   EXPECT_HIP_ERROR(api_.hipModuleLaunchKernel(kernel, 1, 1, 1, 64, 1, 1, 65537, nullptr, nullptr, extra),
                    hipErrorInvalidConfiguration);
   EXPECT_HIP_ERROR(Launch(kernel, 1, 64, nullptr, memory), hipErrorInvalidValue);  // 8 of 16 bytes
-  EXPECT_THAT(ReportText(), HasSubstr("the buffer has 8 bytes of arguments and the kernel takes 16"));
+  EXPECT_THAT(FormatReport(), HasSubstr("the buffer has 8 bytes of arguments and the kernel takes 16"));
   void* parameters[] = {&copy.data, &copy.elements};
   EXPECT_HIP_ERROR(api_.hipModuleLaunchKernel(kernel, 1, 1, 1, 64, 1, 1, 0, nullptr, parameters, nullptr),
                    hipErrorInvalidValue);
-  EXPECT_THAT(ReportText(), HasSubstr("must be passed in a buffer"));
+  EXPECT_THAT(FormatReport(), HasSubstr("must be passed in a buffer"));
   EXPECT_HIP(api_.hipDeviceSynchronize());
 }
 
@@ -163,7 +163,7 @@ TEST_F(EmulatedModuleTest, KernelsBelongToADevice) {
   hipFunction_t kernel = Kernel("add_one");
   EXPECT_HIP(api_.hipSetDevice(1));
   EXPECT_HIP_ERROR(Launch(kernel, 1, 64, nullptr, Array{Allocate(256), 64}), hipErrorInvalidHandle);
-  EXPECT_THAT(ReportText(), HasSubstr("loaded on device 0 and the launch is on the null stream of device 1"));
+  EXPECT_THAT(FormatReport(), HasSubstr("loaded on device 0 and the launch is on the null stream of device 1"));
 }
 
 TEST_F(EmulatedModuleTest, FindsUseAfterFreeInArguments) {
@@ -171,7 +171,8 @@ TEST_F(EmulatedModuleTest, FindsUseAfterFreeInArguments) {
   EXPECT_HIP(api_.hipFree(memory));
   EXPECT_HIP(Launch(Kernel("add_one"), 1, 64, nullptr, Array{memory, 64}));  // is found when it runs
   EXPECT_HIP_ERROR(api_.hipDeviceSynchronize(), hipErrorIllegalAddress);
-  EXPECT_THAT(ReportText(), HasSubstr("at byte 0 of its arguments lies in allocation 1 of 256 bytes, which was freed"));
+  EXPECT_THAT(FormatReport(),
+              HasSubstr("at byte 0 of its arguments lies in allocation 1 of 256 bytes, which was freed"));
   // The error stays until the reset.
   void* other = nullptr;
   EXPECT_HIP_ERROR(api_.hipMalloc(&other, 16), hipErrorIllegalAddress);
@@ -187,7 +188,7 @@ TEST_F(EmulatedModuleTest, FindsKernelsThatWriteBehindTheEnd) {
   void* memory = Allocate(64);
   EXPECT_HIP(Launch(Kernel("write_behind"), 1, 1, nullptr, Array{memory, 16}));
   EXPECT_HIP(api_.hipDeviceSynchronize());
-  EXPECT_THAT(ReportText(), HasSubstr("out of bounds: byte 64 of allocation 1, which has 64 bytes"));
+  EXPECT_THAT(FormatReport(), HasSubstr("out of bounds: byte 64 of allocation 1, which has 64 bytes"));
 }
 
 TEST_F(EmulatedModuleTest, KernelsNeedPeerAccess) {
@@ -203,7 +204,7 @@ TEST_F(EmulatedModuleTest, KernelsNeedPeerAccess) {
   EXPECT_HIP(api_.hipDeviceDisablePeerAccess(1));
   EXPECT_HIP(Launch(kernel, 1, 64, nullptr, Array{there, 64}));
   EXPECT_HIP_ERROR(api_.hipDeviceSynchronize(), hipErrorIllegalAddress);
-  EXPECT_THAT(ReportText(), HasSubstr("to which device 0 has no access"));
+  EXPECT_THAT(FormatReport(), HasSubstr("to which device 0 has no access"));
 }
 
 TEST_F(EmulatedModuleTest, InjectsFaults) {

@@ -61,7 +61,7 @@ void OrderTracker::RecordHostWait(const VectorClock& clock) {
   host_.Join(clock);
 }
 
-VectorClock OrderTracker::ClockOf(int stream) const {
+VectorClock OrderTracker::GetClock(int stream) const {
   MutexLock lock(mu_);
   return streams_[static_cast<size_t>(stream)];
 }

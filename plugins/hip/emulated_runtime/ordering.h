@@ -58,7 +58,7 @@ class OrderTracker {
   // Orders the later operations of the stream after `clock`.
   void Order(int stream, const VectorClock& clock);
   void RecordHostWait(const VectorClock& clock);
-  VectorClock ClockOf(int stream) const;
+  VectorClock GetClock(int stream) const;
 
  private:
   mutable Mutex mu_;

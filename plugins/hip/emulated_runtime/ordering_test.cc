@@ -37,7 +37,7 @@ TEST_F(OrderingTest, ReadersDoNotConflict) {
   EXPECT_FALSE(log_.Record(order_.Begin(second_, "b"), 0, 64, false).has_value());
   // A third one that writes after only one of them does.
   const int third = order_.AddStream();
-  order_.Order(third, order_.ClockOf(second_));
+  order_.Order(third, order_.GetClock(second_));
   const auto conflict = log_.Record(order_.Begin(third, "c"), 0, 64, true);
   ASSERT_TRUE(conflict.has_value());
   EXPECT_THAT(*conflict, HasSubstr("that a reads"));
@@ -87,7 +87,7 @@ TEST_F(OrderingTest, RemovedStreamsAreUsedAgain) {
 
 TEST_F(OrderingTest, PartsOfARangeKeepTheirWriters) {
   EXPECT_FALSE(log_.Record(order_.Begin(first_, "a"), 0, 300, true).has_value());
-  order_.Order(second_, order_.ClockOf(first_));
+  order_.Order(second_, order_.GetClock(first_));
   EXPECT_FALSE(log_.Record(order_.Begin(second_, "b"), 100, 200, true).has_value());
   EXPECT_FALSE(log_.Record(order_.Begin(first_, "c"), 0, 100, false).has_value());
   EXPECT_FALSE(log_.Record(order_.Begin(first_, "d"), 200, 300, false).has_value());

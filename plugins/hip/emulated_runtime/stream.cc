@@ -40,7 +40,7 @@ StreamPosition Stream::Enqueue(Work work, std::vector<StreamPosition> after) {
 
 StreamPosition Stream::Tail() {
   MutexLock lock(mu_);
-  return {shared_from_this(), enqueued_, device_.runtime().order().ClockOf(index_)};
+  return {shared_from_this(), enqueued_, device_.runtime().order().GetClock(index_)};
 }
 
 bool Stream::IsDone(uint64_t sequence) {

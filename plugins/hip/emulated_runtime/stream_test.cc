@@ -145,7 +145,7 @@ TEST_F(EmulatedStreamTest, ThreadsOfTheHost) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, std::vector<int>(kThreads, 0));
-  EXPECT_EQ(ReportText(), "");
+  EXPECT_EQ(FormatReport(), "");
 }
 
 TEST_F(EmulatedStreamTest, MeasuresTime) {
@@ -182,7 +182,7 @@ TEST_F(EmulatedStreamTest, HostFunctionsMustNotCall) {
       &call));
   EXPECT_HIP(api_.hipStreamSynchronize(stream));
   EXPECT_HIP_ERROR(call.result, hipErrorNotSupported);
-  EXPECT_THAT(ReportText(), HasSubstr("hipMalloc was called by a host function"));
+  EXPECT_THAT(FormatReport(), HasSubstr("hipMalloc was called by a host function"));
 }
 
 TEST_F(EmulatedStreamTest, FreedHandlesAreRefused) {
@@ -190,11 +190,11 @@ TEST_F(EmulatedStreamTest, FreedHandlesAreRefused) {
   hipEvent_t event = NewEvent();
   EXPECT_HIP(api_.hipStreamDestroy(stream));
   EXPECT_HIP_ERROR(api_.hipStreamSynchronize(stream), hipErrorInvalidHandle);
-  EXPECT_THAT(ReportText(), HasSubstr("freed handle: stream 1 was destroyed before"));
+  EXPECT_THAT(FormatReport(), HasSubstr("freed handle: stream 1 was destroyed before"));
   EXPECT_HIP(api_.hipEventDestroy(event));
   EXPECT_HIP_ERROR(api_.hipEventRecord(event, nullptr), hipErrorInvalidHandle);
   EXPECT_HIP_ERROR(api_.hipStreamQuery(reinterpret_cast<hipStream_t>(event)), hipErrorInvalidHandle);
-  EXPECT_THAT(ReportText(), HasSubstr("is no stream"));
+  EXPECT_THAT(FormatReport(), HasSubstr("is no stream"));
 }
 
 TEST_F(EmulatedStreamTest, DestroyedStreamsFinishTheirWork) {
@@ -210,7 +210,7 @@ TEST_F(EmulatedStreamTest, EventsBelongToADevice) {
   EXPECT_HIP(api_.hipSetDevice(1));
   hipStream_t stream = NewStream();
   EXPECT_HIP_ERROR(api_.hipEventRecord(event, stream), hipErrorInvalidHandle);
-  EXPECT_THAT(ReportText(), HasSubstr("an event of device 0 on stream"));
+  EXPECT_THAT(FormatReport(), HasSubstr("an event of device 0 on stream"));
   EXPECT_HIP(api_.hipStreamWaitEvent(stream, event, 0));  // waiting is permitted
 }
 
@@ -252,9 +252,9 @@ TEST_F(EmulatedOrderTest, CopiesWithoutOrderFail) {
   const hipError_t read = Read();
   const hipError_t all = api_.hipDeviceSynchronize();
   EXPECT_TRUE(read == hipErrorLaunchFailure || all == hipErrorLaunchFailure);
-  EXPECT_THAT(ReportText(), HasSubstr("no order between streams: "));
-  EXPECT_THAT(ReportText(), HasSubstr("hipMemsetD8Async of 4096 bytes on stream"));
-  EXPECT_THAT(ReportText(), HasSubstr("hipMemcpyDtoHAsync of 4096 bytes on stream"));
+  EXPECT_THAT(FormatReport(), HasSubstr("no order between streams: "));
+  EXPECT_THAT(FormatReport(), HasSubstr("hipMemsetD8Async of 4096 bytes on stream"));
+  EXPECT_THAT(FormatReport(), HasSubstr("hipMemcpyDtoHAsync of 4096 bytes on stream"));
 }
 
 TEST_F(EmulatedOrderTest, EventsMakeOrder) {
@@ -285,7 +285,7 @@ TEST_F(EmulatedOrderTest, TheNullStreamMakesNoOrderForNonBlockingStreams) {
   EXPECT_HIP(api_.hipMemsetD8Async(Allocate(16), 0, 16, nullptr));
   (void)Read();
   (void)api_.hipDeviceSynchronize();
-  EXPECT_THAT(ReportText(), HasSubstr("no order between streams"));
+  EXPECT_THAT(FormatReport(), HasSubstr("no order between streams"));
 }
 
 TEST_F(EmulatedOrderTest, KernelsAndCopies) {
@@ -298,7 +298,7 @@ TEST_F(EmulatedOrderTest, KernelsAndCopies) {
   const hipError_t read = Read();
   const hipError_t all = api_.hipDeviceSynchronize();
   EXPECT_TRUE(read == hipErrorLaunchFailure || all == hipErrorLaunchFailure);
-  EXPECT_THAT(ReportText(), HasSubstr("kernel add_one"));
+  EXPECT_THAT(FormatReport(), HasSubstr("kernel add_one"));
 }
 
 TEST_F(EmulatedOrderTest, KernelsThatReadMayOverlap) {
@@ -311,7 +311,7 @@ TEST_F(EmulatedOrderTest, KernelsThatReadMayOverlap) {
     ASSERT_HIP(Launch(Kernel("twice"), 16, 64, second_, TwoArrays{b, memory_, 1024}));
   }
   EXPECT_HIP(api_.hipDeviceSynchronize());
-  EXPECT_EQ(ReportText(), "");
+  EXPECT_EQ(FormatReport(), "");
 }
 
 TEST_F(EmulatedOrderTest, PartsOfAnAllocationAreApart) {

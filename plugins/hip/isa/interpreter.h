@@ -80,7 +80,7 @@ class CodeObject {
   virtual const std::string& target() const = 0;  // "gfx1100"
   virtual const std::vector<KernelInfo>& kernels() const = 0;
   // A global variable's initial bytes (constant tables) live at these addresses while the code object lives.
-  virtual absl::StatusOr<uint64_t> AddressOfSymbol(absl::string_view name) const = 0;
+  virtual absl::StatusOr<uint64_t> FindSymbolAddress(absl::string_view name) const = 0;
   // Whether the range lies in memory of the code object itself: constant tables.
   virtual bool Owns(uint64_t address, uint64_t bytes) const = 0;
 };

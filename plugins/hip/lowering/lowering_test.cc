@@ -111,8 +111,8 @@ TEST_P(AllTargets, CompileKernels) {
       break;
     case ImageKind::kPtx:
       EXPECT_THAT(image->bytes, HasSubstr(absl::StrCat(".target ", target.name)));
-      EXPECT_EQ(codegen::CountOf(image->bytes, ".visible .entry"), static_cast<int>(kAllKernels));
-      EXPECT_EQ(codegen::CountOf(image->bytes, ".maxntid"), static_cast<int>(kAllKernels));
+      EXPECT_EQ(codegen::CountOccurrences(image->bytes, ".visible .entry"), static_cast<int>(kAllKernels));
+      EXPECT_EQ(codegen::CountOccurrences(image->bytes, ".maxntid"), static_cast<int>(kAllKernels));
       EXPECT_THAT(image->bytes, Not(HasSubstr(".extern")));
       break;
     case ImageKind::kAmdCodeObject:

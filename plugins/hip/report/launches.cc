@@ -46,7 +46,7 @@ void AddArithmetic(const Instruction& i, ProgramLaunch* launch) {
   if (i.Is(Opcode::kParameter) || i.Is(Opcode::kConstant) || i.Is(Opcode::kTuple) || i.Is(Opcode::kGetTupleElement))
     return;
   Instruction::ContextStorage storage;
-  const Cost cost = CostOf(i.Context(storage), i.shape());
+  const Cost cost = EstimateCost(i.Context(storage), i.shape());
   launch->flops += cost.flops;
   launch->transcendentals += cost.transcendentals;
   if (cost.flops > 0 && i.shape().IsArray() && i.shape().element_type() == PrimitiveType::kF64)

@@ -50,8 +50,8 @@ class ArrayLowering : public engine::CustomLowering {
     int64_t leaf;
     Layout layout;
   };
-  absl::flat_hash_map<const Instruction*, Result>
-      result_of_;  // contractions that may write a result in its device layout
+  // Contractions that may write a result in its device layout.
+  absl::flat_hash_map<const Instruction*, Result> result_of_;
 };
 
 }  // namespace backplane::tpu

@@ -61,8 +61,8 @@ class Contraction {
   struct PaddedCopy {
     int64_t elements = 0;
     bool has_gaps = false;
-    std::vector<std::vector<int64_t>> from,
-        to;  // offsets for each index of every dimension but the innermost; -1: not copied
+    // Offsets for each index of every dimension but the innermost; -1: not copied.
+    std::vector<std::vector<int64_t>> from, to;
     struct Run {
       int64_t from, from_step, to, to_step, count;
     };

@@ -28,8 +28,8 @@ namespace backplane::tpu {
 struct TimedProgram {
   Schedule schedule;
   MemoryPlan plan;
-  absl::Status
-      refused;  // ResourceExhausted if the program does not fit (refusal.h); the other fields are set in any case
+  // ResourceExhausted if the program does not fit (refusal.h). The other fields are set in any case.
+  absl::Status refused;
 };
 
 // Sets the memory spaces in the layouts of `kernels`, and inserts the prefetches as copy-start and copy-done. For

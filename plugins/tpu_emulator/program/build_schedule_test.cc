@@ -182,7 +182,7 @@ ENTRY e {
 })";
 
 TEST(BuildSchedule, ErrorsNameTheArrayAndItsSourceLine) {
-  const absl::Status refused = PrepareProgram(ProgramFromText(kBig), V5e()).status();
+  const absl::Status refused = PrepareProgram(ParseProgram(kBig), V5e()).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   const std::string message(refused.message());
   EXPECT_THAT(message, HasSubstr("exceeds available HBM (15.75G)"));
@@ -264,7 +264,7 @@ TEST(BuildSchedule, ARefusedProgramHasASchedule) {
   Schedule s;
   PrepareOptions options;
   options.rejected_schedule = &s;
-  const absl::Status status = PrepareProgram(ProgramFromText(kBig), V5e(), options).status();
+  const absl::Status status = PrepareProgram(ParseProgram(kBig), V5e(), options).status();
   ASSERT_FALSE(status.ok());
   ASSERT_TRUE(s.refusal.has_value());
   EXPECT_EQ(s.refusal->message, status.message());
@@ -308,7 +308,7 @@ ENTRY e { x = f32[32768,32768] parameter(0) y = f32[32768,32768] parameter(1)
   Schedule s;
   PrepareOptions options;
   options.rejected_schedule = &s;
-  ASSERT_FALSE(PrepareProgram(ProgramFromText(kText), V5e(), options).ok());
+  ASSERT_FALSE(PrepareProgram(ParseProgram(kText), V5e(), options).ok());
   EXPECT_THAT(s.refusal->remedies, ::testing::Contains(HasSubstr("donate_argnums")));
   EXPECT_THAT(s.refusal->remedies, ::testing::Contains(HasSubstr("needs at least 2 devices")));
   EXPECT_THAT(s.refusal->remedies, Not(::testing::Contains(HasSubstr("Padding takes"))));
@@ -338,7 +338,7 @@ TEST(BuildSchedule, RefusesAKernelWithTooManyWindows) {
   Schedule s;
   PrepareOptions options;
   options.rejected_schedule = &s;
-  const absl::Status refused = PrepareProgram(ProgramFromText(text), V5e(), options).status();
+  const absl::Status refused = PrepareProgram(ParseProgram(text), V5e(), options).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   ASSERT_TRUE(s.refusal.has_value());
   EXPECT_EQ(s.refusal->space, Space::kVmem);

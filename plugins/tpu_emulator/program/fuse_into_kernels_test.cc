@@ -196,7 +196,7 @@ TEST(FuseIntoKernels, PreservesEveryOperation) {
     const std::string hlo = absl::StrCat(
         "HloModule m\n", absl::StrReplaceAll(body, {{"$T", type}, {"$P", part}, {"$C", type == "f32" ? "c64" : type}}));
     SCOPED_TRACE(absl::StrCat(header, " of ", type));
-    std::unique_ptr<Module> original = ProgramFromText(hlo);
+    std::unique_ptr<Module> original = ParseProgram(hlo);
     ASSERT_NE(original, nullptr);
     const std::vector<Literal> arguments = RandomArguments(*original, 7);
     absl::StatusOr<Literal> wanted = Evaluate(*original, arguments);

@@ -44,7 +44,7 @@ Literal ReadFromMemory(const Literal& memory, const Shape& tiled_shape) {
 
 Found CheckProgram(absl::string_view hlo) {
   Found found;
-  std::unique_ptr<Module> module = ProgramFromText(hlo);
+  std::unique_ptr<Module> module = ParseProgram(hlo);
   if (module == nullptr) return found;
   const std::vector<Shape> parameters = module->config().parameter_layouts;
   const Shape result = module->config().result_layout;

@@ -97,7 +97,7 @@ MatmulWork MakeConvolutionWork(const Instruction& i, const ProductType& type, co
 void AddFlops(const Instruction& i, KernelDescription& d) {
   if (i.Is(Opcode::kParameter) || i.Is(Opcode::kConstant) || i.Is(Opcode::kTuple)) return;
   Instruction::ContextStorage storage;
-  const Cost cost = CostOf(i.Context(storage), i.shape());
+  const Cost cost = EstimateCost(i.Context(storage), i.shape());
   d.flops += cost.flops;
   d.transcendentals += cost.transcendentals;
 }

@@ -16,8 +16,8 @@ struct KernelPort {
   // those of the update.
   int64_t bytes = 0;
   bool in_place = false;  // an operand whose memory the result takes over, if no other kernel needs it
-  bool may_alias_result =
-      false;         // the result may be written over the operand: each element is read before it is written
+  // The result may be written over the operand, because each element is read before it is written.
+  bool may_alias_result = false;
   int product = -1;  // 0, 1: part of the left or right operand of the matrix product; 2: its result; -1: neither
 };
 

@@ -3,9 +3,8 @@
 //   - Arguments and results of the entry have given layouts (ModuleConfig). Other values get the machine's default
 //     layout, or the order of an operand with the same dimensions, so that a kernel iterates over all of its arrays in
 //     one order.
-//   - A transpose becomes a bitcast whose result has the permuted order. A reshape becomes a bitcast if the tiles
-//   match;
-//     otherwise it becomes a kernel that moves the elements.
+//   - A transpose becomes a bitcast whose result has the permuted order. A reshape becomes a bitcast if the
+//     tiles match; otherwise it becomes a kernel that moves the elements.
 //   - If a kernel, a loop or the entry needs a value in another order, a copy is inserted.
 //   - The state of a loop keeps the layouts of its initial value.
 #ifndef BACKPLANE_PLUGINS_TPU_EMULATOR_PROGRAM_LAYOUTS_H_

@@ -31,7 +31,7 @@ Shape WithLayouts(const Shape& shape, const Shape* given) {
 
 }  // namespace
 
-std::unique_ptr<Module> ProgramFromText(absl::string_view hlo) {
+std::unique_ptr<Module> ParseProgram(absl::string_view hlo) {
   absl::StatusOr<std::unique_ptr<Module>> module = ParseHloModule(hlo);
   EXPECT_TRUE(module.ok()) << module.status() << "\n" << hlo;
   if (!module.ok()) return nullptr;
@@ -53,7 +53,7 @@ void SetDefaultEntryLayouts(Module* module) {
 }
 
 PreparedProgram PrepareFromText(absl::string_view hlo, absl::string_view chip, const PrepareOptions& options) {
-  std::unique_ptr<Module> module = ProgramFromText(hlo);
+  std::unique_ptr<Module> module = ParseProgram(hlo);
   if (module == nullptr) return {};
   absl::StatusOr<PreparedProgram> prepared = PrepareProgram(std::move(module), *FindMachine(chip), options);
   EXPECT_TRUE(prepared.ok()) << prepared.status() << "\n" << hlo;
@@ -109,7 +109,7 @@ std::string DescribeKernels(const Module& kernels) {
       if (!text.empty()) text += "; ";
       if (i->Is(Opcode::kFusion)) {
         const FusionKind kind = i->attrs().GetEnum<FusionKind>(AttrId::kFusionKind);
-        absl::StrAppend(&text, EnumText(AttrKind::EnumFusionKind, static_cast<int>(kind)), ": ",
+        absl::StrAppend(&text, FormatEnum(AttrKind::EnumFusionKind, static_cast<int>(kind)), ": ",
                         DescribeKernel(*i, KnownMachines()[1], {}).contents);
       } else {
         absl::StrAppend(&text, OpName(i->opcode()));

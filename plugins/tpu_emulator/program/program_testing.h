@@ -15,7 +15,7 @@ namespace backplane::tpu {
 
 // Returns a verified module whose entry has the machine's default layouts, as PrepareProgram expects. Layouts that the
 // text gives in entry_computation_layout are kept.
-std::unique_ptr<Module> ProgramFromText(absl::string_view hlo);
+std::unique_ptr<Module> ParseProgram(absl::string_view hlo);
 
 // Gives the entry the machine's default layouts where it has none.
 void SetDefaultEntryLayouts(Module* module);

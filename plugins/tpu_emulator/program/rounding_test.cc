@@ -225,7 +225,7 @@ TEST(Rounding, LeavesF32AndF64Unchanged) {
                             "[33] exponential(a) c = " + type + "[33] multiply(b, a) ROOT d = " + type +
                             "[33] divide(c, b) }";
     PreparedProgram p = PrepareFromText(hlo);
-    std::unique_ptr<Module> original = ProgramFromText(hlo);
+    std::unique_ptr<Module> original = ParseProgram(hlo);
     const std::vector<Literal> x = RandomArguments(*original, 2);
     EXPECT_TRUE(*Evaluate(*p.executable, x) == *Evaluate(*original, x));
     EXPECT_THAT(p.executable->ToString(), ::testing::Not(::testing::HasSubstr("convert")));

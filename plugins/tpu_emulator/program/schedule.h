@@ -68,14 +68,14 @@ struct ScheduledRefusal {
   int64_t kernel = -1;        // the kernel at the peak, or the one that needs too much VMEM; -1: there are no kernels
   int64_t required_bytes = 0, limit_bytes = 0;
   std::vector<int64_t> buffers;  // the buffers in memory at that kernel, by number, largest first
-  std::vector<std::string>
-      remedies;  // one sentence each, most likely first; remedies for single buffers are in the buffers
+  // One sentence each, most likely first. Remedies for single buffers are in the buffers.
+  std::vector<std::string> remedies;
 };
 
 struct ScheduledKernel {
   std::string name;  // its instruction: "fusion.3", "all-reduce.1"
-  std::string
-      category;  // "matmul", "convolution", "elementwise", "reduction", "movement", "copy", "sort", "collective", ...
+  // "matmul", "convolution", "elementwise", "reduction", "movement", "copy", "sort", "collective", ...
+  std::string category;
   std::string contents;                // its operations, most frequent first: "3 multiply, add, exponential, reduce"
   Origin origin;                       // of its main instruction
   KernelTime time;                     // of one execution

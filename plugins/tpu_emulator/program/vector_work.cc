@@ -159,7 +159,7 @@ void VectorWorkCounter::AddInstruction(const Instruction& i) {
   }
   // Cholesky decompositions, Fourier transforms and the like: the cost that core/ops states for them.
   Instruction::ContextStorage storage;
-  const Cost cost = CostOf(i.Context(storage), i.shape());
+  const Cost cost = EstimateCost(i.Context(storage), i.shape());
   Add(VectorOp::kSimple, cost.flops / static_cast<double>(words_per_register_));
   Add(VectorOp::kTranscendental, cost.transcendentals / static_cast<double>(words_per_register_));
 }

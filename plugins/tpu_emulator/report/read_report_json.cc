@@ -80,8 +80,8 @@ class Reader {
     });
   }
   // One of the names that `name_of` gives to the values 0 to `last`.
-  template <typename E, typename NameOf>
-  void Choice(const char* name, E& out, E last, NameOf name_of) {
+  template <typename E, typename GetName>
+  void Choice(const char* name, E& out, E last, GetName name_of) {
     std::string text;
     Text(name, text);
     if (Find(name) == nullptr) return;

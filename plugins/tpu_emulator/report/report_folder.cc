@@ -71,7 +71,7 @@ RunCounter::~RunCounter() {
   document.back() = ',';
   absl::StrAppend(&document, "\"runs\":", runs, "}");
   // An error cannot be reported here. The files are complete either way.
-  if (WriteFile(files_.html, report::Page({{"", document}})).ok()) WriteFile(files_.json, document).IgnoreError();
+  if (WriteFile(files_.html, report::FormatPage({{"", document}})).ok()) WriteFile(files_.json, document).IgnoreError();
 }
 
 absl::Status CheckReportFolder(const std::string& folder) {
@@ -105,7 +105,7 @@ absl::StatusOr<ReportFiles> WriteReport(const std::string& folder, const Schedul
   ReportFiles files{absl::StrCat(base, ".json"), absl::StrCat(base, ".html"), absl::StrCat(base, ".trace.json")};
   const std::string document = WriteReportJson(schedule, machine, facts);
   absl::Status status = WriteFile(files.trace, WriteTraceJson(schedule));
-  if (status.ok()) status = WriteFile(files.html, report::Page({{"", document}}));
+  if (status.ok()) status = WriteFile(files.html, report::FormatPage({{"", document}}));
   if (status.ok()) status = WriteFile(files.json, document);
   if (!status.ok()) {
     for (const std::string& path : {files.json, files.html, files.trace}) unlink(path.c_str());

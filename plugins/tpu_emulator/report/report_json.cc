@@ -179,7 +179,7 @@ double CyclesToSeconds(double cycles, const ScheduledKernel& k) {
 
 }  // namespace
 
-double UnitSeconds::Of(Unit unit) const {
+double UnitSeconds::Get(Unit unit) const {
   switch (unit) {
     case Unit::kFixed:
       return fixed;
@@ -198,7 +198,7 @@ double UnitSeconds::Of(Unit unit) const {
 Unit UnitSeconds::Largest() const {
   Unit most = Unit::kFixed;
   for (Unit unit : {Unit::kMxu, Unit::kVpu, Unit::kHbm, Unit::kIci}) {
-    if (Of(unit) > Of(most)) most = unit;
+    if (Get(unit) > Get(most)) most = unit;
   }
   return most;
 }

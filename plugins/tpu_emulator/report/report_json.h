@@ -36,7 +36,7 @@ absl::StatusOr<Schedule> ReadReportJson(absl::string_view text);
 // Seconds by unit: the time of the kernels that each unit bounds, or the time during which each unit is busy.
 struct UnitSeconds {
   double fixed = 0, mxu = 0, vpu = 0, hbm = 0, ici = 0;
-  double Of(Unit unit) const;
+  double Get(Unit unit) const;
   double Sum() const { return fixed + mxu + vpu + hbm + ici; }
   Unit Largest() const;  // the first one if several are equal
 };

@@ -71,7 +71,7 @@ std::string FormatSummary(const Schedule& schedule, const Machine& machine, cons
   if (by_bound.Sum() > 0) {
     const Unit most = by_bound.Largest();
     const absl::string_view name = UnitName(most);
-    absl::StrAppend(&out, ", ", FormatPercent(by_bound.Of(most), by_bound.Sum()), " of it bound by ",
+    absl::StrAppend(&out, ", ", FormatPercent(by_bound.Get(most), by_bound.Sum()), " of it bound by ",
                     most == Unit::kFixed ? std::string("the fixed cost of kernels")
                                          : absl::AsciiStrToUpper(std::string(name.data(), name.size())));
   }

@@ -81,7 +81,7 @@ class HostCollective {
     std::vector<int32_t> nodes;  // sorted, each once
     absl::Span<MemberBuffers> members;
     bool IsLocal(size_t member) const { return launch.IsLocal(group[member]); }
-    int32_t NodeOf(size_t member) const { return launch.NodeOf(group[member]); }
+    int32_t GetNode(size_t member) const { return launch.GetNode(group[member]); }
   };
   absl::Status ExecuteAcrossNodes(Launch& launch, const ExchangeKey& key, absl::Span<MemberBuffers> members,
                                   absl::Span<const int64_t> group, ParallelFor parallel) const;

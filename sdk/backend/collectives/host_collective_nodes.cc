@@ -125,7 +125,7 @@ absl::Status HostCollective::ExecuteAcrossNodes(Launch& launch, const ExchangeKe
   const std::shared_ptr<LaunchExchange> exchange = launch.exchange();
   if (exchange == nullptr) return absl::InternalError(absl::StrCat(name_, ": the launch has no other nodes"));
   NodeGroup g{launch, *exchange, key, group, {}, members};
-  for (int64_t process : group) g.nodes.push_back(launch.NodeOf(process));
+  for (int64_t process : group) g.nodes.push_back(launch.GetNode(process));
   std::sort(g.nodes.begin(), g.nodes.end());
   g.nodes.erase(std::unique(g.nodes.begin(), g.nodes.end()), g.nodes.end());
   switch (opcode_) {
@@ -159,7 +159,7 @@ bool HostCollective::NodeNeeds(const NodeGroup& g, int32_t node, size_t source) 
   if (opcode_ == Opcode::kCollectiveBroadcast) return source == 0;
   if (opcode_ != Opcode::kCollectivePermute) return true;
   for (size_t m = 0; m < g.group.size(); ++m) {
-    if (g.NodeOf(m) == node && source_of_[static_cast<size_t>(g.group[m])] == g.group[source]) return true;
+    if (g.GetNode(m) == node && source_of_[static_cast<size_t>(g.group[m])] == g.group[source]) return true;
   }
   return false;
 }
@@ -184,7 +184,7 @@ absl::Status HostCollective::GatherOperands(const NodeGroup& g, absl::Span<const
       const int64_t bytes = operands_[i].elements * operands_[i].width;
       std::byte* to = scratch.Allocate(bytes);
       received[m][i] = to;
-      blocks.Receive(g.NodeOf(m), to, bytes);
+      blocks.Receive(g.GetNode(m), to, bytes);
     }
   }
   ExchangeKey key = g.key;
@@ -242,7 +242,7 @@ absl::Status HostCollective::AllReduceByRanges(const NodeGroup& g, size_t leaf, 
         blocks.Send(node, At(g.members[m].operands[leaf], theirs.first * l.width), theirs.elements * l.width);
       blocks.Send(node, At(result, done.first * l.width), done.elements * l.width);
       for (size_t m = 0; m < g.members.size(); ++m) {
-        if (g.NodeOf(m) == node) blocks.Receive(node, const_cast<void*>(from[m]), mine.elements * l.width);
+        if (g.GetNode(m) == node) blocks.Receive(node, const_cast<void*>(from[m]), mine.elements * l.width);
       }
       blocks.Receive(node, At(result, reduced.first * l.width), reduced.elements * l.width);
     }
@@ -298,11 +298,11 @@ absl::Status HostCollective::ReduceScatterAcrossNodes(const NodeGroup& g, Parall
           if (g.IsLocal(target))
             from[leaf][target][source] = block;
           else
-            blocks.Send(g.NodeOf(target), block, bytes);
+            blocks.Send(g.GetNode(target), block, bytes);
         } else if (g.IsLocal(target)) {
           std::byte* to = scratch.Allocate(bytes);
           from[leaf][target][source] = to;
-          blocks.Receive(g.NodeOf(source), to, bytes);
+          blocks.Receive(g.GetNode(source), to, bytes);
         }
       }
     }
@@ -350,7 +350,7 @@ absl::Status HostCollective::AllGatherAcrossNodes(const NodeGroup& g, ParallelFo
                      ? At(g.members[first].results[leaf], static_cast<int64_t>(source) * bytes)
                      : scratch.Allocate(bytes);
       received[source][leaf] = to;
-      blocks.Receive(g.NodeOf(source), to, bytes);
+      blocks.Receive(g.GetNode(source), to, bytes);
     }
   }
   RETURN_IF_ERROR(blocks.Run(g.exchange, g.key, name_));
@@ -400,14 +400,14 @@ absl::Status HostCollective::AllToAllAcrossNodes(const NodeGroup& g, ParallelFor
       if (g.IsLocal(target)) {
         std::byte* to = scratch.Allocate(bytes);
         received.push_back({source, target, to});
-        blocks.Receive(g.NodeOf(source), to, bytes);
+        blocks.Receive(g.GetNode(source), to, bytes);
       } else if (tuple_form_) {
-        blocks.Send(g.NodeOf(target), g.members[source].operands[target], bytes);
+        blocks.Send(g.GetNode(target), g.members[source].operands[target], bytes);
       } else {
         std::byte* packed = scratch.Allocate(bytes);
         PackBlock(packed, g.members[source].operands[0], static_cast<int64_t>(target) * layout.bytes, row, layout.count,
                   layout.bytes);
-        blocks.Send(g.NodeOf(target), packed, bytes);
+        blocks.Send(g.GetNode(target), packed, bytes);
       }
     }
   }

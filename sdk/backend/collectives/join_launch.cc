@@ -61,7 +61,7 @@ std::unique_ptr<LaunchMember> JoinLaunch(LaunchRegistry& launches, const Execute
   if (nodes == nullptr || nodes->service == nullptr)
     return std::make_unique<LaunchMember>(launches.Join(request.run_id, options), request.replica, request.partition);
   options.node = nodes->service->process();
-  for (int32_t device : options.devices) options.node_of.push_back(nodes->service->ProcessOf(device));
+  for (int32_t device : options.devices) options.node_of.push_back(nodes->service->GetProcess(device));
   auto join = [&](const std::shared_ptr<Launch>& launch) {
     std::vector<int32_t> all = options.node_of;
     std::sort(all.begin(), all.end());

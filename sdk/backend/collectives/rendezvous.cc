@@ -144,7 +144,7 @@ ExchangeKey MessageExchangeKey(int64_t channel, int64_t iteration, int64_t from,
 absl::Status Launch::PostMessage(int64_t channel, int64_t iteration, int64_t from, int64_t to, std::string bytes,
                                  absl::string_view what) {
   if (!IsLocal(to))
-    return exchange()->Post(MessageExchangeKey(channel, iteration, from, to), what, NodeOf(to), std::move(bytes));
+    return exchange()->Post(MessageExchangeKey(channel, iteration, from, to), what, GetNode(to), std::move(bytes));
   MutexLock lock(mu_);
   if (!failure_.ok()) return failure_;
   messages_[MessageKey(channel, iteration, from, to)] = std::move(bytes);
@@ -156,7 +156,7 @@ absl::StatusOr<std::string> Launch::FetchMessage(int64_t channel, int64_t iterat
                                                  int64_t expected_bytes, absl::string_view what) {
   if (!IsLocal(from)) {
     std::string bytes(static_cast<size_t>(expected_bytes), '\0');
-    const IncomingPart part{NodeOf(from), 0, bytes.data(), expected_bytes};
+    const IncomingPart part{GetNode(from), 0, bytes.data(), expected_bytes};
     const Workers::Waiting waiting(Workers::Waiting::For::kDevices);
     RETURN_IF_ERROR(exchange()->Exchange(MessageExchangeKey(channel, iteration, from, to), what, {}, {&part, 1}));
     return bytes;

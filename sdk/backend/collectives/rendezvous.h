@@ -52,8 +52,8 @@ class Launch {
 
   int64_t process_count() const { return options_.replicas * options_.partitions; }
   int64_t local_process_count() const;  // those of this node
-  bool IsLocal(int64_t process) const { return options_.node_of.empty() || NodeOf(process) == options_.node; }
-  int32_t NodeOf(int64_t process) const {
+  bool IsLocal(int64_t process) const { return options_.node_of.empty() || GetNode(process) == options_.node; }
+  int32_t GetNode(int64_t process) const {
     return options_.node_of.empty() ? options_.node : options_.node_of[static_cast<size_t>(process)];
   }
   // Sets the connection to the other nodes. Must be called before the launch is used, if it has several.

@@ -76,7 +76,7 @@ void AddCost(const Instruction& i, bool bytes, Cost* cost) {
   }
   if (RunsComputations(i.opcode()) && !i.Is(Opcode::kFusion)) return;
   Instruction::ContextStorage storage;
-  const Cost own = CostOf(i.Context(storage), i.shape());
+  const Cost own = EstimateCost(i.Context(storage), i.shape());
   cost->flops += own.flops;
   cost->transcendentals += own.transcendentals;
   if (bytes) cost->bytes_accessed += own.bytes_accessed;

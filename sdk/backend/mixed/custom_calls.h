@@ -21,8 +21,8 @@ class CustomCalls {
                               const ExecuteContext* context, int64_t run_id, int32_t device) const;
 
  private:
-  absl::flat_hash_map<const Instruction*, std::unique_ptr<CustomCallSite>>
-      sites_;  // none for targets that return their operand
+  // Has no site for targets that return their operand.
+  absl::flat_hash_map<const Instruction*, std::unique_ptr<CustomCallSite>> sites_;
 };
 
 }  // namespace backplane::mixed

@@ -21,7 +21,7 @@ void MixedExecutable::FindWriters() {
   const std::vector<OutputInfo>& outputs = signature_.outputs;
   writer_of_output_.assign(outputs.size(), nullptr);
   std::vector<const Instruction*> roots;
-  if (root->Is(Opcode::kTuple) && !program_->KernelOf(root)) {
+  if (root->Is(Opcode::kTuple) && !program_->FindKernel(root)) {
     roots.assign(root->operands().begin(), root->operands().end());
   } else {
     roots.push_back(root);
@@ -30,7 +30,7 @@ void MixedExecutable::FindWriters() {
   for (size_t i = 0; i < roots.size(); ++i) {
     const bool once = std::count(roots.begin(), roots.end(), roots[i]) == 1;
     const bool plain = roots[i]->shape().IsArray() && outputs[i].shape.layout().IsRowMajor();
-    if (once && plain && program_->KernelOf(roots[i]) != nullptr) writer_of_output_[i] = roots[i];
+    if (once && plain && program_->FindKernel(roots[i]) != nullptr) writer_of_output_[i] = roots[i];
   }
 }
 
@@ -58,7 +58,7 @@ NamedValues MixedExecutable::cost() const {
   for (const Computation* computation : module_->PostOrder()) {
     for (const auto& instruction : computation->instructions()) {
       Instruction::ContextStorage storage;
-      const Cost cost = CostOf(instruction->Context(storage), instruction->shape());
+      const Cost cost = EstimateCost(instruction->Context(storage), instruction->shape());
       total.flops += cost.flops;
       total.transcendentals += cost.transcendentals;
       total.bytes_accessed += cost.bytes_accessed;

@@ -53,7 +53,7 @@ class Interpreter {
 };
 
 absl::StatusOr<Value> Interpreter::Run(const Computation& computation, std::vector<Value> arguments) {
-  const Plan& plan = program_.PlanOf(computation);
+  const Plan& plan = program_.GetPlan(computation);
   Frame frame;
   frame.values.resize(static_cast<size_t>(plan.slots));
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
@@ -72,8 +72,8 @@ absl::StatusOr<Value> Interpreter::Run(const Computation& computation, std::vect
 
 absl::StatusOr<Value> Interpreter::Step(Frame& frame) {
   const Instruction* i = frame.step->instruction;
-  if (const Kernel* kernel = program_.KernelOf(i)) return RunKernel(*kernel, frame);
-  if (const InstructionEvaluator* evaluator = program_.EvaluatorOf(i)) return Evaluate(*evaluator, frame);
+  if (const Kernel* kernel = program_.FindKernel(i)) return RunKernel(*kernel, frame);
+  if (const InstructionEvaluator* evaluator = program_.FindEvaluator(i)) return Evaluate(*evaluator, frame);
   const size_t operands = frame.step->operands.size();
   switch (i->opcode()) {
     case Opcode::kTuple: {
@@ -199,12 +199,12 @@ Program::Program(const Module& module, Assignment assignment)
   }
 }
 
-const Kernel* Program::KernelOf(const Instruction* i) const {
+const Kernel* Program::FindKernel(const Instruction* i) const {
   auto at = kernels_.find(i);
   return at == kernels_.end() ? nullptr : &at->second;
 }
 
-const InstructionEvaluator* Program::EvaluatorOf(const Instruction* i) const {
+const InstructionEvaluator* Program::FindEvaluator(const Instruction* i) const {
   auto at = evaluators_.find(i);
   return at == evaluators_.end() ? nullptr : at->second.get();
 }

@@ -24,9 +24,9 @@ class Program {
   Program(const Module& module, Assignment assignment);
 
   const Module& module() const { return module_; }
-  const Kernel* KernelOf(const Instruction* i) const;
-  const InstructionEvaluator* EvaluatorOf(const Instruction* i) const;
-  const Plan& PlanOf(const Computation& c) const { return plans_.Get(c); }
+  const Kernel* FindKernel(const Instruction* i) const;
+  const InstructionEvaluator* FindEvaluator(const Instruction* i) const;
+  const Plan& GetPlan(const Computation& c) const { return plans_.Get(c); }
 
  private:
   const Module& module_;

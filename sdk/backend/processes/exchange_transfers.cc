@@ -134,14 +134,14 @@ Event ExchangeTransfers::Start(bool sends, DeviceArray array, const ArrayTransfe
   program.digest = Fnv1a64(program.name);
   const auto exists = [&](int32_t device) { return device >= 0 && device < devices; };
   const int32_t mine = sends ? transfer.source : transfer.target, other = sends ? transfer.target : transfer.source;
-  if (s.service == nullptr || !exists(mine) || !exists(other) || s.service->ProcessOf(mine) != s.service->process() ||
-      s.service->ProcessOf(other) == s.service->process()) {
+  if (s.service == nullptr || !exists(mine) || !exists(other) || s.service->GetProcess(mine) != s.service->process() ||
+      s.service->GetProcess(other) == s.service->process()) {
     return Event::Ready(absl::InvalidArgumentError(
         absl::StrCat(program.name, ": one of the devices must be of this process, the other one of another")));
   }
   Pending p;
   p.sends = sends;
-  p.peer = s.service->ProcessOf(other);
+  p.peer = s.service->GetProcess(other);
   p.array = std::move(array);
   p.done = Promise("transfer");
   Event done = p.done.event();

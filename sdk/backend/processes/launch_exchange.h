@@ -90,7 +90,7 @@ class LaunchExchangeService {
  public:
   virtual ~LaunchExchangeService() = default;
   virtual int32_t process() const = 0;
-  virtual int32_t ProcessOf(int32_t device) const = 0;  // the process of a device of the client's topology
+  virtual int32_t GetProcess(int32_t device) const = 0;  // the process of a device of the client's topology
   // Returns the exchange of the next launch among `processes` (sorted, each once, more than one). All processes must
   // launch the same programs among the same processes in the same order. `on_failure` is called at most once, on any
   // thread, if another process fails the launch or is lost. It must not call the service.

@@ -155,13 +155,13 @@ absl::Status MessageMesh::State::Exchange(const LaunchKey& launch, const std::sh
 // Sends what goes in messages. They are counted already.
 void MessageMesh::State::StartMessages(RunningExchange& run) {
   for (const OutgoingPart& s : run.messages) {
-    FrameHeader header = HeaderFor(run.launch, run.record(), FrameKind::kData, run.key, s.part);
+    FrameHeader header = MakeHeader(run.launch, run.record(), FrameKind::kData, run.key, s.part);
     header.payload_bytes = static_cast<uint64_t>(s.bytes);
     if (!PostInRing(s.process, header, s.data)) run.Note(StartFrame(s.process, header, s.data, &run.frames));
     ++run.messages_started;
   }
   for (const PartState& s : run.out) {
-    FrameHeader header = HeaderFor(run.launch, run.record(), FrameKind::kOffer, run.key, s.key.part);
+    FrameHeader header = MakeHeader(run.launch, run.record(), FrameKind::kOffer, run.key, s.key.part);
     header.total_bytes = static_cast<uint64_t>(s.bytes);
     run.Note(StartFrame(s.key.peer, header, nullptr, &run.frames));
     ++run.messages_started;
@@ -200,7 +200,7 @@ void MessageMesh::State::EndExchange(RunningExchange& run) {
   Record& record = run.record();
   MutexLock lock(mu_);
   // While its receives are still known: afterwards what comes for them is unexpected, unless the launch has failed.
-  if (!run.error.ok() && record.failure.ok()) run.then = FailLocked(run.launch, record, run.NameError(), true);
+  if (!run.error.ok() && record.failure.ok()) run.then = FailLocked(run.launch, record, run.MakeNamedError(), true);
   // The receiving thread may still copy into a part.
   auto copying = [&] {
     return std::any_of(run.in.begin(), run.in.end(), [](const PartState& s) { return s.copies > 0; });
@@ -229,7 +229,7 @@ void MessageMesh::State::AbandonExchange(RunningExchange& run) {
   run.Note(CatchExceptions([] { return absl::ResourceExhaustedError("out of host memory"); }));
   {
     MutexLock lock(mu_);
-    if (run.record().failure.ok()) run.then = FailLocked(run.launch, run.record(), run.NameError(), true);
+    if (run.record().failure.ok()) run.then = FailLocked(run.launch, run.record(), run.MakeNamedError(), true);
   }
   EndExchange(run);
   if (run.then) (void)CatchExceptions([&] { run.then(); });
@@ -306,7 +306,7 @@ absl::Status MessageMesh::State::RunExchange(RunningExchange& run) {
     std::exchange(run.then, {})();
   }
   if (run.error.ok()) StartMessages(run);
-  const FrameHeader chunk_header = HeaderFor(run.launch, record, FrameKind::kChunk, run.key, 0);
+  const FrameHeader chunk_header = MakeHeader(run.launch, record, FrameKind::kChunk, run.key, 0);
   if (run.error.ok()) run.Note(AdvanceSharedSends(chunk_header, run).status());
   TakeEarly(run);
   std::chrono::microseconds pause = kFirstBlockPause;
@@ -381,7 +381,7 @@ absl::Status MessageMesh::State::RunExchange(RunningExchange& run) {
     }
     for (PartState* s : answered) {
       if (s->to != nullptr) {
-        FrameHeader ready = HeaderFor(run.launch, record, FrameKind::kReady, run.key, s->key.part);
+        FrameHeader ready = MakeHeader(run.launch, record, FrameKind::kReady, run.key, s->key.part);
         ready.slot = next_slot_.fetch_add(1);
         run.Note(StartReceive(s->key.peer, *s, ready, &run.pending));
       } else {

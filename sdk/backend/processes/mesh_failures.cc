@@ -25,7 +25,7 @@ void MessageMesh::State::QueueReportsLocked(const LaunchKey& key, Record& record
     mu_.AssertHeld();
     for (int32_t peer : record.processes) {
       if (peer == self_ || peer == record.not_reported_to || !lost_[static_cast<size_t>(peer)].ok()) continue;
-      FrameHeader header = HeaderFor(key, record, FrameKind::kAbort, {}, 0);
+      FrameHeader header = MakeHeader(key, record, FrameKind::kAbort, {}, 0);
       header.status_code = static_cast<uint8_t>(record.failure.code());
       std::string text(record.failure.message().substr(0, kMaxTextBytes));
       header.payload_bytes = text.size();
@@ -81,7 +81,7 @@ void MessageMesh::State::LosePeer(int32_t peer, absl::string_view why, bool tell
       if (!record->registered || !record->Includes(peer)) continue;
       absl::Status status = lost;
       (void)CatchExceptions(
-          [&] { status = absl::Status(lost.code(), absl::StrCat(record->Doing(), ": ", lost.message())); });
+          [&] { status = absl::Status(lost.code(), absl::StrCat(record->FormatOperation(), ": ", lost.message())); });
       AddCallLocked(FailLocked(key, *record, std::move(status), true, peer), *record, &calls);
     }
   }

@@ -53,8 +53,8 @@ void MessageMesh::State::ReturnBuffer(FrameBuffer buffer) {
   if (buffers_.size() < kKeptBuffers) buffers_.push_back(std::move(buffer));
 }
 
-FrameHeader MessageMesh::State::HeaderFor(const LaunchKey& launch, const Record& record, FrameKind kind,
-                                          const ExchangeKey& key, int64_t part) const {
+FrameHeader MessageMesh::State::MakeHeader(const LaunchKey& launch, const Record& record, FrameKind kind,
+                                           const ExchangeKey& key, int64_t part) const {
   FrameHeader header;
   header.kind = kind;
   header.process = static_cast<uint16_t>(self_);
@@ -235,7 +235,7 @@ absl::StatusOr<PartState*> MessageMesh::State::HandleChunkLocked(const LaunchKey
   if (part->bytes != total) {
     record.receives.Remove(key);
     part->step = PartState::Step::kDone;
-    *then = FailLocked(launch, record, SizeError(record.Doing(), key.peer, total, part->bytes), true);
+    *then = FailLocked(launch, record, SizeError(record.FormatOperation(), key.peer, total, part->bytes), true);
     return nullptr;
   }
   if (part->step != PartState::Step::kWaiting || chunk.position != part->announced)
@@ -469,7 +469,7 @@ absl::Status MessageMesh::State::HandleFrameOrThrow(int32_t peer, const FrameHea
   record->receives.Remove(key);
   if (part->bytes != bytes) {
     part->step = PartState::Step::kDone;
-    then = FailLocked(launch, *record, SizeError(record->Doing(), peer, bytes, part->bytes), true);
+    then = FailLocked(launch, *record, SizeError(record->FormatOperation(), peer, bytes, part->bytes), true);
     CountUsedFrameLocked(peer, header);
     lock.Unlock();
     FlushReports();

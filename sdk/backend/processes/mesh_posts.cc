@@ -14,7 +14,7 @@ absl::Status MessageMesh::State::Post(const LaunchKey& launch, const std::shared
   RunningExchange run(this, launch, record, key, what);
   run.watch.deadline = Clock::now() + record->limit;
   PlanSends({&send, 1}, /*at_once=*/true, &run);
-  FrameHeader header = HeaderFor(launch, *record, FrameKind::kKept, key, 0);
+  FrameHeader header = MakeHeader(launch, *record, FrameKind::kKept, key, 0);
   const KeptKey kept_key(launch, PartKey{key, 0, process});
   {
     MutexLock lock(mu_);
@@ -56,7 +56,7 @@ absl::Status MessageMesh::State::Post(const LaunchKey& launch, const std::shared
       ahead -= std::min(ahead, QueueCost(0));
     }
   }
-  if (!run.error.ok()) run.error = run.NameError();
+  if (!run.error.ok()) run.error = run.MakeNamedError();
   return RunExchange(run);
 }
 

@@ -142,8 +142,8 @@ struct Record {
   bool Includes(int32_t process) const {
     return std::find(processes.begin(), processes.end(), process) != processes.end();
   }
-  // "all-reduce.3 of jit_step", for messages
-  std::string Doing() const {
+  // Returns what the launch is doing, for messages: "all-reduce.3 of jit_step".
+  std::string FormatOperation() const {
     return active.empty() ? program.name : absl::StrCat(active.front(), " of ", program.name);
   }
 };
@@ -276,8 +276,8 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
     void Note(absl::Status status) {
       if (error.ok()) error = std::move(status);
     }
-    // The error with the names of the operation and the program, if there is memory for them.
-    absl::Status NameError() const {
+    // Returns the error with the names of the operation and the program, if there is memory for them.
+    absl::Status MakeNamedError() const {
       absl::Status named = error;
       (void)CatchExceptions([&] {
         named =
@@ -309,8 +309,8 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   };
   absl::Status SizeError(absl::string_view doing, int32_t peer, int64_t sent, int64_t expected) const;
   absl::Status TransportError(int code, const ErrorText& error, int32_t peer) const;
-  FrameHeader HeaderFor(const LaunchKey& launch, const Record& record, FrameKind kind, const ExchangeKey& key,
-                        int64_t part) const;
+  FrameHeader MakeHeader(const LaunchKey& launch, const Record& record, FrameKind kind, const ExchangeKey& key,
+                         int64_t part) const;
   FrameBuffer TakeBuffer();
   void ReturnBuffer(FrameBuffer buffer);
   absl::Status StartFrame(int32_t peer, const FrameHeader& header, const void* payload, std::vector<Pending>* pending);
@@ -398,8 +398,8 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   std::vector<Clock::time_point> heard_ ABSL_GUARDED_BY(mu_);  // by process: when its last frame came
   std::vector<int64_t> queued_bytes_ ABSL_GUARDED_BY(mu_);     // by process: what arrived before it was expected
   std::vector<int64_t> queued_chunks_ ABSL_GUARDED_BY(mu_);    // by process: chunks that were not expected either
-  std::vector<int64_t> used_bytes_
-      ABSL_GUARDED_BY(mu_);  // by process: what it has sent and is used, not yet told to it
+  // By process: what it has sent and this process has used, but not yet reported to it.
+  std::vector<int64_t> used_bytes_ ABSL_GUARDED_BY(mu_);
   std::vector<int64_t> ahead_bytes_ ABSL_GUARDED_BY(mu_);  // by process: sent to it, not yet known to be used
   const int64_t max_ahead_bytes_;
   KeptMessages kept_ ABSL_GUARDED_BY(mu_);

@@ -38,7 +38,7 @@ class PartTable {
   // Adds an entry whose key is not in the table.
   void Add(Entry* entry) noexcept {
     if (++size_ > 2 * chains().size()) Grow();
-    Entry*& chain = ChainOf(entry->key);
+    Entry*& chain = GetChain(entry->key);
     entry->next = chain;
     chain = entry;
   }
@@ -66,9 +66,9 @@ class PartTable {
 
  private:
   absl::Span<Entry*> chains() { return many_.empty() ? absl::MakeSpan(few_) : absl::MakeSpan(many_); }
-  Entry*& ChainOf(const PartKey& key) noexcept { return chains()[absl::HashOf(key) % chains().size()]; }
+  Entry*& GetChain(const PartKey& key) noexcept { return chains()[absl::HashOf(key) % chains().size()]; }
   Entry** Locate(const PartKey& key) noexcept {
-    Entry** at = &ChainOf(key);
+    Entry** at = &GetChain(key);
     while (*at != nullptr && !((*at)->key == key)) at = &(*at)->next;
     return at;
   }
@@ -86,7 +86,7 @@ class PartTable {
     size_ = size;
     while (Entry* const entry = all) {
       all = entry->next;
-      Entry*& chain = ChainOf(entry->key);
+      Entry*& chain = GetChain(entry->key);
       entry->next = chain;
       chain = entry;
     }

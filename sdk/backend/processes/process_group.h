@@ -65,12 +65,12 @@ class ProcessGroup : public LaunchExchangeService {
 
   // The devices and memories of all processes, in the order of the processes. Equal on all of them.
   const Topology& topology() const { return topology_; }
-  bool addressable(int32_t device) const { return ProcessOf(device) == process(); }
+  bool addressable(int32_t device) const { return GetProcess(device) == process(); }
   int32_t processes_here() const { return processes_here_; }  // how many of them run on this machine, at least 1
   int32_t first_device() const { return first_device_; }      // the id of the first device of this process
 
   int32_t process() const override { return options_.process; }
-  int32_t ProcessOf(int32_t device) const override {
+  int32_t GetProcess(int32_t device) const override {
     return topology_.devices[static_cast<size_t>(device)].process_index;
   }
   std::shared_ptr<LaunchExchange> JoinLaunch(std::vector<int32_t> processes, const LaunchProgram& program,

@@ -304,7 +304,7 @@ class MeshService : public LaunchExchangeService {
  public:
   MeshService(MessageMesh* mesh, int32_t process) : mesh_(mesh), process_(process) {}
   int32_t process() const override { return process_; }
-  int32_t ProcessOf(int32_t device) const override { return device; }
+  int32_t GetProcess(int32_t device) const override { return device; }
   std::shared_ptr<LaunchExchange> JoinLaunch(std::vector<int32_t> processes, const LaunchProgram& program,
                                              milliseconds limit,
                                              std::function<void(const absl::Status&)> on_failure) override {

@@ -92,11 +92,11 @@ int64_t SharedMemory::FirstBlock() const {
   return RoundUp(FirstRingReader() + num_processes_ * int64_t{sizeof(MessageRingReader)}, kSegmentPage);
 }
 
-MessageRing& SharedMemory::RingFor(const Segment& segment, int32_t reader) const {
+MessageRing& SharedMemory::GetRing(const Segment& segment, int32_t reader) const {
   return reinterpret_cast<MessageRing*>(segment.memory + FirstRing())[reader];
 }
 
-MessageRingReader& SharedMemory::RingReaderOf(const Segment& segment, int32_t writer) const {
+MessageRingReader& SharedMemory::GetRingReader(const Segment& segment, int32_t writer) const {
   return reinterpret_cast<MessageRingReader*>(segment.memory + FirstRingReader())[writer];
 }
 
@@ -193,7 +193,7 @@ absl::Status SharedMemory::Open(int32_t peer, absl::string_view description) {
   }
   Close(peer);
   peers_[static_cast<size_t>(peer)] = segment;
-  if (HasRings(peer) && !CanAwaitRecords(RingFor(segment, process_))) {
+  if (HasRings(peer) && !CanAwaitRecords(GetRing(segment, process_))) {
     Close(peer);
     return absl::UnavailableError("shared memory: this system cannot wait for it");
   }
@@ -268,17 +268,17 @@ void SharedMemory::Release(int32_t peer, const SharedChunk& chunk) {
 bool SharedMemory::WriteMessage(int32_t peer, absl::Span<const std::byte> first, absl::Span<const std::byte> second) {
   if (first.size() + second.size() > MessageRing::kMaxRecordBytes) return false;
   MutexLock lock(write_mus_[static_cast<size_t>(peer)]);
-  return WriteRecord(RingFor(own_, peer), RingReaderOf(peers_[static_cast<size_t>(peer)], process_), first, second);
+  return WriteRecord(GetRing(own_, peer), GetRingReader(peers_[static_cast<size_t>(peer)], process_), first, second);
 }
 
 absl::StatusOr<size_t> SharedMemory::ReadMessage(int32_t peer, std::byte* to) {
-  return ReadRecord(RingFor(peers_[static_cast<size_t>(peer)], process_), RingReaderOf(own_, peer), to);
+  return ReadRecord(GetRing(peers_[static_cast<size_t>(peer)], process_), GetRingReader(own_, peer), to);
 }
 
 void SharedMemory::AwaitMessage(int32_t peer, std::chrono::milliseconds limit) {
-  AwaitRecord(RingFor(peers_[static_cast<size_t>(peer)], process_), RingReaderOf(own_, peer), limit);
+  AwaitRecord(GetRing(peers_[static_cast<size_t>(peer)], process_), GetRingReader(own_, peer), limit);
 }
 
-void SharedMemory::EndAwaiting(int32_t peer) { WakeReader(RingFor(peers_[static_cast<size_t>(peer)], process_)); }
+void SharedMemory::EndAwaiting(int32_t peer) { WakeReader(GetRing(peers_[static_cast<size_t>(peer)], process_)); }
 
 }  // namespace backplane

@@ -115,9 +115,9 @@ class SharedMemory {
   int64_t FirstRing() const;
   int64_t FirstRingReader() const;
   int64_t FirstBlock() const;
-  // The ring in `segment` for what its owner sends to `reader`, and what its owner has read of `writer`'s.
-  MessageRing& RingFor(const Segment& segment, int32_t reader) const;
-  MessageRingReader& RingReaderOf(const Segment& segment, int32_t writer) const;
+  // Return the ring in `segment` for what its owner sends to `reader`, and what its owner has read of `writer`'s.
+  MessageRing& GetRing(const Segment& segment, int32_t reader) const;
+  MessageRingReader& GetRingReader(const Segment& segment, int32_t writer) const;
   bool IsReleased(uint32_t block, int32_t reader) const;
   bool IsFree(uint32_t block) const;
 

@@ -57,7 +57,7 @@ BoundedValue CopyBounds(const BoundedValue& from) { return from; }
 // Operations that move elements. Their bounds move in the same way. Operands from `first_index` on are indices.
 absl::StatusOr<BoundedValue> BoundMovement(const Instruction& i, absl::Span<const BoundedValue* const> ops,
                                            size_t first_index, size_t index_count) {
-  ASSIGN_OR_RETURN(const Literal value, ValueOf(i, ops));
+  ASSIGN_OR_RETURN(const Literal value, EvaluateValue(i, ops));
   bool places_known = true, exact = true;
   for (size_t k = 0; k < ops.size(); ++k) {
     const bool index = k >= first_index && k < first_index + index_count;
@@ -88,7 +88,7 @@ BoundedValue MakeBoundedValue(const Literal& value, bool exact) {
   return j;
 }
 
-absl::StatusOr<Literal> ValueOf(const Instruction& i, absl::Span<const BoundedValue* const> ops) {
+absl::StatusOr<Literal> EvaluateValue(const Instruction& i, absl::Span<const BoundedValue* const> ops) {
   std::vector<Literal> values;
   for (const BoundedValue* j : ops) values.push_back(j->ToLiteral());
   std::vector<const Literal*> pointers;
@@ -105,7 +105,7 @@ double ComputeUnitInLastPlace(PrimitiveType type, double v) {
   return std::ldexp(1.0, exponent - f.mantissa);
 }
 
-double UnitOf(PrimitiveType type) {
+double GetEpsilon(PrimitiveType type) {
   const Format f = FormatOf(type);
   return f.mantissa < 0 ? 0 : std::ldexp(1.0, -f.mantissa);
 }
@@ -303,7 +303,7 @@ absl::StatusOr<BoundedValue> BoundInstruction(const Instruction& i, absl::Span<c
       std::vector<BoundedValue> arguments;
       for (const BoundedValue* o : ops) arguments.push_back(*o);
       ASSIGN_OR_RETURN(BoundedValue result, BoundComputation(*i.called(0), arguments));
-      ASSIGN_OR_RETURN(const Literal value, ValueOf(i, ops));
+      ASSIGN_OR_RETURN(const Literal value, EvaluateValue(i, ops));
       BoundedValue j = MakeBoundedValue(value, true);
       j.elements[1] = std::move(result);
       return j;
@@ -311,14 +311,14 @@ absl::StatusOr<BoundedValue> BoundInstruction(const Instruction& i, absl::Span<c
     case Opcode::kBitcastConvert:
       // The sign and the payload of a NaN are unspecified.
       if (HasNan(ops[0]->value)) {
-        ASSIGN_OR_RETURN(const Literal bits, ValueOf(i, ops));
+        ASSIGN_OR_RETURN(const Literal bits, EvaluateValue(i, ops));
         return BoundedValue::Undecided(bits);
       }
       break;
     case Opcode::kAsyncDone:
       return ops[0]->elements[1];
     case Opcode::kCopyStart: {
-      ASSIGN_OR_RETURN(const Literal value, ValueOf(i, ops));
+      ASSIGN_OR_RETURN(const Literal value, EvaluateValue(i, ops));
       BoundedValue j = MakeBoundedValue(value, true);
       j.elements[0] = j.elements[1] = *ops[0];
       return j;
@@ -349,7 +349,7 @@ absl::StatusOr<BoundedValue> BoundInstruction(const Instruction& i, absl::Span<c
       break;
   }
   // Constants, iota, bits of generators, sizes, reinterpretation, tokens: exact if the operands are exact.
-  ASSIGN_OR_RETURN(const Literal value, ValueOf(i, ops));
+  ASSIGN_OR_RETURN(const Literal value, EvaluateValue(i, ops));
   return MakeBoundedValue(value, AllExact(ops));
 }
 

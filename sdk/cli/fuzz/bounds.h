@@ -71,7 +71,7 @@ inline double BoundAt(const Literal& bound, int64_t i) {
 // types.
 double ComputeUnitInLastPlace(PrimitiveType type, double v);
 // Returns 2^-m for m stored bits of mantissa; 0 for types that are not floats.
-double UnitOf(PrimitiveType type);
+double GetEpsilon(PrimitiveType type);
 double MaxFinite(PrimitiveType type);
 bool HasNanValues(PrimitiveType type);     // whether the float type has a NaN
 bool HasNegativeZero(PrimitiveType type);  // whether the float type has a -0
@@ -110,7 +110,7 @@ std::optional<Opcode> FindBinary(const Computation& body, int64_t component, int
 // Returns the literal with bounds, with every element exact or every element undecided.
 BoundedValue MakeBoundedValue(const Literal& value, bool exact);
 // Returns the instruction's value by its definition.
-absl::StatusOr<Literal> ValueOf(const Instruction& i, absl::Span<const BoundedValue* const> ops);
+absl::StatusOr<Literal> EvaluateValue(const Instruction& i, absl::Span<const BoundedValue* const> ops);
 
 absl::StatusOr<BoundedValue> BoundControl(const Instruction& i, absl::Span<const BoundedValue* const> ops);
 absl::StatusOr<BoundedValue> BoundElementwise(const Instruction& i, absl::Span<const BoundedValue* const> ops);

@@ -67,7 +67,7 @@ absl::StatusOr<BoundedValue> BoundMap(const Instruction& i, absl::Span<const Bou
 
 // Slice by slice along the dimension, as in the definition.
 absl::StatusOr<BoundedValue> BoundScan(const Instruction& i, absl::Span<const BoundedValue* const> ops) {
-  ASSIGN_OR_RETURN(const Literal value, ValueOf(i, ops));
+  ASSIGN_OR_RETURN(const Literal value, EvaluateValue(i, ops));
   if (AllExact(ops)) {
     bool whole = true;
     for (const BoundedValue* j : ops) whole = whole && !IsFloat(ComplexPart(j->value.shape().element_type()));

@@ -369,25 +369,25 @@ absl::StatusOr<BoundedValue> BoundElementwise(const Instruction& i, absl::Span<c
         }
         if (wild) seen[k] = used[k] = kInf;
         // The error is relative to the modulus; if one part cancels, it is small compared with the operands.
-        seen[k] += ulps * UnitOf(type) * std::abs(v);
+        seen[k] += ulps * GetEpsilon(type) * std::abs(v);
         if (op == Opcode::kSin || op == Opcode::kCos || op == Opcode::kLog || op == Opcode::kLog1p ||
             op == Opcode::kExpm1 || op == Opcode::kTan || op == Opcode::kTanh || op == Opcode::kLogistic ||
             op == Opcode::kCosh || op == Opcode::kPower || op == Opcode::kExp || op == Opcode::kAtan2) {
           double largest = std::abs(v);
           for (const Literal& c : center) largest = std::max(largest, std::abs(NumberAt(c, IndexIn(c, m))));
-          seen[k] += ulps * UnitOf(type) * (op == Opcode::kPower ? largest * std::abs(v) * 4 : largest);
+          seen[k] += ulps * GetEpsilon(type) * (op == Opcode::kPower ? largest * std::abs(v) * 4 : largest);
         }
         // The root is computed through the logarithm, whose rounding error is a relative error of the result.
         if (op == Opcode::kCbrt) {
           const double size_of = std::abs(NumberAt(center[0], m));
-          if (size_of > 0) seen[k] += ulps * UnitOf(type) * std::abs(v) * std::abs(std::log(size_of));
+          if (size_of > 0) seen[k] += ulps * GetEpsilon(type) * std::abs(v) * std::abs(std::log(size_of));
         }
         // x^y = exp(y log x): the rounding errors of the logarithm and of the product are errors of the exponent, so
         // relative errors of the result, however large the parts of the exponent are (such as a large angle).
         if (op == Opcode::kPower) {
           const std::complex<double> x = NumberAt(center[0], IndexIn(center[0], m)),
                                      y = NumberAt(center[1], IndexIn(center[1], m));
-          if (std::abs(x) > 0) seen[k] += 3 * UnitOf(type) * std::abs(v) * std::abs(y) * std::abs(std::log(x));
+          if (std::abs(x) > 0) seen[k] += 3 * GetEpsilon(type) * std::abs(v) * std::abs(y) * std::abs(std::log(x));
         }
         used[k] = seen[k];
       } else if (!finite && std::isfinite(b.real())) {

@@ -44,7 +44,7 @@ absl::StatusOr<BoundedValue> BoundFft(const Instruction& i, const BoundedValue& 
     // Twiddle factors and log2(n) steps; long odd lengths are computed by convolutions of padded lengths. Products may
     // underflow.
     // may underflow.
-    const double tiny = ComputeUnitInLastPlace(type, 0), unit = 8 * (std::log2(length + 1) + 2) * UnitOf(type);
+    const double tiny = ComputeUnitInLastPlace(type, 0), unit = 8 * (std::log2(length + 1) + 2) * GetEpsilon(type);
     const double bound = std::isfinite(sum) && sum < MaxFinite(type) / 4
                              ? (error + unit * sum + 4 * length * tiny) * scale + tiny
                              : kInf;
@@ -102,7 +102,7 @@ absl::StatusOr<BoundedValue> BoundCholesky(const Instruction& i, const BoundedVa
     }
     size = std::sqrt(size);
     // The last term is for products that underflow.
-    const double disturbed = static_cast<double>(n) * error + 8 * static_cast<double>(n + 1) * UnitOf(type) * size +
+    const double disturbed = static_cast<double>(n) * error + 8 * static_cast<double>(n + 1) * GetEpsilon(type) * size +
                              static_cast<double>(n) * ComputeUnitInLastPlace(type, 0);
     double bound = norms.norm * norms.inverse * norms.inverse * disturbed;
     // Near a matrix without a factor it is undecided whether there is one.
@@ -139,9 +139,9 @@ absl::StatusOr<BoundedValue> BoundTriangularSolve(const Instruction& i, const Bo
     x = std::sqrt(x);
     const double dn = static_cast<double>(n), condition = norms.norm * norms.inverse;
     double bound = norms.inverse * (dn * error_a * x + std::sqrt(static_cast<double>(block)) * error_b) +
-                   8 * (dn + 1) * UnitOf(type) * condition * x;
+                   8 * (dn + 1) * GetEpsilon(type) * condition * x;
     // The bound on the change of the inverse is valid for small changes only.
-    if (!(norms.inverse * dn * error_a < 0.25) || !(condition * dn * UnitOf(type) < 0.25)) bound = kInf;
+    if (!(norms.inverse * dn * error_a < 0.25) || !(condition * dn * GetEpsilon(type) < 0.25)) bound = kInf;
     // Intermediate products may overflow or underflow; the sign of a zero depends on the order of subtractions.
     if (!(x * norms.norm * dn < MaxFinite(type) / 4)) bound = kInf;
     bound += (norms.inverse * dn + 1) * ComputeUnitInLastPlace(type, 0);
@@ -163,7 +163,7 @@ BoundedValue BoundBatchNorm(const Instruction& i, absl::Span<const BoundedValue*
                            ? 0
                            : static_cast<double>(shape.num_elements()) / static_cast<double>(shape.dimensions(feature));
   const PrimitiveType type = shape.element_type();
-  const double epsilon = i.attrs().GetDouble(AttrId::kEpsilon), unit = 4 * (count + 4) * UnitOf(type);
+  const double epsilon = i.attrs().GetDouble(AttrId::kEpsilon), unit = 4 * (count + 4) * GetEpsilon(type);
   const double x = GreatestSize(*ops[0]), scale = GreatestSize(*ops[1]);
   const double ex = FindGreatest(ops[0]->used), es = FindGreatest(ops[1]->used);
   const bool training = i.Is(Opcode::kBatchNormTraining), grad = i.Is(Opcode::kBatchNormGrad);

@@ -132,7 +132,7 @@ absl::Status BoundCombined(const Instruction& i, Opcode op, const BoundedValue& 
     for (size_t k = 0; k < to.size(); ++k) {
       const int64_t m = static_cast<int64_t>(k);
       const double v = IsComplex(type) ? std::abs(j.value.GetAsComplex(m)) : std::abs(j.value.GetAsDouble(m));
-      const double e = error.data<double>()[k] + 4 * (n + 1) * UnitOf(type);
+      const double e = error.data<double>()[k] + 4 * (n + 1) * GetEpsilon(type);
       // Products whose intermediate values may overflow or underflow in some order.
       to[k] = !(e < 0.5) || !(reach.data<double>()[k] < range) || !std::isfinite(v)
                   ? kInf
@@ -245,8 +245,8 @@ double SumUnit(const std::vector<const Literal*>& terms, PrimitiveType type, dou
   int least = 4096;
   for (const Literal* t : terms) least = std::min(least, GetLowestBitExponent(*t));
   // Every partial sum is a multiple of 2^least below greatest_sum; it is exact if that fits into the mantissa.
-  if (std::isfinite(greatest_sum) && greatest_sum * UnitOf(type) < std::ldexp(1.0, std::min(least, 1000))) return 0;
-  return (n + 2) * UnitOf(type);
+  if (std::isfinite(greatest_sum) && greatest_sum * GetEpsilon(type) < std::ldexp(1.0, std::min(least, 1000))) return 0;
+  return (n + 2) * GetEpsilon(type);
 }
 
 absl::StatusOr<BoundedValue> BoundReduction(const Instruction& i, absl::Span<const BoundedValue* const> ops) {
@@ -431,17 +431,17 @@ absl::StatusOr<BoundedValue> BoundContraction(const Instruction& i, absl::Span<c
     }
   }
   const double greatest = FindGreatest(sum);
-  double unit = 4 * (n + 2) * UnitOf(type);
+  double unit = 4 * (n + 2) * GetEpsilon(type);
   const bool small_type = BitWidth(ComplexPart(type)) < 32;
   if (!i.Is(Opcode::kScaledDot) && !underflows && std::isfinite(greatest) &&
-      greatest * UnitOf(type) < std::ldexp(1.0, std::min(granule, 1000))) {
+      greatest * GetEpsilon(type) < std::ldexp(1.0, std::min(granule, 1000))) {
     unit = 0;
   } else if (small_type) {
     // Added in f32 and rounded once, or rounded after each addition: both occur.
-    unit = (std::min(n, 64.0) + 2) * UnitOf(type);
+    unit = (std::min(n, 64.0) + 2) * GetEpsilon(type);
   }
   if (ComplexPart(l.value.shape().element_type()) == PrimitiveType::kF64 && type == PrimitiveType::kF32)
-    unit = 4 * (n + 2) * UnitOf(type);
+    unit = 4 * (n + 2) * GetEpsilon(type);
   SetSum(result, error, sum, unit, n * GreatestFinite(la) * GreatestFinite(ra));
   // Blocked and transformed algorithms may multiply zeros by infinities that the definition does not combine.
   if (i.Is(Opcode::kConvolution) || i.Is(Opcode::kRaggedDot) || i.Is(Opcode::kScaledDot)) {

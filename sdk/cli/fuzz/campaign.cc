@@ -78,7 +78,7 @@ bool ReadsSubnormals(const FuzzProgram& program) {
   auto holds = [](const Literal& l) {
     const PrimitiveType type = l.shape().element_type();
     if (!l.shape().IsArray() || !IsFloat(ComplexPart(type))) return false;
-    const double least = ComputeUnitInLastPlace(type, 0) / UnitOf(type);
+    const double least = ComputeUnitInLastPlace(type, 0) / GetEpsilon(type);
     for (int64_t i = 0; i < l.num_elements(); ++i) {
       const std::complex<double> v = IsComplex(type) ? l.GetAsComplex(i) : l.GetAsDouble(i);
       for (const double part : {std::abs(v.real()), std::abs(v.imag())}) {

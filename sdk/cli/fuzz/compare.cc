@@ -17,7 +17,7 @@ bool SamePart(double a, double b) {
 
 }  // namespace
 
-bool Within(const Literal& meant, const Literal& found, int64_t i, double bound) {
+bool IsWithin(const Literal& meant, const Literal& found, int64_t i, double bound) {
   if (std::isinf(bound)) return true;
   const PrimitiveType type = meant.shape().element_type();
   const size_t bytes = static_cast<size_t>(ByteWidth(type));
@@ -74,7 +74,7 @@ std::optional<Mismatch> CompareResults(const BoundedValue& meant, const std::vec
     for (int64_t i = 0; i < have.num_elements(); ++i) {
       const double bound = BoundAt(want.seen, i);
       if (power != nullptr) ++(bound == 0 ? power->bitwise : std::isinf(bound) ? power->undecided : power->bounded);
-      if (Within(want.value, have, i, bound)) continue;
+      if (IsWithin(want.value, have, i, bound)) continue;
       if (m.differing++ > 0) continue;
       m.shape = have.shape().ToString();
       m.element = i;
@@ -83,7 +83,7 @@ std::optional<Mismatch> CompareResults(const BoundedValue& meant, const std::vec
       m.bound = bound;
       if (IsFloat(ComplexPart(have.shape().element_type()))) {
         const double least = std::ldexp(ComputeUnitInLastPlace(have.shape().element_type(), 0),
-                                        static_cast<int>(-std::log2(UnitOf(have.shape().element_type()))));
+                                        static_cast<int>(-std::log2(GetEpsilon(have.shape().element_type()))));
         for (const std::complex<double> v : {NumberAt(want.value, i), NumberAt(have, i)}) {
           for (const double part : {v.real(), v.imag()}) {
             m.nan = m.nan || std::isnan(part);

@@ -27,7 +27,7 @@ struct Power {
 };
 
 // Whether element i of the result is within its bound.
-bool Within(const Literal& meant, const Literal& found, int64_t i, double bound);
+bool IsWithin(const Literal& meant, const Literal& found, int64_t i, double bound);
 // Returns the arrays of a result, in order.
 std::vector<const BoundedValue*> Leaves(const BoundedValue& result);
 std::optional<Mismatch> CompareResults(const BoundedValue& meant, const std::vector<Literal>& found,

@@ -254,11 +254,11 @@ absl::StatusOr<std::vector<BoundedValue>> BoundCollective(const Instruction& i,
 
 }  // namespace
 
-Devices DevicesOf(const Module& module) {
+Devices GetDevices(const Module& module) {
   return {std::max<int64_t>(module.config().num_replicas, 1), std::max<int64_t>(module.config().num_partitions, 1)};
 }
 
-Literal ArgumentOf(const Literal& argument, int64_t device) {
+Literal MakeDeviceArgument(const Literal& argument, int64_t device) {
   const Shape& shape = argument.shape();
   if (device == 0 || !shape.IsArray() || argument.num_elements() < 2) return argument;
   const int64_t rank = shape.rank(), n = argument.num_elements();
@@ -349,8 +349,8 @@ absl::StatusOr<BoundedValue> BoundEntryOn(const Module& module, const Devices& d
 
 absl::StatusOr<BoundedValue> BoundEntry(const Module& module, absl::Span<const Literal> arguments, BoundedValues* all,
                                         const BoundingHooks& change) {
-  const auto argument = [&](size_t k, int64_t d) { return BoundedValue::Exact(ArgumentOf(arguments[k], d)); };
-  return BoundEntryOn(module, DevicesOf(module), argument, all, change);
+  const auto argument = [&](size_t k, int64_t d) { return BoundedValue::Exact(MakeDeviceArgument(arguments[k], d)); };
+  return BoundEntryOn(module, GetDevices(module), argument, all, change);
 }
 
 absl::StatusOr<BoundedValue> BoundEntryWith(const Module& module, absl::Span<const BoundedValue> arguments,

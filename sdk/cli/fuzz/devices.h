@@ -19,12 +19,12 @@ struct Devices {
   int64_t replicas = 1, partitions = 1;
   int64_t count() const { return replicas * partitions; }
 };
-Devices DevicesOf(const Module& module);
+Devices GetDevices(const Module& module);
 
 // Returns the argument of a device, derived from the one in the program: the elements are rotated by the device's
 // number, so that devices have different values of the same kind. Scalars are the same everywhere, because they control
 // loops, and so are stacks of square matrices, whose properties would be lost.
-Literal ArgumentOf(const Literal& argument, int64_t device);
+Literal MakeDeviceArgument(const Literal& argument, int64_t device);
 
 // Evaluates one instruction on all devices; operands[d] are those of device d.
 absl::StatusOr<std::vector<BoundedValue>> BoundOnDevices(const Instruction& instruction,
@@ -39,9 +39,9 @@ struct BoundingHooks {
   std::function<void(const Instruction&, BoundedValue&)> given;
 };
 
-// Evaluates the entry computation with these arguments (of the first device, see ArgumentOf). Returns the result; on
-// several devices a tuple of the results of each. `all`, if given, receives the value of each instruction on the first
-// device.
+// Evaluates the entry computation with these arguments (of the first device, see MakeDeviceArgument). Returns the
+// result; on several devices a tuple of the results of each. `all`, if given, receives the value of each instruction on
+// the first device.
 absl::StatusOr<BoundedValue> BoundEntry(const Module& module, absl::Span<const Literal> arguments,
                                         BoundedValues* all = nullptr, const BoundingHooks& change = {});
 // The same on one device, for arguments that are results with bounds.

@@ -20,7 +20,7 @@ double LeastNormal(PrimitiveType type) {
   const PrimitiveType part = ComplexPart(type);
   // f16 and narrower types are computed in f32, in which all their values are normal.
   const PrimitiveType computed = part == PrimitiveType::kF64 ? PrimitiveType::kF64 : PrimitiveType::kF32;
-  return ComputeUnitInLastPlace(computed, 0) / UnitOf(computed);
+  return ComputeUnitInLastPlace(computed, 0) / GetEpsilon(computed);
 }
 
 void Flush(BoundedValue& j) {
@@ -152,10 +152,10 @@ bool Explains(const BoundedValue& meant, const BoundedValue& other, const std::v
   for (size_t r = 0; r < found.size(); ++r) {
     if (!(is[r]->value.shape() == found[r].shape()) || !(would_be[r]->value.shape() == found[r].shape())) return false;
     for (int64_t i = 0; i < found[r].num_elements(); ++i) {
-      if (Within(is[r]->value, found[r], i, BoundAt(is[r]->seen, i))) continue;
+      if (IsWithin(is[r]->value, found[r], i, BoundAt(is[r]->seen, i))) continue;
       differs = true;
       const double bound = BoundAt(would_be[r]->seen, i);
-      if (std::isinf(bound) || !Within(would_be[r]->value, found[r], i, bound)) return false;
+      if (std::isinf(bound) || !IsWithin(would_be[r]->value, found[r], i, bound)) return false;
     }
   }
   return differs;
@@ -181,13 +181,13 @@ bool IsFlushing(const FuzzProgram& program, const std::vector<Literal>& found) {
   for (size_t r = 0; r < found.size(); ++r) {
     if (!(leaves[0][r]->value.shape() == found[r].shape())) return false;
     for (int64_t i = 0; i < found[r].num_elements(); ++i) {
-      if (Within(leaves[0][r]->value, found[r], i, BoundAt(leaves[0][r]->seen, i))) continue;
+      if (IsWithin(leaves[0][r]->value, found[r], i, BoundAt(leaves[0][r]->seen, i))) continue;
       differs = true;
       bool fits = false;
       for (size_t way = 1; way < ways.size(); ++way) {
         // The sign of a zero that was a number is unspecified, so equal numbers match too.
         const double bound = BoundAt(leaves[way][r]->seen, i);
-        fits = fits || (!std::isinf(bound) && (Within(leaves[way][r]->value, found[r], i, bound) ||
+        fits = fits || (!std::isinf(bound) && (IsWithin(leaves[way][r]->value, found[r], i, bound) ||
                                                Number(leaves[way][r]->value, i) == Number(found[r], i)));
       }
       if (!fits) return false;

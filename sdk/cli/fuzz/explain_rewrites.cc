@@ -209,7 +209,7 @@ bool LogOfSubnormal(Computation* c, Instruction* i) {
   };
   Instruction* imaginary = Make(c, i, Opcode::kImag, parts, {i->operand(0)});
   Instruction* size = Make(c, i, Opcode::kAbs, parts, {imaginary});
-  const double least = ComputeUnitInLastPlace(part, 0) / UnitOf(part);
+  const double least = ComputeUnitInLastPlace(part, 0) / GetEpsilon(part);
   Instruction* small =
       Make(c, i, Opcode::kAnd, flags,
            {compare(size, least, ComparisonDirection::kLt), compare(size, 0, ComparisonDirection::kGt)});

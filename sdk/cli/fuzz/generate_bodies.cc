@@ -96,7 +96,7 @@ Value Generator::ReduceByArrays(Scope& s) {
   const Value x = Any(s, random_.Chance(80) ? Kind::kBits : Kind::kReal, 1, 3);
   if (x == nullptr || x->shape().num_elements() > 600 || HasNan(s, x)) return nullptr;
   const P type = x->shape().element_type();
-  const std::optional<Opcode> op = IsFloat(type) ? OneOf({Opcode::kMaximum, Opcode::kMinimum}) : AnyCombiner(type);
+  const std::optional<Opcode> op = IsFloat(type) ? PickOne({Opcode::kMaximum, Opcode::kMinimum}) : AnyCombiner(type);
   const Value init = op.has_value() ? Identity(s, *op, type) : nullptr;
   if (init == nullptr) return nullptr;
   Builder b(s.b.module(), "by_arrays");
@@ -106,14 +106,14 @@ Value Generator::ReduceByArrays(Scope& s) {
       random_.Chance(50) ? ByRows(b, *p, *q, *op, init->literal(), random_.Between(1, 5)) : ByPositions(b, *p, *q, *op);
   absl::StatusOr<Computation*> body = root.ok() ? b.Build(*root) : root.status();
   if (!body.ok()) return nullptr;
-  return Add(s, s.b.Reduce({x}, {init}, *body, Subset(x->shape().rank(), 55)));
+  return Add(s, s.b.Reduce({x}, {init}, *body, ChooseSubset(x->shape().rank(), 55)));
 }
 
 Value Generator::ReduceByControl(Scope& s) {
   const Value x = Any(s, random_.Chance(80) ? Kind::kInteger : Kind::kReal, 1, 3);
   if (x == nullptr || x->shape().num_elements() > 600 || HasNan(s, x)) return nullptr;
   const P type = x->shape().element_type();
-  const std::optional<Opcode> op = IsFloat(type) ? OneOf({Opcode::kMaximum, Opcode::kMinimum}) : AnyCombiner(type);
+  const std::optional<Opcode> op = IsFloat(type) ? PickOne({Opcode::kMaximum, Opcode::kMinimum}) : AnyCombiner(type);
   const Value init = op.has_value() ? Identity(s, *op, type) : nullptr;
   if (init == nullptr) return nullptr;
   Builder b(s.b.module(), "by_control");
@@ -122,7 +122,7 @@ Value Generator::ReduceByControl(Scope& s) {
   Result root = random_.Chance(50) ? ByLoop(b, *p, *q, *op) : ByBranch(b, *p, *q, *op);
   absl::StatusOr<Computation*> body = root.ok() ? b.Build(*root) : root.status();
   if (!body.ok()) return nullptr;
-  return Add(s, s.b.Reduce({x}, {init}, *body, Subset(x->shape().rank(), 55)));
+  return Add(s, s.b.Reduce({x}, {init}, *body, ChooseSubset(x->shape().rank(), 55)));
 }
 
 // Orders that no processor has: by magnitude, by remainder, by bits, by several keys starting with the last one, or
@@ -134,7 +134,7 @@ Value Generator::SortOddly(Scope& s) {
   std::vector<Value> operands = {x};
   const int64_t more = random_.Between(0, 2);
   for (int64_t k = 0; k < more; ++k) {
-    operands.push_back(Like(s, AnyType(random_.Chance(60) ? Kind::kInteger : Kind::kAny), DimsOf(x)));
+    operands.push_back(Like(s, AnyType(random_.Chance(60) ? Kind::kInteger : Kind::kAny), GetDims(x)));
     if (operands.back() == nullptr) return nullptr;
   }
   const bool descending = random_.Chance(40);

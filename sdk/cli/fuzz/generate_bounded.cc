@@ -17,8 +17,8 @@ Value Generator::BoundedChain(Scope& s) {
   const PrimitiveType type = AnyType(Kind::kInteger);
   const std::vector<int64_t> dims = AnyDims(2, 3);
   int64_t rank = static_cast<int64_t>(dims.size()), d = random_.Below(rank);
-  const Value x = Fresh(s, Shape(type, dims)), n = Index(s, 0, dims[static_cast<size_t>(d)]);
-  const Opcode op = OneOf({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum, Opcode::kXor});
+  const Value x = MakeFreshValue(s, Shape(type, dims)), n = Index(s, 0, dims[static_cast<size_t>(d)]);
+  const Opcode op = PickOne({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum, Opcode::kXor});
   if (x == nullptr || n == nullptr || x->shape().num_elements() == 0) return nullptr;
   Value bounded = Add(s, hlo::SetDimensionSize(s.b, x, n, d));
   const Value fill = Add(s, s.b.Constant(Literal::ScalarInt(type, 1)));
@@ -67,10 +67,10 @@ Value Generator::BoundedChain(Scope& s) {
         break;
       }
       case 6:
-        next = Add(s, s.b.Unary(OneOf({Opcode::kNegate, Opcode::kNot, Opcode::kPopcnt}), bounded));
+        next = Add(s, s.b.Unary(PickOne({Opcode::kNegate, Opcode::kNot, Opcode::kPopcnt}), bounded));
         break;
       default:
-        next = Add(s, s.b.Binary(OneOf({Opcode::kAdd, Opcode::kMultiply, Opcode::kAnd}), bounded, bounded));
+        next = Add(s, s.b.Binary(PickOne({Opcode::kAdd, Opcode::kMultiply, Opcode::kAnd}), bounded, bounded));
         break;
     }
     // An operation may do anything with a bounded dimension; the chain continues while it is known where the dimension

@@ -9,7 +9,7 @@ namespace {
 
 using P = PrimitiveType;
 
-Shape ShapeOf(const BoundedValue& j) { return j.ToLiteral().shape(); }
+Shape GetShape(const BoundedValue& j) { return j.ToLiteral().shape(); }
 
 BoundedValue TupleOf(const std::vector<BoundedValue>& elements) {
   BoundedValue j;
@@ -37,13 +37,14 @@ std::vector<Generator::Recipe> Generator::ControlRecipes() {
   };
 }
 
-std::unique_ptr<Scope> Generator::Nested(Scope& s, const std::string& name, const std::vector<BoundedValue>& parameters,
-                                         int steps, bool plain, bool tuple) {
+std::unique_ptr<Scope> Generator::MakeNestedScope(Scope& s, const std::string& name,
+                                                  const std::vector<BoundedValue>& parameters, int steps, bool plain,
+                                                  bool tuple) {
   auto inner = std::make_unique<Scope>(s.b.module(), name, s.depth + 1);
   inner->plain = plain;
   if (tuple) {
     const BoundedValue all = TupleOf(parameters);
-    hlo::Result p = inner->b.Parameter(0, ShapeOf(all));
+    hlo::Result p = inner->b.Parameter(0, GetShape(all));
     if (!p.ok()) return nullptr;
     inner->bounded[*p] = all;
     for (size_t k = 0; k < parameters.size(); ++k) {
@@ -53,7 +54,7 @@ std::unique_ptr<Scope> Generator::Nested(Scope& s, const std::string& name, cons
     }
   } else {
     for (size_t k = 0; k < parameters.size(); ++k) {
-      hlo::Result p = inner->b.Parameter(static_cast<int64_t>(k), ShapeOf(parameters[k]));
+      hlo::Result p = inner->b.Parameter(static_cast<int64_t>(k), GetShape(parameters[k]));
       if (!p.ok()) return nullptr;
       inner->bounded[*p] = parameters[k];
       inner->values.push_back(*p);
@@ -63,14 +64,14 @@ std::unique_ptr<Scope> Generator::Nested(Scope& s, const std::string& name, cons
   return inner;
 }
 
-Value Generator::Matching(Scope& s, const Shape& shape) {
+Value Generator::FindOrMake(Scope& s, const Shape& shape) {
   for (size_t k = s.values.size(); k > 0; --k) {
     if (s.values[k - 1]->shape() == shape && !random_.Chance(20)) return s.values[k - 1];
   }
   return Like(s, shape.element_type(), shape.dimensions());
 }
 
-std::vector<Value> Generator::Chosen(Scope& s, int most) {
+std::vector<Value> Generator::ChooseValues(Scope& s, int most) {
   std::vector<Value> chosen;
   const int64_t count = random_.Between(1, most);
   for (int64_t k = 0; k < count; ++k) {
@@ -80,15 +81,16 @@ std::vector<Value> Generator::Chosen(Scope& s, int most) {
 }
 
 Value Generator::Call(Scope& s) {
-  const std::vector<Value> operands = Chosen(s, 3);
+  const std::vector<Value> operands = ChooseValues(s, 3);
   std::vector<BoundedValue> bounded;
   for (const Value v : operands) bounded.push_back(GetBoundedValue(s, v));
   if (operands.empty()) return nullptr;
-  std::unique_ptr<Scope> inner = Nested(s, "callee", bounded, static_cast<int>(random_.Between(2, 6)), false, false);
+  std::unique_ptr<Scope> inner =
+      MakeNestedScope(s, "callee", bounded, static_cast<int>(random_.Between(2, 6)), false, false);
   if (inner == nullptr) return nullptr;
   Value root = inner->values.back();
   if (random_.Chance(30)) {
-    root = Add(*inner, inner->b.Tuple({root, random_.Of(inner->values)}));
+    root = Add(*inner, inner->b.Tuple({root, random_.Pick(inner->values)}));
     if (root == nullptr) return nullptr;
   }
   absl::StatusOr<Computation*> callee = inner->b.Build(root);
@@ -115,11 +117,12 @@ Value Generator::Quantized(Scope& s) {
 }
 
 Value Generator::Fusion(Scope& s) {
-  const std::vector<Value> operands = Chosen(s, 3);
+  const std::vector<Value> operands = ChooseValues(s, 3);
   std::vector<BoundedValue> bounded;
   for (const Value v : operands) bounded.push_back(GetBoundedValue(s, v));
   if (operands.empty()) return nullptr;
-  std::unique_ptr<Scope> inner = Nested(s, "fused", bounded, static_cast<int>(random_.Between(2, 6)), true, false);
+  std::unique_ptr<Scope> inner =
+      MakeNestedScope(s, "fused", bounded, static_cast<int>(random_.Between(2, 6)), true, false);
   if (inner == nullptr || inner->values.back()->Is(Opcode::kParameter)) return nullptr;
   absl::StatusOr<Computation*> fused = inner->b.Build(inner->values.back());
   if (!fused.ok()) return nullptr;
@@ -128,7 +131,7 @@ Value Generator::Fusion(Scope& s) {
 }
 
 Value Generator::Async(Scope& s) {
-  const std::vector<Value> operands = Chosen(s, 2);
+  const std::vector<Value> operands = ChooseValues(s, 2);
   std::vector<BoundedValue> bounded;
   std::vector<Shape> shapes;
   for (const Value v : operands) {
@@ -136,7 +139,8 @@ Value Generator::Async(Scope& s) {
     shapes.push_back(v->shape().WithoutLayout());
   }
   if (operands.empty()) return nullptr;
-  std::unique_ptr<Scope> inner = Nested(s, "async", bounded, static_cast<int>(random_.Between(1, 3)), true, false);
+  std::unique_ptr<Scope> inner =
+      MakeNestedScope(s, "async", bounded, static_cast<int>(random_.Between(1, 3)), true, false);
   if (inner == nullptr || inner->values.back()->Is(Opcode::kParameter)) return nullptr;
   const Shape result = inner->values.back()->shape().WithoutLayout();
   absl::StatusOr<Computation*> body = inner->b.Build(inner->values.back());
@@ -158,7 +162,7 @@ Value Generator::CopyAsync(Scope& s) {
 
 // A loop with a counter and some state, with a trip count that is a constant or an argument.
 Value Generator::While(Scope& s) {
-  std::vector<Value> state = Chosen(s, 3);
+  std::vector<Value> state = ChooseValues(s, 3);
   const Value zero = Add(s, s.b.Constant(Literal::ScalarInt(P::kS32, 0)));
   if (state.empty() || zero == nullptr) return nullptr;
   state.insert(state.begin(), zero);
@@ -172,12 +176,12 @@ Value Generator::While(Scope& s) {
   }
   std::vector<BoundedValue> bounded;
   for (const Value v : state) bounded.push_back(GetBoundedValue(s, v));
-  std::unique_ptr<Scope> condition = Nested(s, "condition", bounded, 0, false, true);
+  std::unique_ptr<Scope> condition = MakeNestedScope(s, "condition", bounded, 0, false, true);
   if (condition == nullptr) return nullptr;
   const Value limit =
       runtime ? condition->values[1] : Add(*condition, condition->b.Constant(Literal::ScalarInt(P::kS32, iterations)));
   const Value go = Add(*condition, condition->b.Compare(condition->values[0], limit, ComparisonDirection::kLt));
-  std::unique_ptr<Scope> body = Nested(s, "body", bounded, 0, false, true);
+  std::unique_ptr<Scope> body = MakeNestedScope(s, "body", bounded, 0, false, true);
   if (go == nullptr || body == nullptr) return nullptr;
   const std::vector<Value> before = body->values;
   const Value one = Add(*body, body->b.Constant(Literal::ScalarInt(P::kS32, 1)));
@@ -188,7 +192,7 @@ Value Generator::While(Scope& s) {
   std::vector<Value> after = {next};
   if (runtime) after.push_back(before[1]);
   for (size_t k = after.size(); k < before.size(); ++k) {
-    const Value v = Matching(*body, before[k]->shape().WithoutLayout());
+    const Value v = FindOrMake(*body, before[k]->shape().WithoutLayout());
     if (v == nullptr) return nullptr;
     after.push_back(v);
   }
@@ -218,8 +222,8 @@ Value Generator::LoopOverRows(Scope& s) {
   std::vector<BoundedValue> bounded;
   for (const Value v : state) bounded.push_back(GetBoundedValue(s, v));
   const bool backwards = random_.Chance(40);
-  std::unique_ptr<Scope> condition = Nested(s, "rows_left", bounded, 0, false, true);
-  std::unique_ptr<Scope> body = Nested(s, "row", bounded, 0, true, true);
+  std::unique_ptr<Scope> condition = MakeNestedScope(s, "rows_left", bounded, 0, false, true);
+  std::unique_ptr<Scope> body = MakeNestedScope(s, "row", bounded, 0, true, true);
   if (condition == nullptr || body == nullptr) return nullptr;
   const Value limit = Add(*condition, condition->b.Constant(Literal::ScalarInt(P::kS32, rows)));
   const Value go = Add(*condition, condition->b.Compare(condition->values[0], limit, ComparisonDirection::kLt));
@@ -239,10 +243,11 @@ Value Generator::LoopOverRows(Scope& s) {
   if (slice == nullptr) return nullptr;
   const Value row = Add(*body, body->b.Reshape(slice, rest));
   if (row == nullptr) return nullptr;
-  Value carry = Add(*body, body->b.Binary(OneOf({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum, Opcode::kSubtract}),
-                                          body->values[2], row));
+  Value carry =
+      Add(*body, body->b.Binary(PickOne({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum, Opcode::kSubtract}),
+                                body->values[2], row));
   if (carry != nullptr && random_.Chance(40)) {
-    carry = Add(*body, body->b.Unary(OneOf({Opcode::kNegate, Opcode::kAbs, Opcode::kTanh}), carry));
+    carry = Add(*body, body->b.Unary(PickOne({Opcode::kNegate, Opcode::kAbs, Opcode::kTanh}), carry));
   }
   if (carry == nullptr) return nullptr;
   const Value as_row = Add(*body, body->b.Reshape(carry, sizes));
@@ -260,22 +265,22 @@ Value Generator::Conditional(Scope& s) {
   const bool by_index = random_.Chance(50);
   const Value selector =
       by_index ? (random_.Chance(60) ? Index(s, -1, 3) : Like(s, P::kS32, {})) : Like(s, P::kPred, {});
-  const std::vector<Value> wanted = Chosen(s, 2);  // the branches return values of their shapes
+  const std::vector<Value> wanted = ChooseValues(s, 2);  // the branches return values of their shapes
   if (selector == nullptr || wanted.empty()) return nullptr;
   const int64_t branches = by_index ? random_.Between(1, 3) : 2;
   std::vector<Computation*> computations;
   std::vector<Value> operands;
   for (int64_t k = 0; k < branches; ++k) {
-    const std::vector<Value> given = Chosen(s, 3);
+    const std::vector<Value> given = ChooseValues(s, 3);
     std::vector<BoundedValue> bounded;
     for (const Value v : given) bounded.push_back(GetBoundedValue(s, v));
     if (given.empty()) return nullptr;
     std::unique_ptr<Scope> inner =
-        Nested(s, absl::StrCat("branch_", k), bounded, static_cast<int>(random_.Between(1, 5)), false, true);
+        MakeNestedScope(s, absl::StrCat("branch_", k), bounded, static_cast<int>(random_.Between(1, 5)), false, true);
     if (inner == nullptr) return nullptr;
     std::vector<Value> results;
     for (const Value w : wanted) {
-      const Value v = Matching(*inner, w->shape().WithoutLayout());
+      const Value v = FindOrMake(*inner, w->shape().WithoutLayout());
       if (v == nullptr) return nullptr;
       results.push_back(v);
     }
@@ -291,7 +296,7 @@ Value Generator::Conditional(Scope& s) {
 }
 
 Value Generator::Barrier(Scope& s) {
-  const std::vector<Value> values = Chosen(s, 3);
+  const std::vector<Value> values = ChooseValues(s, 3);
   if (values.empty()) return nullptr;
   if (values.size() == 1) return Add(s, hlo::OptimizationBarrier(s.b, values[0]));
   const Value tuple = Add(s, s.b.Tuple(values));
@@ -312,7 +317,7 @@ Value Generator::Domain(Scope& s) {
 
 Value Generator::DeviceId(Scope& s) {
   if (several() && s.depth > 0) return nullptr;  // devices.h
-  const Opcode op = OneOf({Opcode::kPartitionId, Opcode::kReplicaId});
+  const Opcode op = PickOne({Opcode::kPartitionId, Opcode::kReplicaId});
   return Add(s, s.b.Op(op, {}, {}, {}, Shape(P::kU32, {})));
 }
 

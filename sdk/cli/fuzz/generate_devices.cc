@@ -29,7 +29,7 @@ std::vector<Generator::Recipe> Generator::DeviceRecipes() {
 }
 
 Generator::Members Generator::AnyMembers(bool combines, bool one_size) {
-  const Devices devices = DevicesOf(*program_.module);
+  const Devices devices = GetDevices(*program_.module);
   Members m;
   // Without a channel replicas; with one device numbers, replicas with all their partitions, or partitions.
   const int64_t mode = random_.Below(3);
@@ -137,7 +137,7 @@ Pairs Generator::AnyPairs(int64_t ids) {
 Value Generator::CollectivePermute(Scope& s) {
   const Value x = Any(s, Kind::kAny);
   if (x == nullptr) return nullptr;
-  const Devices devices = DevicesOf(*program_.module);
+  const Devices devices = GetDevices(*program_.module);
   hlo::Channel channel;
   if (random_.Chance(50)) channel = hlo::ChannelHandle{++channels_};
   return Add(s, hlo::CollectivePermute(s.b, x, AnyPairs(channel.has_value() ? devices.partitions : devices.replicas),
@@ -161,15 +161,15 @@ Value Generator::ByDevice(Scope& s) {
   if (id == nullptr || x == nullptr) return nullptr;
   const Value number = Add(s, s.b.Convert(id, x->shape().element_type()));
   if (number == nullptr) return nullptr;
-  const Value wide = Add(s, s.b.BroadcastInDim(number, DimsOf(x), {}));
-  return wide == nullptr ? nullptr : Add(s, s.b.Binary(OneOf({Opcode::kAdd, Opcode::kMultiply}), x, wide));
+  const Value wide = Add(s, s.b.BroadcastInDim(number, GetDims(x), {}));
+  return wide == nullptr ? nullptr : Add(s, s.b.Binary(PickOne({Opcode::kAdd, Opcode::kMultiply}), x, wide));
 }
 
 Value Generator::CollectiveHalves(Scope& s) {
   const Value x = Any(s, Kind::kAny, 1, 4);
   if (x == nullptr || x->shape().num_elements() > 2000) return nullptr;
   const PrimitiveType type = x->shape().element_type();
-  const Devices devices = DevicesOf(*program_.module);
+  const Devices devices = GetDevices(*program_.module);
   switch (random_.Below(3)) {
     case 0: {
       const std::optional<Opcode> op = AnyCombiner(type);

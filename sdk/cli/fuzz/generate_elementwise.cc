@@ -42,7 +42,7 @@ std::vector<Generator::Recipe> Generator::ElementwiseRecipes() {
 }
 
 Value Generator::Unary(Scope& s) {
-  const Opcode op = OneOf(Unaries());
+  const Opcode op = PickOne(Unaries());
   Kind kind = Kind::kFloat;
   switch (*Info(op).operand_types) {
     case OperandTypes::kInteger:
@@ -61,7 +61,7 @@ Value Generator::Unary(Scope& s) {
 }
 
 Value Generator::Binary(Scope& s) {
-  const Opcode op = OneOf(Binaries());
+  const Opcode op = PickOne(Binaries());
   Kind kind = Kind::kNumber;
   switch (*Info(op).operand_types) {
     case OperandTypes::kBits:
@@ -90,7 +90,7 @@ Value Generator::Binary(Scope& s) {
   const PrimitiveType type = x->shape().element_type();
   if (op == Opcode::kPower && IsIntegral(type) && random_.Chance(60)) {
     // Small exponents, so that the results are not always meaningless.
-    const Value y = Fresh(s, x->shape().WithoutLayout(), Fill::kWhole);
+    const Value y = MakeFreshValue(s, x->shape().WithoutLayout(), Fill::kWhole);
     return y == nullptr ? nullptr : Add(s, s.b.Binary(op, x, y));
   }
   const Value y = Like(s, type, x->shape().dimensions());
@@ -125,7 +125,7 @@ Value Generator::Clamp(Scope& s) {
   if (x == nullptr) return nullptr;
   const Shape shape = x->shape();
   auto bound = [&] {
-    return random_.Chance(50) ? Fresh(s, Shape(shape.element_type(), {}))
+    return random_.Chance(50) ? MakeFreshValue(s, Shape(shape.element_type(), {}))
                               : Like(s, shape.element_type(), shape.dimensions());
   };
   const Value low = bound(), high = bound();
@@ -172,11 +172,11 @@ Value Generator::Map(Scope& s) {
   const int64_t steps = random_.Between(1, 5);
   for (int64_t k = 0; k < steps; ++k) {
     const bool binary = random_.Chance(70);
-    const Value last = random_.Of(inside);
-    const Value first = binary ? random_.Of(inside) : last;
+    const Value last = random_.Pick(inside);
+    const Value first = binary ? random_.Pick(inside) : last;
     const Opcode op =
-        binary ? OneOf({Opcode::kAdd, Opcode::kMultiply, Opcode::kMaximum, Opcode::kMinimum, Opcode::kSubtract})
-               : OneOf({Opcode::kNegate, Opcode::kAbs, Opcode::kTanh, Opcode::kExp});
+        binary ? PickOne({Opcode::kAdd, Opcode::kMultiply, Opcode::kMaximum, Opcode::kMinimum, Opcode::kSubtract})
+               : PickOne({Opcode::kNegate, Opcode::kAbs, Opcode::kTanh, Opcode::kExp});
     hlo::Result v = binary ? b.Binary(op, first, last) : b.Unary(op, last);
     if (v.ok()) inside.push_back(*v);
   }
@@ -200,27 +200,27 @@ Value Generator::Chain(Scope& s) {
     switch (random_.Below(8)) {
       case 0:
       case 1:
-        next = Add(s, s.b.Unary(OneOf({Opcode::kTanh, Opcode::kNegate, Opcode::kAbs, Opcode::kLogistic, Opcode::kSin,
-                                       Opcode::kSqrt, Opcode::kExp, Opcode::kFloor}),
+        next = Add(s, s.b.Unary(PickOne({Opcode::kTanh, Opcode::kNegate, Opcode::kAbs, Opcode::kLogistic, Opcode::kSin,
+                                         Opcode::kSqrt, Opcode::kExp, Opcode::kFloor}),
                                 x));
         break;
       case 2: {
-        const Value scalar = Fresh(s, Shape(type, {}));
+        const Value scalar = MakeFreshValue(s, Shape(type, {}));
         if (scalar == nullptr) break;
         const Value wide = Add(s, s.b.BroadcastInDim(scalar, dims, {}));
         if (wide != nullptr)
-          next = Add(s, s.b.Binary(OneOf({Opcode::kAdd, Opcode::kMultiply, Opcode::kMaximum}), x, wide));
+          next = Add(s, s.b.Binary(PickOne({Opcode::kAdd, Opcode::kMultiply, Opcode::kMaximum}), x, wide));
         break;
       }
       case 3:
         next = Add(s, s.b.Convert(x, AnyType(Kind::kReal)));
         break;
       default: {
-        Value y = random_.Of(own);
+        Value y = random_.Pick(own);
         if (y->shape().element_type() != type) y = Like(s, type, dims);
         if (y == nullptr) break;
-        next = Add(s, s.b.Binary(OneOf({Opcode::kAdd, Opcode::kSubtract, Opcode::kMultiply, Opcode::kMaximum,
-                                        Opcode::kMinimum, Opcode::kDivide}),
+        next = Add(s, s.b.Binary(PickOne({Opcode::kAdd, Opcode::kSubtract, Opcode::kMultiply, Opcode::kMaximum,
+                                          Opcode::kMinimum, Opcode::kDivide}),
                                  x, y));
         break;
       }

@@ -7,9 +7,9 @@
 
 namespace backplane::cli::fuzz {
 
-std::vector<std::string> HandlingText(const FuzzProgram& program) {
+std::vector<std::string> DescribeHandling(const FuzzProgram& program) {
   std::vector<std::string> lines;
-  const Devices devices = DevicesOf(*program.module);
+  const Devices devices = GetDevices(*program.module);
   if (devices.count() > 1) {
     lines.push_back(absl::StrCat("on ", devices.replicas, " replicas of ", devices.partitions,
                                  " partitions, the elements of each argument moved on by the device's number"));
@@ -26,7 +26,7 @@ std::vector<std::string> HandlingText(const FuzzProgram& program) {
     }
     if (order.kept) lines.push_back(absl::StrCat("argument ", i, " not to be taken this time"));
   }
-  for (std::string& line : ScheduleText(program)) lines.push_back(std::move(line));
+  for (std::string& line : DescribeSchedule(program)) lines.push_back(std::move(line));
   return lines;
 }
 
@@ -68,7 +68,7 @@ void Generator::ChooseHandling() {
     }
     if (argument.shape().rank() > 0 && argument.num_elements() > 0 && random_.Chance(5)) {
       const int64_t rank = random_.Between(1, std::min<int64_t>(argument.shape().rank(), 2));
-      for (int64_t k = 0; k < rank; ++k) order.tile.push_back(random_.Of(std::vector<int64_t>{1, 2, 4, 8, 128}));
+      for (int64_t k = 0; k < rank; ++k) order.tile.push_back(random_.Pick(std::vector<int64_t>{1, 2, 4, 8, 128}));
     }
     program_.host_orders.push_back(std::move(order));
   }

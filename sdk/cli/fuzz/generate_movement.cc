@@ -41,7 +41,7 @@ std::vector<Generator::Recipe> Generator::MovementRecipes() {
 Value Generator::Broadcast(Scope& s) {
   const Value x = Any(s, Kind::kAny, 0, 4);
   if (x == nullptr) return nullptr;
-  const std::vector<int64_t> from = DimsOf(x);
+  const std::vector<int64_t> from = GetDims(x);
   std::vector<int64_t> dims = from, places;
   const int64_t more = random_.Between(from.empty() ? 1 : 0, 5 - static_cast<int64_t>(from.size()));
   for (int64_t k = 0; k < more; ++k) {
@@ -65,7 +65,7 @@ Value Generator::Broadcast(Scope& s) {
 Value Generator::Reshape(Scope& s) {
   const Value x = Any(s, Kind::kAny);
   if (x == nullptr) return nullptr;
-  std::vector<int64_t> dims = DimsOf(x);
+  std::vector<int64_t> dims = GetDims(x);
   const int64_t steps = random_.Between(1, 4);
   for (int64_t k = 0; k < steps; ++k) {
     const int64_t n = static_cast<int64_t>(dims.size());
@@ -110,7 +110,7 @@ Value Generator::Transpose(Scope& s) {
 
 Value Generator::Reverse(Scope& s) {
   const Value x = Any(s, Kind::kAny, 1);
-  return x == nullptr ? nullptr : Add(s, hlo::Rev(s.b, x, Subset(x->shape().rank(), 60)));
+  return x == nullptr ? nullptr : Add(s, hlo::Rev(s.b, x, ChooseSubset(x->shape().rank(), 60)));
 }
 
 Value Generator::Concatenate(Scope& s) {
@@ -120,7 +120,7 @@ Value Generator::Concatenate(Scope& s) {
   const int64_t d = random_.Below(x->shape().rank()), count = random_.Between(1, 4);
   std::vector<Value> parts = {x};
   for (int64_t k = 1; k < count; ++k) {
-    std::vector<int64_t> dims = DimsOf(x);
+    std::vector<int64_t> dims = GetDims(x);
     if (random_.Chance(60)) dims[static_cast<size_t>(d)] = random_.Between(0, 5);
     const Value y = Like(s, type, dims);
     if (y == nullptr) return nullptr;
@@ -148,7 +148,7 @@ Value Generator::Slice(Scope& s) {
 Value Generator::Pad(Scope& s) {
   const Value x = Any(s, Kind::kAny, 1);
   if (x == nullptr) return nullptr;
-  const Value with = Fresh(s, Shape(x->shape().element_type(), {}));
+  const Value with = MakeFreshValue(s, Shape(x->shape().element_type(), {}));
   if (with == nullptr) return nullptr;
   PaddingConfig config;
   for (const int64_t size : x->shape().dimensions()) {
@@ -194,7 +194,7 @@ Value Generator::Iota(Scope& s) {
 Value Generator::DynamicSlice(Scope& s) {
   const Value x = Any(s, Kind::kAny, 1);
   if (x == nullptr) return nullptr;
-  const PrimitiveType type = random_.Of(std::vector<PrimitiveType>{
+  const PrimitiveType type = random_.Pick(std::vector<PrimitiveType>{
       PrimitiveType::kS32, PrimitiveType::kS32, PrimitiveType::kS64, PrimitiveType::kU32, PrimitiveType::kS8});
   std::vector<Value> starts;
   std::vector<int64_t> sizes;
@@ -224,7 +224,7 @@ Value Generator::DynamicUpdateSlice(Scope& s) {
 Value Generator::Gather(Scope& s) {
   const Value x = Any(s, Kind::kAny, 1);
   if (x == nullptr) return nullptr;
-  const std::vector<int64_t> dims = DimsOf(x);
+  const std::vector<int64_t> dims = GetDims(x);
   const int64_t rank = x->shape().rank();
   GatherDimensions g;
   std::vector<int64_t> batch;  // of the indices, without the dimension of the index vector
@@ -267,8 +267,8 @@ Value Generator::Gather(Scope& s) {
   std::sort(places.begin(), places.end());
   g.offset_dims = places;
   const PrimitiveType type = random_.Chance(75) ? PrimitiveType::kS32 : PrimitiveType::kS64;
-  const Value at =
-      random_.Chance(85) ? Fresh(s, Shape(type, indices), Fill::kPositive) : Like(s, PrimitiveType::kS32, indices);
+  const Value at = random_.Chance(85) ? MakeFreshValue(s, Shape(type, indices), Fill::kPositive)
+                                      : Like(s, PrimitiveType::kS32, indices);
   return at == nullptr ? nullptr : Add(s, hlo::Gather(s.b, x, at, g, sizes));
 }
 
@@ -279,7 +279,7 @@ Value Generator::Scatter(Scope& s) {
   const PrimitiveType type = x->shape().element_type();
   std::optional<Opcode> op = AnyCombiner(type);
   if (!op.has_value() || (IsFloat(type) && op == Opcode::kMultiply)) op = Opcode::kAdd;
-  const std::vector<int64_t> dims = DimsOf(x);
+  const std::vector<int64_t> dims = GetDims(x);
   const int64_t rank = x->shape().rank();
   ScatterDimensions d;
   std::vector<int64_t> batch;
@@ -315,7 +315,8 @@ Value Generator::Scatter(Scope& s) {
     updates.push_back(absl::c_linear_search(places, k) ? window[static_cast<size_t>(w++)]
                                                        : batch[static_cast<size_t>(c++)]);
   }
-  const Value at = Fresh(s, Shape(PrimitiveType::kS32, indices), random_.Chance(60) ? Fill::kPositive : Fill::kWhole);
+  const Value at =
+      MakeFreshValue(s, Shape(PrimitiveType::kS32, indices), random_.Chance(60) ? Fill::kPositive : Fill::kWhole);
   const Value update = Like(s, type, updates);
   Computation* body = Combiner(s, *op, type);
   if (at == nullptr || update == nullptr || body == nullptr) return nullptr;
@@ -327,10 +328,11 @@ Value Generator::ScatterSeveral(Scope& s) {
   const Value x = Any(s, Kind::kInteger, 1);
   if (x == nullptr) return nullptr;
   const PrimitiveType a = x->shape().element_type(), c = AnyType(Kind::kInteger);
-  const std::vector<int64_t> dims = DimsOf(x);
+  const std::vector<int64_t> dims = GetDims(x);
   const Value y = Like(s, c, dims);
   if (y == nullptr) return nullptr;
-  const Opcode ops[] = {OneOf({Opcode::kAdd, Opcode::kMaximum}), OneOf({Opcode::kAdd, Opcode::kMinimum, Opcode::kXor})};
+  const Opcode ops[] = {PickOne({Opcode::kAdd, Opcode::kMaximum}),
+                        PickOne({Opcode::kAdd, Opcode::kMinimum, Opcode::kXor})};
   Builder b(s.b.module(), "several");
   std::vector<Value> in, out;
   for (int64_t k = 0; k < 4; ++k) {
@@ -354,7 +356,7 @@ Value Generator::ScatterSeveral(Scope& s) {
   std::vector<int64_t> updates = dims;
   updates[0] = count;
   for (size_t k = 1; k < dims.size(); ++k) d.update_window_dims.push_back(static_cast<int64_t>(k));
-  const Value at = Fresh(s, Shape(PrimitiveType::kS32, {count, 1}), Fill::kWhole);
+  const Value at = MakeFreshValue(s, Shape(PrimitiveType::kS32, {count, 1}), Fill::kWhole);
   const Value u = Like(s, a, updates), v = Like(s, c, updates);
   if (!body.ok() || at == nullptr || u == nullptr || v == nullptr) return nullptr;
   return Add(s, hlo::Scatter(s.b, {x, y}, at, {u, v}, *body, d));
@@ -365,7 +367,7 @@ Value Generator::ScatterSet(Scope& s) {
   const Value x = Any(s, Kind::kAny, 1);
   if (x == nullptr) return nullptr;
   const PrimitiveType type = x->shape().element_type();
-  const std::vector<int64_t> dims = DimsOf(x);
+  const std::vector<int64_t> dims = GetDims(x);
   const int64_t rank = x->shape().rank(), at = random_.Below(rank), size = dims[static_cast<size_t>(at)];
   if (size == 0) return nullptr;
   const int64_t count = random_.Between(1, std::min<int64_t>(size, 40));
@@ -404,8 +406,9 @@ Value Generator::SetDimensionSize(Scope& s) {
                                                   : PrimitiveType::kF64;
   const std::vector<int64_t> dims = AnyDims(1, 3);
   const int64_t d = random_.Below(static_cast<int64_t>(dims.size()));
-  const Value x = Fresh(s, Shape(type, dims), IsFloat(type) ? std::optional<Fill>(Fill::kWhole) : std::nullopt);
-  const Opcode op = OneOf({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum});
+  const Value x =
+      MakeFreshValue(s, Shape(type, dims), IsFloat(type) ? std::optional<Fill>(Fill::kWhole) : std::nullopt);
+  const Opcode op = PickOne({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum});
   const Value n = Index(s, 0, dims[static_cast<size_t>(d)]), zero = Identity(s, op, type);
   Computation* add = Combiner(s, op, type);
   if (x == nullptr || n == nullptr || zero == nullptr || add == nullptr) return nullptr;
@@ -419,7 +422,7 @@ Value Generator::SetDimensionSize(Scope& s) {
         next = Add(s, s.b.Unary(Opcode::kNegate, bounded));
         break;
       case 1:
-        next = Add(s, s.b.Binary(OneOf({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum}), bounded, bounded));
+        next = Add(s, s.b.Binary(PickOne({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum}), bounded, bounded));
         break;
       case 2: {
         const Value flags = Add(s, s.b.Compare(bounded, bounded, ComparisonDirection::kGe));
@@ -445,7 +448,7 @@ Value Generator::SetDimensionSize(Scope& s) {
 Value Generator::DynamicReshape(Scope& s) {
   const PrimitiveType type = AnyType(Kind::kInteger);
   const int64_t rows = random_.Between(1, 6), columns = random_.Between(1, 5);
-  const Value x = Fresh(s, Shape(type, {rows * columns}));
+  const Value x = MakeFreshValue(s, Shape(type, {rows * columns}));
   const Value a = Add(s, s.b.Constant(Literal::ScalarInt(PrimitiveType::kS32, rows)));
   const Value c = Add(s, s.b.Constant(Literal::ScalarInt(PrimitiveType::kS32, columns)));
   if (x == nullptr || a == nullptr || c == nullptr) return nullptr;

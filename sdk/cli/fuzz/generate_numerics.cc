@@ -32,15 +32,15 @@ Value Generator::Dot(Scope& s) {
   if (narrow) {
     const std::vector<int64_t> sizes = {random_.Between(1, 5), random_.Between(1, 4)};
     const P narrow_type =
-        random_.Of(std::vector<P>{P::kF8E5M2, P::kF8E4M3FN, P::kF8E4M3, P::kF8E3M4, P::kF8E4M3B11FNUZ, P::kF8E5M2FNUZ,
-                                  P::kF8E4M3FNUZ, P::kF6E2M3FN, P::kF6E3M2FN, P::kF4E2M1FN, P::kBF16});
-    l = Fresh(s, Shape(narrow_type, sizes), Fill::kWhole);
+        random_.Pick(std::vector<P>{P::kF8E5M2, P::kF8E4M3FN, P::kF8E4M3, P::kF8E3M4, P::kF8E4M3B11FNUZ, P::kF8E5M2FNUZ,
+                                    P::kF8E4M3FNUZ, P::kF6E2M3FN, P::kF6E3M2FN, P::kF4E2M1FN, P::kBF16});
+    l = MakeFreshValue(s, Shape(narrow_type, sizes), Fill::kWhole);
   } else {
     l = Any(s, Kind::kNumber, 1, 4);
   }
   if (l == nullptr) return nullptr;
   const P type = l->shape().element_type();
-  const std::vector<int64_t> dims = DimsOf(l);
+  const std::vector<int64_t> dims = GetDims(l);
   const int64_t rank = l->shape().rank();
   DotDimensions d;
   std::vector<std::pair<int64_t, char>> right;  // its size and its kind
@@ -76,7 +76,7 @@ Value Generator::Dot(Scope& s) {
     if (right[k].second == 'c') d.rhs_contracting.push_back(place[k]);
     if (right[k].second == 'b') d.rhs_batch.push_back(place[k]);
   }
-  const Value r = ForProduct(s, Like(s, type, other)), left = ForProduct(s, l);
+  const Value r = RoundForProduct(s, Like(s, type, other)), left = RoundForProduct(s, l);
   if (r == nullptr || left == nullptr) return nullptr;
   hlo::ElementType wanted;
   if (random_.Chance(40)) {
@@ -87,7 +87,7 @@ Value Generator::Dot(Scope& s) {
 }
 
 Value Generator::RaggedDot(Scope& s) {
-  const P type = random_.Of(std::vector<P>{P::kF32, P::kF32, P::kF64, P::kBF16, P::kS32});
+  const P type = random_.Pick(std::vector<P>{P::kF32, P::kF32, P::kF64, P::kBF16, P::kS32});
   const int64_t groups = random_.Between(1, 4), k = random_.Between(1, 6), n = random_.Between(1, 6);
   Literal sizes(Shape(P::kS32, {groups}));
   int64_t m = 0;
@@ -105,7 +105,7 @@ Value Generator::RaggedDot(Scope& s) {
   const Shape rhs(type, which == 0   ? std::vector<int64_t>{groups, k, n}
                         : which == 1 ? std::vector<int64_t>{m, n}
                                      : std::vector<int64_t>{m, n, 2});
-  const Value l = ForProduct(s, Fresh(s, lhs)), r = ForProduct(s, Fresh(s, rhs));
+  const Value l = RoundForProduct(s, MakeFreshValue(s, lhs)), r = RoundForProduct(s, MakeFreshValue(s, rhs));
   const Value counts = Add(s, s.b.Constant(std::move(sizes)));
   if (l == nullptr || r == nullptr || counts == nullptr) return nullptr;
   RaggedDotDimensions d;
@@ -125,12 +125,12 @@ Value Generator::RaggedDot(Scope& s) {
 }
 
 Value Generator::ScaledDot(Scope& s) {
-  const P type = random_.Of(std::vector<P>{P::kF8E4M3FN, P::kF8E5M2, P::kBF16});
+  const P type = random_.Pick(std::vector<P>{P::kF8E4M3FN, P::kF8E5M2, P::kBF16});
   const int64_t m = random_.Between(1, 5), blocks = random_.Between(1, 3), k = blocks * 4, n = random_.Between(1, 5);
   const P scale = P::kF8E8M0FNU;
-  const Value l = Fresh(s, Shape(type, {m, k})), r = Fresh(s, Shape(type, {n, k}));
-  const Value ls = Fresh(s, Shape(scale, {m, blocks}), Fill::kPositive),
-              rs = Fresh(s, Shape(scale, {n, blocks}), Fill::kPositive);
+  const Value l = MakeFreshValue(s, Shape(type, {m, k})), r = MakeFreshValue(s, Shape(type, {n, k}));
+  const Value ls = MakeFreshValue(s, Shape(scale, {m, blocks}), Fill::kPositive),
+              rs = MakeFreshValue(s, Shape(scale, {n, blocks}), Fill::kPositive);
   if (l == nullptr || r == nullptr || ls == nullptr || rs == nullptr) return nullptr;
   DotDimensions d;
   d.lhs_contracting = {1};
@@ -141,10 +141,10 @@ Value Generator::ScaledDot(Scope& s) {
 
 // Any order of dimensions, groups, strides, positive and negative padding, both dilations, reversed windows.
 Value Generator::Convolution(Scope& s) {
-  const P type = random_.Of(std::vector<P>{P::kF32, P::kF32, P::kF32,  P::kF32,  P::kF32,  P::kF32,    P::kF64,
-                                           P::kF64, P::kF64, P::kBF16, P::kBF16, P::kF16,  P::kF16,    P::kS32,
-                                           P::kS32, P::kS8,  P::kS8,   P::kU8,   P::kS16,  P::kU32,    P::kS64,
-                                           P::kU64, P::kS4,  P::kC64,  P::kC64,  P::kC128, P::kF8E5M2, P::kF8E4M3FN});
+  const P type = random_.Pick(std::vector<P>{P::kF32, P::kF32, P::kF32,  P::kF32,  P::kF32,  P::kF32,    P::kF64,
+                                             P::kF64, P::kF64, P::kBF16, P::kBF16, P::kF16,  P::kF16,    P::kS32,
+                                             P::kS32, P::kS8,  P::kS8,   P::kU8,   P::kS16,  P::kU32,    P::kS64,
+                                             P::kU64, P::kS4,  P::kC64,  P::kC64,  P::kC128, P::kF8E5M2, P::kF8E4M3FN});
   const int64_t spatial = random_.Between(0, 3);
   const int64_t groups = random_.Chance(35) ? random_.Between(2, 3) : 1;
   const int64_t batch_groups = groups == 1 && random_.Chance(15) ? 2 : 1;
@@ -180,7 +180,7 @@ Value Generator::Convolution(Scope& s) {
     padding.emplace_back(random_.Between(random_.Chance(10) ? -1 : 0, 2), high);
     reversed.push_back(random_.Chance(15));
   }
-  const Value l = ForProduct(s, Like(s, type, x)), r = ForProduct(s, Like(s, type, w));
+  const Value l = RoundForProduct(s, Like(s, type, x)), r = RoundForProduct(s, Like(s, type, w));
   if (l == nullptr || r == nullptr) return nullptr;
   hlo::ElementType wanted;
   if (IsIntegral(type) && BitWidth(type) <= 8 && random_.Chance(70)) wanted = P::kS32;
@@ -190,14 +190,14 @@ Value Generator::Convolution(Scope& s) {
 }
 
 Value Generator::BatchNorm(Scope& s) {
-  const P type = random_.Of(std::vector<P>{P::kF32, P::kF32, P::kF32, P::kF64, P::kF64, P::kBF16, P::kF16});
+  const P type = random_.Pick(std::vector<P>{P::kF32, P::kF32, P::kF32, P::kF64, P::kF64, P::kBF16, P::kF16});
   const Value x = Like(s, type, AnyDims(1, 4));
   if (x == nullptr) return nullptr;
   const int64_t f = random_.Below(x->shape().rank());
   const Shape feature(type, {x->shape().dimensions(f)});
   const float epsilon = random_.Chance(50) ? 0.001f : 0.1f;
-  auto plain = [&] { return Fresh(s, feature, Fill::kPlain); };
-  auto positive = [&] { return Fresh(s, feature, Fill::kPositive); };
+  auto plain = [&] { return MakeFreshValue(s, feature, Fill::kPlain); };
+  auto positive = [&] { return MakeFreshValue(s, feature, Fill::kPositive); };
   switch (random_.Below(3)) {
     case 0: {
       const Value scale = plain(), offset = plain();
@@ -211,7 +211,7 @@ Value Generator::BatchNorm(Scope& s) {
     }
     default: {
       const Value scale = plain(), mean = plain(), variance = positive();
-      const Value gradient = Like(s, type, DimsOf(x));
+      const Value gradient = Like(s, type, GetDims(x));
       if (scale == nullptr || mean == nullptr || variance == nullptr || gradient == nullptr) return nullptr;
       return Add(s, hlo::BatchNormGrad(s.b, x, scale, mean, variance, gradient, epsilon, f));
     }
@@ -219,17 +219,17 @@ Value Generator::BatchNorm(Scope& s) {
 }
 
 Value Generator::Cholesky(Scope& s) {
-  const P type = random_.Of(std::vector<P>{P::kF32, P::kF32, P::kF64, P::kC64, P::kC128, P::kBF16});
+  const P type = random_.Pick(std::vector<P>{P::kF32, P::kF32, P::kF64, P::kC64, P::kC128, P::kBF16});
   std::vector<int64_t> dims = AnyDims(0, 2);
   const int64_t n = random_.Between(0, 4) == 0 ? random_.Between(1, large_ ? 40 : 12) : random_.Between(1, 6);
   dims.push_back(n);
   dims.push_back(n);
-  const Value a = Fresh(s, Shape(type, dims), Fill::kDefinite);
+  const Value a = MakeFreshValue(s, Shape(type, dims), Fill::kDefinite);
   return a == nullptr ? nullptr : Add(s, hlo::Cholesky(s.b, a, random_.Chance(60)));
 }
 
 Value Generator::TriangularSolve(Scope& s) {
-  const P type = random_.Of(std::vector<P>{P::kF32, P::kF32, P::kF64, P::kC64, P::kC128, P::kBF16});
+  const P type = random_.Pick(std::vector<P>{P::kF32, P::kF32, P::kF64, P::kC64, P::kC128, P::kBF16});
   std::vector<int64_t> dims = AnyDims(0, 2);
   const int64_t n = random_.Between(1, 7), m = random_.Between(1, 5);
   const bool left = random_.Chance(60);
@@ -238,7 +238,7 @@ Value Generator::TriangularSolve(Scope& s) {
   dims.push_back(n);
   rhs.push_back(left ? n : m);
   rhs.push_back(left ? m : n);
-  const Value a = Fresh(s, Shape(type, dims), Fill::kTriangular), b = Like(s, type, rhs);
+  const Value a = MakeFreshValue(s, Shape(type, dims), Fill::kTriangular), b = Like(s, type, rhs);
   if (a == nullptr || b == nullptr) return nullptr;
   const auto transpose = static_cast<TriangularTranspose>(random_.Between(1, 3));
   const bool unit_diagonal = random_.Chance(25);
@@ -266,8 +266,8 @@ Value Generator::Fft(Scope& s) {
 
 Value Generator::RandomBits(Scope& s) {
   const bool threefry = random_.Chance(50);
-  const P type = random_.Of(std::vector<P>{P::kU32, P::kU32, P::kU64, P::kU8, P::kU16, P::kS32, P::kS64});
-  const Value state = Fresh(s, Shape(P::kU64, {threefry ? 2 : random_.Between(2, 3)}), Fill::kWide);
+  const P type = random_.Pick(std::vector<P>{P::kU32, P::kU32, P::kU64, P::kU8, P::kU16, P::kS32, P::kS64});
+  const Value state = MakeFreshValue(s, Shape(P::kU64, {threefry ? 2 : random_.Between(2, 3)}), Fill::kWide);
   if (state == nullptr) return nullptr;
   return Add(s, hlo::RngBitGenerator(s.b, threefry ? RandomAlgorithm::kThreeFry : RandomAlgorithm::kPhilox, state,
                                      Shape(type, AnyDims(0, 3))));

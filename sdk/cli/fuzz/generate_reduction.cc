@@ -57,7 +57,7 @@ Value Generator::Reduce(Scope& s) {
   const Value init = Identity(s, *op, type);
   Computation* body = Combiner(s, *op, type);
   if (init == nullptr || body == nullptr) return nullptr;
-  return Add(s, s.b.Reduce({x}, {init}, body, Subset(x->shape().rank(), 55)));
+  return Add(s, s.b.Reduce({x}, {init}, body, ChooseSubset(x->shape().rank(), 55)));
 }
 
 // Two sums at once, of two types.
@@ -65,10 +65,10 @@ Value Generator::ReduceSeveral(Scope& s) {
   const Value x = Any(s, Kind::kReal, 1);
   if (x == nullptr) return nullptr;
   const PrimitiveType a = x->shape().element_type(), c = AnyType(Kind::kReal);
-  const Value y = Like(s, c, DimsOf(x));
+  const Value y = Like(s, c, GetDims(x));
   if (y == nullptr) return nullptr;
-  const Opcode first = OneOf({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum}),
-               second = OneOf({Opcode::kAdd, Opcode::kMaximum});
+  const Opcode first = PickOne({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum}),
+               second = PickOne({Opcode::kAdd, Opcode::kMaximum});
   Builder b(s.b.module(), "two");
   hlo::Result p0 = b.Parameter(0, Shape(a, {})), p1 = b.Parameter(1, Shape(c, {})), p2 = b.Parameter(2, Shape(a, {})),
               p3 = b.Parameter(3, Shape(c, {}));
@@ -80,7 +80,7 @@ Value Generator::ReduceSeveral(Scope& s) {
   absl::StatusOr<Computation*> body = b.Build(*root);
   const Value i0 = Identity(s, first, a), i1 = Identity(s, second, c);
   if (!body.ok() || i0 == nullptr || i1 == nullptr) return nullptr;
-  return Add(s, s.b.Reduce({x, y}, {i0, i1}, *body, Subset(x->shape().rank(), 55)));
+  return Add(s, s.b.Reduce({x, y}, {i0, i1}, *body, ChooseSubset(x->shape().rank(), 55)));
 }
 
 // The maximum and its index, the first one of equal elements, like jnp.argmax.
@@ -89,7 +89,7 @@ Value Generator::ArgMax(Scope& s) {
   if (x == nullptr || HasNan(s, x)) return nullptr;
   const PrimitiveType type = x->shape().element_type();
   const int64_t d = random_.Below(x->shape().rank());
-  const Value places = Add(s, hlo::Iota(s.b, Shape(PrimitiveType::kS32, DimsOf(x)), d));
+  const Value places = Add(s, hlo::Iota(s.b, Shape(PrimitiveType::kS32, GetDims(x)), d));
   const bool least = random_.Chance(40);
   Builder b(s.b.module(), "arg");
   const Shape value(type, {}), place(PrimitiveType::kS32, {});
@@ -146,7 +146,7 @@ Value Generator::Cumulative(Scope& s) {
   const PrimitiveType type = x->shape().element_type();
   const int64_t d = random_.Below(x->shape().rank()), n = x->shape().dimensions(d);
   if (n == 0 || n > 200) return nullptr;
-  const Opcode op = OneOf({Opcode::kAdd, Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum});
+  const Opcode op = PickOne({Opcode::kAdd, Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum});
   const Value init = Identity(s, op, type);
   Computation* body = Combiner(s, op, type);
   if (init == nullptr || body == nullptr) return nullptr;
@@ -194,7 +194,7 @@ Value Generator::Sort(Scope& s) {
   const int64_t more = random_.Chance(50) ? 0 : random_.Between(1, 2);
   for (int64_t k = 0; k < more; ++k) {
     const PrimitiveType type = random_.Chance(60) ? PrimitiveType::kS32 : AnyType(Kind::kAny);
-    operands.push_back(Like(s, type, DimsOf(x)));
+    operands.push_back(Like(s, type, GetDims(x)));
     if (operands.back() == nullptr) return nullptr;
     types.push_back(type);
   }
@@ -222,10 +222,10 @@ Value Generator::Scan(Scope& s) {
   if (x == nullptr) return nullptr;
   const PrimitiveType type = x->shape().element_type();
   const int64_t d = random_.Below(x->shape().rank());
-  std::vector<int64_t> rest = DimsOf(x);
+  std::vector<int64_t> rest = GetDims(x);
   if (rest[static_cast<size_t>(d)] == 0) return nullptr;
   rest.erase(rest.begin() + d);
-  const Opcode op = OneOf({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum});
+  const Opcode op = PickOne({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum});
   Builder b(s.b.module(), "step");
   hlo::Result in = b.Parameter(0, Shape(type, rest)), carry = b.Parameter(1, Shape(type, rest));
   if (!in.ok() || !carry.ok()) return nullptr;
@@ -234,7 +234,7 @@ Value Generator::Scan(Scope& s) {
   hlo::Result root = b.Tuple({*sum, *sum});
   if (!root.ok()) return nullptr;
   absl::StatusOr<Computation*> body = b.Build(*root);
-  const Value init = Fresh(s, Shape(type, rest), Fill::kWhole);
+  const Value init = MakeFreshValue(s, Shape(type, rest), Fill::kWhole);
   if (!body.ok() || init == nullptr) return nullptr;
   const std::optional<bool> associative = random_.Chance(50) ? std::optional<bool>(true) : std::nullopt;
   return Add(s, hlo::Scan(s.b, {x}, {init}, *body, d, random_.Chance(40), associative));

@@ -27,13 +27,13 @@ std::vector<Generator::Recipe> Generator::SharingRecipes() {
 }
 
 // Returns the number of instructions that a run executes, if loops have six iterations.
-double Generator::CostOf(const Computation* c) {
+double Generator::EstimateCost(const Computation* c) {
   const auto known = costs_.find(c);
   if (known != costs_.end()) return known->second;
   double cost = 0;
   for (const auto& i : c->instructions()) {
     double own = 1;
-    for (const Computation* callee : i->called()) own += CostOf(callee);
+    for (const Computation* callee : i->called()) own += EstimateCost(callee);
     cost += i->Is(Opcode::kWhile) ? 6 * own : own;
   }
   costs_[c] = cost;
@@ -42,19 +42,20 @@ double Generator::CostOf(const Computation* c) {
 
 // A function of several arrays, or of a tuple of them, as a branch has it.
 Computation* Generator::MakeFunction(Scope& s, bool tuple) {
-  const std::vector<Value> samples = Chosen(s, 3);
+  const std::vector<Value> samples = ChooseValues(s, 3);
   std::vector<BoundedValue> bounded;
   for (const Value v : samples) bounded.push_back(GetBoundedValue(s, v));
   if (samples.empty()) return nullptr;
   const bool plain = random_.Chance(15);
   const int steps = static_cast<int>(random_.Between(2, 5));
-  std::unique_ptr<Scope> inner = Nested(s, tuple ? "shared_branch" : "shared_function", bounded, steps, plain, tuple);
+  std::unique_ptr<Scope> inner =
+      MakeNestedScope(s, tuple ? "shared_branch" : "shared_function", bounded, steps, plain, tuple);
   if (inner == nullptr) return nullptr;
   Value root = inner->values.back();
   if (tuple || random_.Chance(50)) {
     std::vector<Value> results = {root};
     const int64_t more = random_.Between(0, 2);  // also returns arguments, and one value twice
-    for (int64_t k = 0; k < more; ++k) results.push_back(random_.Of(inner->values));
+    for (int64_t k = 0; k < more; ++k) results.push_back(random_.Pick(inner->values));
     root = Add(*inner, inner->b.Tuple(results));
     if (root == nullptr) return nullptr;
   }
@@ -81,11 +82,11 @@ Value Generator::CallShared(Scope& s) {
   if (s.depth > 0 && random_.Chance(40)) return nullptr;
   Computation* f = nullptr;
   if (!functions_.empty() && (s.depth >= 2 || random_.Chance(60))) {
-    f = random_.Of(functions_);
+    f = random_.Pick(functions_);
   } else if (s.depth < 2) {
     f = MakeFunction(s, false);
   }
-  if (f == nullptr || CostOf(f) > (s.depth == 0 ? kMaxCost : s.depth == 1 ? kMaxCost / 10 : kMaxCost / 60))
+  if (f == nullptr || EstimateCost(f) > (s.depth == 0 ? kMaxCost : s.depth == 1 ? kMaxCost / 10 : kMaxCost / 60))
     return nullptr;
   std::vector<Shape> shapes;
   for (const Instruction* p : f->parameters()) shapes.push_back(p->shape());
@@ -106,17 +107,17 @@ Value Generator::SharedBranches(Scope& s) {
   if (s.depth > 0 && random_.Chance(40)) return nullptr;
   Computation* first = nullptr;
   if (!branches_.empty() && (s.depth >= 2 || random_.Chance(50))) {
-    first = random_.Of(branches_);
+    first = random_.Pick(branches_);
   } else if (s.depth < 2) {
     first = MakeFunction(s, true);
   }
-  if (first == nullptr || CostOf(first) > (s.depth == 0 ? kMaxCost : kMaxCost / 10)) return nullptr;
+  if (first == nullptr || EstimateCost(first) > (s.depth == 0 ? kMaxCost : kMaxCost / 10)) return nullptr;
   Computation* second = first;
   for (Computation* other : branches_) {
     if (other->root()->shape().WithoutLayout() == first->root()->shape().WithoutLayout() && random_.Chance(60))
       second = other;
   }
-  const Value selector = random_.Chance(50) ? Decision(s) : Like(s, P::kPred, {});
+  const Value selector = random_.Chance(50) ? MakeDecision(s) : Like(s, P::kPred, {});
   if (selector == nullptr) return nullptr;
   std::vector<Value> operands;
   for (Computation* c : {first, second}) {
@@ -133,10 +134,10 @@ Value Generator::SharedBranches(Scope& s) {
 // A function as in a checkpoint: it is called, and called again behind a barrier with the same arguments.
 Value Generator::Recomputed(Scope& s) {
   if (s.depth > 0 && random_.Chance(50)) return nullptr;
-  Computation* f = !functions_.empty() && (s.depth >= 2 || random_.Chance(60)) ? random_.Of(functions_)
+  Computation* f = !functions_.empty() && (s.depth >= 2 || random_.Chance(60)) ? random_.Pick(functions_)
                    : s.depth < 2                                               ? MakeFunction(s, false)
                                                                                : nullptr;
-  if (f == nullptr || CostOf(f) > (s.depth == 0 ? kMaxCost : kMaxCost / 20)) return nullptr;
+  if (f == nullptr || EstimateCost(f) > (s.depth == 0 ? kMaxCost : kMaxCost / 20)) return nullptr;
   std::vector<Shape> shapes;
   for (const Instruction* p : f->parameters()) shapes.push_back(p->shape());
   const std::optional<std::vector<Value>> arguments = ArgumentsFor(s, shapes);
@@ -172,9 +173,9 @@ Value Generator::Recomputed(Scope& s) {
   if (second == nullptr || first->shape().HasDynamicDimensions()) return nullptr;
   Keep(s, once);
   const P type = first->shape().element_type();
-  const Opcode op = type == P::kPred  ? OneOf({Opcode::kAnd, Opcode::kOr})
-                    : IsComplex(type) ? OneOf({Opcode::kAdd, Opcode::kMultiply})
-                                      : OneOf({Opcode::kAdd, Opcode::kMultiply, Opcode::kMaximum});
+  const Opcode op = type == P::kPred  ? PickOne({Opcode::kAnd, Opcode::kOr})
+                    : IsComplex(type) ? PickOne({Opcode::kAdd, Opcode::kMultiply})
+                                      : PickOne({Opcode::kAdd, Opcode::kMultiply, Opcode::kMaximum});
   return Add(s, s.b.Binary(op, earlier, second));
 }
 
@@ -183,8 +184,8 @@ Value Generator::SharedCombiner(Scope& s) {
   const Value x = Any(s, random_.Chance(75) ? Kind::kInteger : Kind::kReal, 1, 3);
   if (x == nullptr || x->shape().num_elements() > 600 || x->shape().num_elements() == 0 || HasNan(s, x)) return nullptr;
   const P type = x->shape().element_type();
-  const Opcode op = IsFloat(type) ? OneOf({Opcode::kMaximum, Opcode::kMinimum})
-                                  : OneOf({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum, Opcode::kXor});
+  const Opcode op = IsFloat(type) ? PickOne({Opcode::kMaximum, Opcode::kMinimum})
+                                  : PickOne({Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum, Opcode::kXor});
   const Value init = Identity(s, op, type);
   if (init == nullptr) return nullptr;
   const Shape scalar(type, {});
@@ -212,7 +213,7 @@ Value Generator::SharedCombiner(Scope& s) {
     if (!body.ok()) return nullptr;
     const Value operand = k == 0 ? x : Like(s, type, x->shape().dimensions());
     if (operand == nullptr || HasNan(s, operand)) return last;
-    std::vector<int64_t> dims = Subset(x->shape().rank(), 55);
+    std::vector<int64_t> dims = ChooseSubset(x->shape().rank(), 55);
     const Value v = Add(s, s.b.Reduce({operand}, {init}, *body, dims));
     if (v == nullptr || !IsUseful(GetBoundedValue(s, v))) return last;
     if (last != nullptr) Keep(s, last);
@@ -261,9 +262,9 @@ void Generator::AddAliasedResults(Scope& s, std::vector<Value>& results) {
   for (const Value v : s.values) {
     if (v->Is(Opcode::kParameter)) parameters.push_back(v);
   }
-  if (!parameters.empty() && random_.Chance(30)) results.push_back(random_.Of(parameters));
-  if (!results.empty() && random_.Chance(25)) results.push_back(random_.Of(results));
-  if (parameters.size() > 1 && random_.Chance(10)) results.push_back(random_.Of(parameters));
+  if (!parameters.empty() && random_.Chance(30)) results.push_back(random_.Pick(parameters));
+  if (!results.empty() && random_.Chance(25)) results.push_back(random_.Pick(results));
+  if (parameters.size() > 1 && random_.Chance(10)) results.push_back(random_.Pick(parameters));
 }
 
 }  // namespace backplane::cli::fuzz

@@ -84,11 +84,11 @@ NarrowCounter AnyNarrowCounter(Random& random, const std::set<P>& without) {
   const bool wraps = random.Chance(50);
   NarrowCounter c;
   for (int attempt = 0; attempt < 60; ++attempt) {
-    c.type = random.Of(*types);
+    c.type = random.Pick(*types);
     if (without.count(c.type) > 0) continue;
     const int bits = BitWidth(c.type);
     const int64_t span = int64_t{1} << bits, least = IsSigned(c.type) ? -span / 2 : 0;
-    c.direction = random.Of(*directions);
+    c.direction = random.Pick(*directions);
     c.step = wraps ? random.Between(span / 8, span / 2) : random.Between(1, 9);
     if (c.direction == ComparisonDirection::kGt || c.direction == ComparisonDirection::kGe) c.step = -c.step;
     c.start = random.Chance(50) ? std::max<int64_t>(least, random.Between(-3, 3)) : least + random.Below(span);
@@ -135,7 +135,7 @@ Value Generator::Scalar(Scope& s, Literal value, int argument_percent) {
   return Add(s, s.b.Constant(std::move(value)));
 }
 
-Value Generator::Reduced(Scope& s, Value v, Opcode op) {
+Value Generator::ReduceToScalar(Scope& s, Value v, Opcode op) {
   if (v == nullptr) return nullptr;
   if (v->shape().rank() == 0) return v;
   const P type = v->shape().element_type();
@@ -148,12 +148,12 @@ Value Generator::Reduced(Scope& s, Value v, Opcode op) {
 }
 
 // Returns a boolean computed from the scope's values.
-Value Generator::Decision(Scope& s) {
+Value Generator::MakeDecision(Scope& s) {
   const Value v = Any(s, random_.Chance(60) ? Kind::kInteger : Kind::kReal, 0, 3);
   if (v == nullptr || v->shape().num_elements() == 0) return nullptr;
   const bool whole = IsIntegral(v->shape().element_type());
   const Value one =
-      Reduced(s, v, whole && random_.Chance(50) ? Opcode::kAdd : OneOf({Opcode::kMaximum, Opcode::kMinimum}));
+      ReduceToScalar(s, v, whole && random_.Chance(50) ? Opcode::kAdd : PickOne({Opcode::kMaximum, Opcode::kMinimum}));
   if (one == nullptr) return nullptr;
   const P type = one->shape().element_type();
   const Value limit =
@@ -210,7 +210,7 @@ Value Generator::RunLoop(Scope& s, const LoopForm& form, const std::vector<Value
   return init == nullptr ? nullptr : Add(s, s.b.While(form.condition, form.body, init));
 }
 
-std::optional<std::vector<Value>> Generator::StartOf(Scope& s, const LoopForm& form) {
+std::optional<std::vector<Value>> Generator::MakeStart(Scope& s, const LoopForm& form) {
   std::vector<Value> start;
   for (const StateElement& e : form.state) {
     Value v;
@@ -236,7 +236,7 @@ std::optional<Generator::LoopForm> Generator::MakeLoop(Scope& s, std::vector<Val
       StateRole::kUpdated,   StateRole::kUpdated,   StateRole::kUpdated,   StateRole::kUpdated,
       StateRole::kExchanged, StateRole::kExchanged, StateRole::kForwarded, StateRole::kForwarded,
       StateRole::kReplaced,  StateRole::kCopied,    StateRole::kWritten,   StateRole::kWritten};
-  const Control control = random_.Of(*controls);
+  const Control control = random_.Pick(*controls);
   const NarrowCounter narrow = AnyNarrowCounter(random_, options_.without_types);
   const bool has_narrow = control == Control::kNarrow || control == Control::kCountedAndNarrow;
   if (has_narrow && narrow.trips < 0) return std::nullopt;
@@ -263,7 +263,7 @@ std::optional<Generator::LoopForm> Generator::MakeLoop(Scope& s, std::vector<Val
   if (control == Control::kWatched) ok = ok && add({StateRole::kWatched, Any(s, Kind::kReal, 0, 3)});
   const int64_t more = random_.Between(1, 4);
   for (int64_t k = 0; k < more && ok; ++k) {
-    Element e{random_.Of(*ways)};
+    Element e{random_.Pick(*ways)};
     e.start = Any(s, Kind::kAny, e.carried == StateRole::kWritten ? 1 : 0, 3);
     if (e.start == nullptr || (e.carried == StateRole::kWritten && e.start->shape().num_elements() == 0)) continue;
     const Shape shape = e.start->shape().WithoutLayout();
@@ -336,12 +336,12 @@ std::optional<Generator::LoopForm> Generator::MakeLoop(Scope& s, std::vector<Val
           next[k] = after == nullptr ? nullptr : Add(b, b.b.Compare(after, limit, ComparisonDirection::kGe));
           break;
         }
-        next[k] = Decision(b);
+        next[k] = MakeDecision(b);
         if (next[k] != nullptr && random_.Chance(25)) next[k] = Add(b, b.b.Binary(Opcode::kOr, next[k], now));
         break;
       }
       case StateRole::kWatched:
-        next[k] = random_.Chance(40) ? now : Matching(b, shape);
+        next[k] = random_.Chance(40) ? now : FindOrMake(b, shape);
         break;
       case StateRole::kReplaced:
         next[k] = Constant(b, shape);
@@ -357,7 +357,7 @@ std::optional<Generator::LoopForm> Generator::MakeLoop(Scope& s, std::vector<Val
         }
         break;
       case StateRole::kWritten: {
-        std::vector<int64_t> sizes = DimsOf(now);
+        std::vector<int64_t> sizes = GetDims(now);
         const int64_t rows = sizes[0];
         sizes[0] = std::min<int64_t>(rows, random_.Between(1, 2));
         auto place = [&](bool counted) {
@@ -380,9 +380,9 @@ std::optional<Generator::LoopForm> Generator::MakeLoop(Scope& s, std::vector<Val
           if (part == nullptr) return std::nullopt;
           b.values.push_back(part);
           Step(b);
-          update = Matching(b, Shape(type, sizes));
+          update = FindOrMake(b, Shape(type, sizes));
         } else {
-          update = Matching(b, Shape(type, sizes));
+          update = FindOrMake(b, Shape(type, sizes));
         }
         if (update == nullptr) return std::nullopt;
         next[k] = Add(b, hlo::DynamicUpdateSlice(b.b, now, update, to));
@@ -398,13 +398,13 @@ std::optional<Generator::LoopForm> Generator::MakeLoop(Scope& s, std::vector<Val
     const Shape shape = body.elements[k]->shape().WithoutLayout();
     switch (state[k].carried) {
       case StateRole::kUpdated:
-        next[k] = Matching(b, shape);
+        next[k] = FindOrMake(b, shape);
         break;
       case StateRole::kCopied:
         for (size_t o = 0; o < state.size(); ++o) {
           if (o != k && next[o] != nullptr && next[o]->shape().WithoutLayout() == shape) next[k] = next[o];
         }
-        if (next[k] == nullptr) next[k] = Matching(b, shape);
+        if (next[k] == nullptr) next[k] = FindOrMake(b, shape);
         break;
       case StateRole::kLimit:
       case StateRole::kForwarded:
@@ -456,10 +456,10 @@ std::optional<Generator::LoopForm> Generator::MakeLoop(Scope& s, std::vector<Val
   if (Value watched = element(StateRole::kWatched); watched != nullptr) {
     const P type = watched->shape().element_type();
     if (random_.Chance(60)) {
-      watched = Add(c, c.b.Unary(OneOf({Opcode::kAbs, Opcode::kNegate, Opcode::kSign}), watched));
+      watched = Add(c, c.b.Unary(PickOne({Opcode::kAbs, Opcode::kNegate, Opcode::kSign}), watched));
       if (watched == nullptr) return std::nullopt;
     }
-    const Value one = Reduced(c, watched, OneOf({Opcode::kMaximum, Opcode::kMinimum, Opcode::kAdd}));
+    const Value one = ReduceToScalar(c, watched, PickOne({Opcode::kMaximum, Opcode::kMinimum, Opcode::kAdd}));
     if (one == nullptr) return std::nullopt;
     const Value most =
         Add(c, c.b.Constant(IsFloat(type) ? Literal::Scalar(type, 0.4 * static_cast<double>(random_.Between(-4, 4)))
@@ -486,15 +486,15 @@ Value Generator::StateLoop(Scope& s) {
   std::vector<Value> start;
   std::optional<LoopForm> form;
   if (!loops_.empty() && (s.depth >= 2 || random_.Chance(40))) {
-    form = random_.Of(loops_);
-    if (CostOf(form->body) * 6 > most_cost) return nullptr;
-    std::optional<std::vector<Value>> other = StartOf(s, *form);
+    form = random_.Pick(loops_);
+    if (EstimateCost(form->body) * 6 > most_cost) return nullptr;
+    std::optional<std::vector<Value>> other = MakeStart(s, *form);
     if (!other.has_value()) return nullptr;
     start = *std::move(other);
   } else {
     if (s.depth >= 2) return nullptr;
     form = MakeLoop(s, &start);
-    if (!form.has_value() || CostOf(form->body) * 6 > most_cost) return nullptr;
+    if (!form.has_value() || EstimateCost(form->body) * 6 > most_cost) return nullptr;
   }
   const Value first = RunLoop(s, *form, start);
   if (first == nullptr || !IsUseful(GetBoundedValue(s, first))) return nullptr;
@@ -503,7 +503,7 @@ Value Generator::StateLoop(Scope& s) {
   }
   if (!random_.Chance(35)) return first;
   // Runs the loop again, with other values and some results of the first run.
-  std::optional<std::vector<Value>> again = StartOf(s, *form);
+  std::optional<std::vector<Value>> again = MakeStart(s, *form);
   if (!again.has_value()) return first;
   const int64_t plain = static_cast<int64_t>(form->state.size()) - form->packed;
   for (int64_t k = 0; k < plain; ++k) {
@@ -552,7 +552,7 @@ Value Generator::BatchedLoop(Scope& s) {
   if (condition.scope == nullptr || body.scope == nullptr) return nullptr;
   Scope &c = *condition.scope, &b = *body.scope;
   const Value left = Add(c, c.b.Compare(condition.elements[0], condition.elements[1], ComparisonDirection::kLt));
-  const Value go = Reduced(c, left, Opcode::kOr);
+  const Value go = ReduceToScalar(c, left, Opcode::kOr);
   const Value runs = Add(b, b.b.Compare(body.elements[0], body.elements[1], ComparisonDirection::kLt));
   const Value ones = Add(b, b.b.Constant(Literal::ScalarInt(P::kS32, 1)));
   if (go == nullptr || runs == nullptr || ones == nullptr) return nullptr;
@@ -566,8 +566,8 @@ Value Generator::BatchedLoop(Scope& s) {
   std::vector<Value> next = {Add(b, b.b.Select(runs, more, body.elements[0])), body.elements[1]};
   for (size_t k = 2; k < body.elements.size(); ++k) {
     const Value old = body.elements[k];
-    const Value v = Matching(b, old->shape().WithoutLayout());
-    const Value mask = Add(b, b.b.BroadcastInDim(runs, DimsOf(old), {0}));
+    const Value v = FindOrMake(b, old->shape().WithoutLayout());
+    const Value mask = Add(b, b.b.BroadcastInDim(runs, GetDims(old), {0}));
     if (v == nullptr || mask == nullptr) return nullptr;
     next.push_back(Add(b, b.b.Select(mask, v, old)));
   }
@@ -579,7 +579,7 @@ Value Generator::BatchedLoop(Scope& s) {
   absl::StatusOr<Computation*> cc = c.b.Build(go), bb = b.b.Build(root);
   if (!cc.ok() || !bb.ok()) return nullptr;
   (*bb)->RemoveDead();
-  if (CostOf(*bb) * 6 > (s.depth == 0 ? 4000 : 400)) return nullptr;
+  if (EstimateCost(*bb) * 6 > (s.depth == 0 ? 4000 : 400)) return nullptr;
   return Add(s, s.b.While(*cc, *bb, init));
 }
 

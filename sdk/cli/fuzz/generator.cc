@@ -120,7 +120,7 @@ Generator::Generator(uint64_t seed, const GeneratorOptions& options) : random_(s
     if (count % r == 0) replicas.push_back(r);
   }
   ModuleConfig& config = program_.module->config();
-  config.num_replicas = options_.replicas_only ? count : random_.Of(replicas);
+  config.num_replicas = options_.replicas_only ? count : random_.Pick(replicas);
   config.num_partitions = count / config.num_replicas;
 }
 
@@ -138,7 +138,7 @@ const std::vector<Generator::Recipe>& Generator::Recipes() {
 
 absl::StatusOr<FuzzProgram> Generator::Make() {
   Scope s(program_.module.get(), "main", 0);
-  s.others.resize(static_cast<size_t>(DevicesOf(*program_.module).count() - 1));
+  s.others.resize(static_cast<size_t>(GetDevices(*program_.module).count() - 1));
   int steps = static_cast<int>(random_.Between(options_.least_steps, options_.most_steps));
   if (structured_) steps = std::max(options_.least_steps, steps / 2);  // each of them is several operations
   for (int k = 0; k < steps; ++k) Step(s);
@@ -149,11 +149,11 @@ absl::StatusOr<FuzzProgram> Generator::Make() {
     if (results.size() < 6) results.push_back(v);
   }
   for (int k = 0; k < 2 && !s.values.empty(); ++k) {
-    if (random_.Chance(40) || results.empty()) results.push_back(random_.Of(s.values));
+    if (random_.Chance(40) || results.empty()) results.push_back(random_.Pick(s.values));
   }
   if (structured_) AddAliasedResults(s, results);
   if (results.empty()) {
-    Value v = Fresh(s, Shape(P::kF32, {3}));
+    Value v = MakeFreshValue(s, Shape(P::kF32, {3}));
     results.push_back(v);
   }
   Value root = results[0];
@@ -188,7 +188,7 @@ absl::StatusOr<FuzzProgram> Generator::Make() {
 void Generator::Bind(Scope& s, Value parameter, Literal argument) {
   s.bounded[parameter] = BoundedValue::Exact(argument);
   for (size_t d = 0; d < s.others.size(); ++d) {
-    s.others[d][parameter] = BoundedValue::Exact(ArgumentOf(argument, static_cast<int64_t>(d) + 1));
+    s.others[d][parameter] = BoundedValue::Exact(MakeDeviceArgument(argument, static_cast<int64_t>(d) + 1));
   }
   program_.arguments.push_back(std::move(argument));
 }
@@ -242,7 +242,7 @@ Value Generator::Add(Scope& s, const hlo::Result& v) {
     absl::StatusOr<std::vector<BoundedValue>> j = absl::InternalError("");
     if (known) {
       // Called computations are evaluated for each device; this is the first one.
-      j = BoundOnDevices(*i, ops, s.others.empty() ? Devices() : DevicesOf(*program_.module));
+      j = BoundOnDevices(*i, ops, s.others.empty() ? Devices() : GetDevices(*program_.module));
     }
     if (j.ok()) {
       for (size_t d = 0; d < s.others.size(); ++d) s.others[d][i.get()] = std::move((*j)[d + 1]);
@@ -282,7 +282,7 @@ bool Generator::IsUseful(const BoundedValue& j) const {
   int64_t good = 0;
   for (int64_t i = 0; i < n; ++i) {
     const double e = BoundAt(j.used, i);
-    good += e == 0 || e <= std::max(0.02, 4 * UnitOf(type)) * most;
+    good += e == 0 || e <= std::max(0.02, 4 * GetEpsilon(type)) * most;
   }
   return good * 10 >= n * 6;
 }
@@ -360,7 +360,7 @@ PrimitiveType Generator::AnyType(Kind kind) {
                                                       P::kF6E2M3FN,
                                                       P::kF6E3M2FN};
   for (int attempt = 0; true; ++attempt) {
-    const P t = random_.Of(*types);
+    const P t = random_.Pick(*types);
     // The narrow types are rarer: few operations use them.
     if ((BitWidth(t) < 8 || (IsFloat(t) && BitWidth(t) <= 8)) && random_.Chance(60) && kind == Kind::kAny) continue;
     // This type contains only powers of two, neither zero nor sign: one program in a hundred is enough.
@@ -373,11 +373,11 @@ PrimitiveType Generator::AnyType(Kind kind) {
 std::vector<int64_t> Generator::AnyDims(int64_t least_rank, int64_t most_rank) {
   static const auto* const sizes = new std::vector<int64_t>{1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 8, 9, 11, 16, 17, 33};
   static const auto* const ranks = new std::vector<int64_t>{0, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4, 4, 5};
-  int64_t rank = std::clamp(random_.Of(*ranks), least_rank, most_rank);
+  int64_t rank = std::clamp(random_.Pick(*ranks), least_rank, most_rank);
   std::vector<int64_t> dims;
   int64_t count = 1;
   for (int64_t d = 0; d < rank; ++d) {
-    int64_t size = random_.Of(*sizes);
+    int64_t size = random_.Pick(*sizes);
     if (structured_) size = std::min<int64_t>(size, 6);
     if (large_ && random_.Chance(40)) size = random_.Between(30, rank == 1 ? 3000 : 90);
     if (random_.Chance(1)) size = 0;
@@ -403,7 +403,7 @@ Value Generator::Constant(Scope& s, const Shape& shape, std::optional<Fill> fill
   return Add(s, s.b.Constant(MakeValues(random_, shape, fill.value_or(AnyFill()))));
 }
 
-Value Generator::Fresh(Scope& s, const Shape& shape, std::optional<Fill> fill) {
+Value Generator::MakeFreshValue(Scope& s, const Shape& shape, std::optional<Fill> fill) {
   if (options_.without_types.count(shape.element_type()) > 0) return nullptr;
   const bool must = fill == Fill::kDefinite || fill == Fill::kTriangular;
   if (s.depth == 0 && (must || (program_.arguments.size() < kMaxParameters && random_.Chance(80)))) {
@@ -444,7 +444,7 @@ Value Generator::Any(Scope& s, Kind kind, int64_t least_rank, int64_t most_rank)
     }
   }
   const std::vector<int64_t> dims = AnyDims(least_rank, most_rank);
-  const Value v = Fresh(s, Shape(AnyType(kind), dims));
+  const Value v = MakeFreshValue(s, Shape(AnyType(kind), dims));
   if (v != nullptr) s.values.push_back(v);
   return v;
 }
@@ -456,9 +456,9 @@ Value Generator::Like(Scope& s, PrimitiveType type, absl::Span<const int64_t> di
     for (const Value v : s.values) {
       if (v->shape() == shape) fitting.push_back(v);
     }
-    if (!fitting.empty()) return random_.Of(fitting);
+    if (!fitting.empty()) return random_.Pick(fitting);
   }
-  const Value v = Fresh(s, shape);
+  const Value v = MakeFreshValue(s, shape);
   if (v != nullptr) s.values.push_back(v);
   return v;
 }
@@ -495,19 +495,19 @@ Value Generator::Identity(Scope& s, Opcode op, PrimitiveType type) {
   return Add(s, s.b.Constant(std::move(l)));
 }
 
-Opcode Generator::OneOf(const std::vector<Opcode>& from) {
+Opcode Generator::PickOne(const std::vector<Opcode>& from) {
   if (options_.only.has_value() && random_.Chance(70) &&
       std::find(from.begin(), from.end(), *options_.only) != from.end()) {
     return *options_.only;
   }
   for (int attempt = 0; attempt < 10; ++attempt) {
-    const Opcode o = random_.Of(from);
+    const Opcode o = random_.Pick(from);
     if (options_.without.count(o) == 0) return o;
   }
   return from[0];
 }
 
-Value Generator::ForProduct(Scope& s, Value v) {
+Value Generator::RoundForProduct(Scope& s, Value v) {
   if (v == nullptr || !options_.bf16_products) return v;
   const P type = v->shape().element_type(), part = ComplexPart(type);
   if (!IsFloat(part) || BitWidth(part) <= 16) return v;
@@ -522,19 +522,19 @@ Computation* Generator::Combiner(Scope& s, Opcode op, PrimitiveType type) {
 }
 
 std::optional<Opcode> Generator::AnyCombiner(PrimitiveType type) {
-  if (type == P::kPred) return OneOf({Opcode::kAnd, Opcode::kOr, Opcode::kXor, Opcode::kMaximum, Opcode::kMinimum});
+  if (type == P::kPred) return PickOne({Opcode::kAnd, Opcode::kOr, Opcode::kXor, Opcode::kMaximum, Opcode::kMinimum});
   if (IsIntegral(type)) {
-    return OneOf(
+    return PickOne(
         {Opcode::kAdd, Opcode::kMultiply, Opcode::kMaximum, Opcode::kMinimum, Opcode::kAnd, Opcode::kOr, Opcode::kXor});
   }
   if (IsFloat(type)) {
-    return OneOf({Opcode::kAdd, Opcode::kAdd, Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum, Opcode::kMultiply});
+    return PickOne({Opcode::kAdd, Opcode::kAdd, Opcode::kAdd, Opcode::kMaximum, Opcode::kMinimum, Opcode::kMultiply});
   }
-  if (IsComplex(type)) return OneOf({Opcode::kAdd, Opcode::kAdd, Opcode::kMultiply});
+  if (IsComplex(type)) return PickOne({Opcode::kAdd, Opcode::kAdd, Opcode::kMultiply});
   return std::nullopt;
 }
 
-std::vector<int64_t> Generator::Subset(int64_t n, int percent) {
+std::vector<int64_t> Generator::ChooseSubset(int64_t n, int percent) {
   std::vector<int64_t> chosen;
   for (int64_t k = 0; k < n; ++k) {
     if (random_.Chance(percent)) chosen.push_back(k);

@@ -29,7 +29,9 @@
 
 namespace backplane::cli::fuzz {
 
-inline std::vector<int64_t> DimsOf(Value v) { return {v->shape().dimensions().begin(), v->shape().dimensions().end()}; }
+inline std::vector<int64_t> GetDims(Value v) {
+  return {v->shape().dimensions().begin(), v->shape().dimensions().end()};
+}
 
 struct GeneratorOptions {
   std::optional<Opcode> only;  // most programs contain it
@@ -75,7 +77,7 @@ void AddCoverage(const Module& module, Coverage& coverage);
 std::string PrintCoverage(const Coverage& coverage, int64_t devices = 1);
 
 // Describes what a host does in addition to passing dense arrays, one line each.
-std::vector<std::string> HandlingText(const FuzzProgram& program);
+std::vector<std::string> DescribeHandling(const FuzzProgram& program);
 
 // The kinds of values with which an argument or constant is filled.
 enum class Fill {
@@ -143,23 +145,23 @@ class Generator {
   bool HasNan(const Scope& s, Value v) const;
   // Sets the value of a new parameter of the entry computation and adds its argument.
   void Bind(Scope& s, Value parameter, Literal argument);
-  bool several() const { return DevicesOf(*program_.module).count() > 1; }
+  bool several() const { return GetDevices(*program_.module).count() > 1; }
 
   // ---- Values
   PrimitiveType AnyType(Kind kind);
   std::vector<int64_t> AnyDims(int64_t least_rank = 0, int64_t most_rank = 5);
   Fill AnyFill();
-  Value Fresh(Scope& s, const Shape& shape, std::optional<Fill> fill = std::nullopt);
+  Value MakeFreshValue(Scope& s, const Shape& shape, std::optional<Fill> fill = std::nullopt);
   Value Constant(Scope& s, const Shape& shape, std::optional<Fill> fill = std::nullopt);
   Value Index(Scope& s, int64_t low, int64_t high, PrimitiveType type = PrimitiveType::kS32);
   Value Any(Scope& s, Kind kind, int64_t least_rank = 0, int64_t most_rank = 5);
   Value Like(Scope& s, PrimitiveType type, absl::Span<const int64_t> dims);
   Value Identity(Scope& s, Opcode op, PrimitiveType type);
-  Opcode OneOf(const std::vector<Opcode>& from);
-  Value ForProduct(Scope& s, Value v);  // rounded to bf16 if the options request it
+  Opcode PickOne(const std::vector<Opcode>& from);
+  Value RoundForProduct(Scope& s, Value v);  // rounded to bf16 if the options request it
   Computation* Combiner(Scope& s, Opcode op, PrimitiveType type);
   std::optional<Opcode> AnyCombiner(PrimitiveType type);
-  std::vector<int64_t> Subset(int64_t n, int percent);  // sorted
+  std::vector<int64_t> ChooseSubset(int64_t n, int percent);  // sorted
 
   // Chooses orders of dimensions in memory.
   Layout AnyLayout(int64_t rank);
@@ -169,11 +171,11 @@ class Generator {
 
   // ---- Nested computations
   // Creates a computation with parameters of these values and runs `steps` recipes in it.
-  std::unique_ptr<Scope> Nested(Scope& s, const std::string& name, const std::vector<BoundedValue>& parameters,
-                                int steps, bool plain, bool tuple);
+  std::unique_ptr<Scope> MakeNestedScope(Scope& s, const std::string& name, const std::vector<BoundedValue>& parameters,
+                                         int steps, bool plain, bool tuple);
   // Returns a value of that shape in the scope; creates one if there is none.
-  Value Matching(Scope& s, const Shape& shape);
-  std::vector<Value> Chosen(Scope& s, int most);
+  Value FindOrMake(Scope& s, const Shape& shape);
+  std::vector<Value> ChooseValues(Scope& s, int most);
 
   // ---- Recipes, in the files generate_*.cc
   Value Unary(Scope& s);
@@ -260,15 +262,15 @@ class Generator {
   };
   struct StateScope;
   StateScope OpenState(Scope& s, const std::string& name, const BoundedValue& state, int64_t packed, bool plain);
-  std::optional<std::vector<Value>> StartOf(Scope& s, const LoopForm& form);
+  std::optional<std::vector<Value>> MakeStart(Scope& s, const LoopForm& form);
   Value RunLoop(Scope& s, const LoopForm& form, const std::vector<Value>& start);
   std::optional<LoopForm> MakeLoop(Scope& s, std::vector<Value>* start);
   Value Scalar(Scope& s, Literal value, int argument_percent);
-  Value Reduced(Scope& s, Value v, Opcode op);
-  Value Decision(Scope& s);
+  Value ReduceToScalar(Scope& s, Value v, Opcode op);
+  Value MakeDecision(Scope& s);
   Computation* MakeFunction(Scope& s, bool tuple);
   std::optional<std::vector<Value>> ArgumentsFor(Scope& s, const std::vector<Shape>& shapes);
-  double CostOf(const Computation* c);
+  double EstimateCost(const Computation* c);
   Value StateLoop(Scope& s);
   Value BatchedLoop(Scope& s);
   Value CallShared(Scope& s);

@@ -36,7 +36,7 @@ TEST(Generator, MakesEveryOperation) {
   for (uint64_t seed = 1; seed <= 500; ++seed) {
     const absl::StatusOr<FuzzProgram> program = GenerateProgram(seed, devices);
     ASSERT_TRUE(program.ok()) << "seed " << seed << ": " << program.status();
-    if (DevicesOf(*program->module).count() > 1) AddCoverage(*program->module, coverage);
+    if (GetDevices(*program->module).count() > 1) AddCoverage(*program->module, coverage);
   }
   for (const OpInfo& info : Operations()) {
     const Opcode opcode = info.opcode;
@@ -91,7 +91,7 @@ TEST(Generator, HandlesArgumentsInManyWays) {
     for (const Shape& shape : config.parameter_layouts) ordered += !shape.layout().IsRowMajor();
     aliased += static_cast<int64_t>(config.input_output_aliases.size());
     given += static_cast<int64_t>(config.buffer_donors.size());
-    several += DevicesOf(*program->module).count() > 1;
+    several += GetDevices(*program->module).count() > 1;
     for (const HostOrder& order : program->host_orders) {
       kept += order.kept;
       tiles += !order.tile.empty();

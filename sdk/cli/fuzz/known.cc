@@ -60,7 +60,7 @@ absl::StatusOr<std::vector<KnownDifference>> ParseKnownDifferences(absl::string_
     absl::string_view operation = fields[2];
     k.same_operands = absl::ConsumeSuffix(&operation, "(x,x)");
     k.operation = std::string(operation);
-    if (operation != "*" && !OpcodeFromText(operation).has_value()) {
+    if (operation != "*" && !ParseOpcode(operation).has_value()) {
       return absl::InvalidArgumentError(
           absl::StrCat("known differences, line ", number, ": no operation '", fields[2], "'"));
     }

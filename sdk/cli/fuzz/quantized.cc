@@ -62,12 +62,12 @@ std::string Quantization::Type() const {
 
 Quantization DrawQuantization(Random& random) {
   Quantization q;
-  q.bits = random.Of(std::vector<int>{8, 8, 8, 4, 16});
+  q.bits = random.Pick(std::vector<int>{8, 8, 8, 4, 16});
   q.is_signed = random.Chance(70);
   q.least = q.is_signed ? -(int64_t{1} << (q.bits - 1)) : 0;
   q.greatest = q.is_signed ? (int64_t{1} << (q.bits - 1)) - 1 : (int64_t{1} << q.bits) - 1;
   if (random.Chance(25)) ++q.least;
-  q.scale = random.Of(std::vector<float>{1.0f, 0.5f, 0.25f, 0.125f, 0.0625f, 2.0f, 0.1f, 0.03f});
+  q.scale = random.Pick(std::vector<float>{1.0f, 0.5f, 0.25f, 0.125f, 0.0625f, 2.0f, 0.1f, 0.03f});
   if (random.Chance(70)) {
     q.zero_point = random.Between(std::max<int64_t>(q.least, -9), std::min<int64_t>(q.greatest, 9));
   }
@@ -88,7 +88,7 @@ QuantizedFunction DrawQuantizedFunction(Random& random) {
     QuantizedStep s;
     const int64_t there = arguments + k;
     const bool two = random.Chance(55);
-    s.op = random.Of(two ? *binary : *unary);
+    s.op = random.Pick(two ? *binary : *unary);
     for (int o = 0; o < (two ? 2 : 1); ++o) s.operands.push_back(static_cast<size_t>(random.Below(there)));
     s.result = DrawQuantization(random);
     f.steps.push_back(std::move(s));

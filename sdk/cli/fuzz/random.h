@@ -23,7 +23,7 @@ class Random {
   bool Chance(int percent) { return Below(100) < percent; }
   double Unit() { return static_cast<double>(Bits() >> 11) * 0x1p-53; }  // [0, 1)
   template <typename T>
-  const T& Of(const std::vector<T>& from) {
+  const T& Pick(const std::vector<T>& from) {
     return from[static_cast<size_t>(Below(static_cast<int64_t>(from.size())))];
   }
   std::vector<int64_t> Permutation(int64_t n) {

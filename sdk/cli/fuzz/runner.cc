@@ -216,7 +216,7 @@ class EvaluatorRunner : public Runner {
     Flatten(*result);
     // Writes results over the arguments that the changed program consumes.
     const std::vector<Handling> handling = CollectHandling(program);
-    const int64_t devices = DevicesOf(*changed).count();
+    const int64_t devices = GetDevices(*changed).count();
     const size_t results = outcome_.results.size() / static_cast<size_t>(devices);
     for (const InputOutputAlias& a : changed->config().input_output_aliases) {
       const size_t k = static_cast<size_t>(a.parameter), r = a.output_index.empty() ? 0 : a.output_index[0];
@@ -231,7 +231,7 @@ class EvaluatorRunner : public Runner {
  private:
   static std::vector<int64_t> ParameterOrder(const Module& module, size_t k, const Shape& shape) {
     const std::vector<Shape>& asked = module.config().parameter_layouts;
-    if (k < asked.size() && asked[k].has_layout()) return OrderOf(asked[k]);
+    if (k < asked.size() && asked[k].has_layout()) return GetMinorToMajor(asked[k]);
     return RowMajorOrder(static_cast<size_t>(shape.rank()));
   }
   void Refuse(absl::string_view why) {
@@ -249,7 +249,7 @@ class EvaluatorRunner : public Runner {
 
 }  // namespace
 
-const char* Text(Form form) { return form == Form::kStablehlo ? "stablehlo" : "hlo"; }
+const char* FormatForm(Form form) { return form == Form::kStablehlo ? "stablehlo" : "hlo"; }
 
 absl::StatusOr<std::unique_ptr<Runner>> MakePluginRunner(const std::string& plugin,
                                                          const PluginRunnerOptions& options) {

@@ -16,7 +16,7 @@
 namespace backplane::cli::fuzz {
 
 enum class Form { kStablehlo, kHlo };  // portable bytecode; HLO proto
-const char* Text(Form form);
+const char* FormatForm(Form form);
 
 struct Outcome {
   enum class Kind {

@@ -77,7 +77,7 @@ std::vector<Shape> ResultShapes(const Module& module) {
 
 bool CanBeScheduled(const FuzzProgram& p) {
   const ModuleConfig& config = p.module->config();
-  if (DevicesOf(*p.module).count() > 1 || p.arguments.empty() || !config.parameter_layouts.empty() ||
+  if (GetDevices(*p.module).count() > 1 || p.arguments.empty() || !config.parameter_layouts.empty() ||
       config.result_layout.element_type() != PrimitiveType::kInvalid) {
     return false;
   }
@@ -102,7 +102,7 @@ void MakeSchedule(Random& random, FuzzProgram& p) {
       const int64_t at = static_cast<int64_t>(k);
       if (buffers[k].there && buffers[k].shape == shape && without.count(at) == 0) fitting.push_back(at);
     }
-    return fitting.empty() ? -1 : random.Of(fitting);
+    return fitting.empty() ? -1 : random.Pick(fitting);
   };
   // A buffer that is donated must not be another argument of the same call.
   auto run = [&](int64_t program) {
@@ -138,7 +138,7 @@ void MakeSchedule(Random& random, FuzzProgram& p) {
       run(0);
     } else if (way < 6) {
       if (p.helpers.size() < 3 && (p.helpers.empty() || random.Chance(40))) {
-        const Shape shape = buffers[static_cast<size_t>(random.Of(there))].shape;
+        const Shape shape = buffers[static_cast<size_t>(random.Pick(there))].shape;
         absl::StatusOr<std::unique_ptr<Module>> helper = MakeHelper(random, shape, p.helpers.size() + 1);
         if (!helper.ok()) continue;
         p.helpers.push_back(*std::move(helper));
@@ -147,11 +147,11 @@ void MakeSchedule(Random& random, FuzzProgram& p) {
         run(random.Between(1, static_cast<int64_t>(p.helpers.size())));
       }
     } else if (way < 8) {
-      const int64_t b = random.Of(there);
+      const int64_t b = random.Pick(there);
       buffers[static_cast<size_t>(b)].there = false;
       p.schedule.push_back({HostStep::Kind::kDelete, 0, {b}});
     } else {
-      p.schedule.push_back({HostStep::Kind::kRead, 0, {random.Of(there)}});
+      p.schedule.push_back({HostStep::Kind::kRead, 0, {random.Pick(there)}});
     }
   }
   // Reads the remaining buffers, from the last to the first or in any order; some of them are not read.
@@ -227,7 +227,7 @@ bool ScheduleFits(const FuzzProgram& p) {
   return reads;
 }
 
-std::vector<std::string> ScheduleText(const FuzzProgram& p) {
+std::vector<std::string> DescribeSchedule(const FuzzProgram& p) {
   std::vector<std::string> lines;
   if (p.schedule.empty()) return lines;
   int64_t next = kArgumentCopies * static_cast<int64_t>(p.arguments.size());

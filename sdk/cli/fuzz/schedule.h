@@ -45,7 +45,7 @@ absl::StatusOr<BoundedValue> BoundSchedule(const FuzzProgram& program, const Mod
 std::vector<Shape> ResultShapes(const Module& module);
 // Whether the buffers of every step exist and have the shapes that its program needs.
 bool ScheduleFits(const FuzzProgram& program);
-std::vector<std::string> ScheduleText(const FuzzProgram& program);
+std::vector<std::string> DescribeSchedule(const FuzzProgram& program);
 
 }  // namespace backplane::cli::fuzz
 

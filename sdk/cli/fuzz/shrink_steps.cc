@@ -326,7 +326,7 @@ Candidates PlainHandling(const FuzzProgram& p) {
   without(!config.input_output_aliases.empty(),
           [](FuzzProgram& c) { c.module->config().input_output_aliases.clear(); });
   without(!config.buffer_donors.empty(), [](FuzzProgram& c) { c.module->config().buffer_donors.clear(); });
-  without(DevicesOf(*p.module).count() > 1,
+  without(GetDevices(*p.module).count() > 1,
           [](FuzzProgram& c) { c.module->config().num_replicas = c.module->config().num_partitions = 1; });
   return all;
 }

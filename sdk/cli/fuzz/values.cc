@@ -30,9 +30,9 @@ double Special(Random& random, PrimitiveType part) {
     case 9:
       return -3 * tiny;
     case 10:
-      return tiny / UnitOf(part);  // the smallest normal number
+      return tiny / GetEpsilon(part);  // the smallest normal number
     default:
-      return 1 - UnitOf(part);
+      return 1 - GetEpsilon(part);
   }
 }
 

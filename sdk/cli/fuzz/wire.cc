@@ -82,7 +82,7 @@ std::vector<int64_t> RowMajorOrder(size_t rank) {
   return order;
 }
 
-std::vector<int64_t> OrderOf(const Shape& shape) {
+std::vector<int64_t> GetMinorToMajor(const Shape& shape) {
   return {shape.layout().minor_to_major.begin(), shape.layout().minor_to_major.end()};
 }
 
@@ -116,7 +116,7 @@ std::string FormatRequest(const FuzzProgram& program, absl::string_view format, 
   request.Bytes(format);
   request.Bytes(code);
   const ModuleConfig& config = program.module->config();
-  const Devices devices = DevicesOf(*program.module);
+  const Devices devices = GetDevices(*program.module);
   request.Number(devices.replicas);
   request.Number(devices.partitions);
   std::vector<Shape> results;
@@ -125,7 +125,7 @@ std::string FormatRequest(const FuzzProgram& program, absl::string_view format, 
   }
   request.Number(static_cast<int64_t>(results.size()));
   for (const Shape& leaf : results) {
-    request.Numbers(leaf.has_layout() && !leaf.layout().IsRowMajor() ? OrderOf(leaf) : std::vector<int64_t>());
+    request.Numbers(leaf.has_layout() && !leaf.layout().IsRowMajor() ? GetMinorToMajor(leaf) : std::vector<int64_t>());
   }
   request.Number(static_cast<int64_t>(helpers.size()));
   for (const std::string& helper : helpers) request.Bytes(helper);
@@ -139,7 +139,7 @@ std::string FormatRequest(const FuzzProgram& program, absl::string_view format, 
   request.Number(static_cast<int64_t>(handling.size()));
   for (const Handling& h : handling) Write(request, h);
   for (int64_t d = 0; d < devices.count(); ++d) {
-    for (const Literal& argument : program.arguments) request.Array(ArgumentOf(argument, d));
+    for (const Literal& argument : program.arguments) request.Array(MakeDeviceArgument(argument, d));
   }
   return request.bytes();
 }

@@ -107,7 +107,7 @@ struct Handling {
 
 std::vector<Handling> CollectHandling(const FuzzProgram& program);
 std::vector<int64_t> RowMajorOrder(size_t rank);
-std::vector<int64_t> OrderOf(const Shape& shape);  // minor to major, for a shape with a layout
+std::vector<int64_t> GetMinorToMajor(const Shape& shape);  // the shape must have a layout
 
 // A request to the process of a plugin. The host acts for the program that was generated, whatever changes were made to
 // the code. `helpers` is the code of the program's helpers.

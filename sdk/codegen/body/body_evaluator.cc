@@ -85,7 +85,7 @@ Guards BodyEvaluator::WithLaneGuards(const Guards& guards, const Guards& more) c
   return r;
 }
 
-Index BodyEvaluator::Existing(const Index& index, absl::Span<const int64_t> dims) const {
+Index BodyEvaluator::MoveToExisting(const Index& index, absl::Span<const int64_t> dims) const {
   Index r = index;
   for (size_t d = 0; d < r.size(); ++d) {
     if (!scopes_.HasLanes(r[d])) r[d] = vars_.Clamp(r[d], 0, dims[d] - 1);
@@ -114,7 +114,7 @@ Val BodyEvaluator::Eval(const Instruction* op, const Index& index, const Guards&
     }
   }
   ElementKey key{op, element, index, RelevantGuards(all_guards, index)};
-  const int at = std::min(std::max(scopes_.LevelOf(index), scopes_.LevelOf(key.guards)), scopes_.level());
+  const int at = std::min(std::max(scopes_.GetLevel(index), scopes_.GetLevel(key.guards)), scopes_.level());
   if (const Val* known = elements_.Find(at, key)) return *known;
   Val r;
   scopes_.AtLevel(at, [&] {
@@ -123,7 +123,7 @@ Val BodyEvaluator::Eval(const Instruction* op, const Index& index, const Guards&
       return;
     }
     r = Compute(op, index, key.guards, element);
-    hooks_.Computed(*op, index, r);
+    hooks_.OnComputed(*op, index, r);
   });
   elements_.Set(at, std::move(key), r);
   return r;
@@ -186,14 +186,14 @@ Val BodyEvaluator::EvalMoved(const Instruction* op, const Index& index, const Gu
       return Eval(s.instruction, s.index, inner);
     }
     // Guards that are the same for all lanes cost less as a clamped index than as a mask on every load.
-    const Index existing = Existing(s.index, s.instruction->shape().dimensions());
+    const Index existing = MoveToExisting(s.index, s.instruction->shape().dimensions());
     for (const Affine& e : s.index) {
       if (!scopes_.HasLanes(e)) continue;
       // A lane index that also moves with a uniform guard stays guarded by it.
       for (const Guard& g : s.guards) {
         if (scopes_.HasLanes(g.e)) continue;
         const bool shares =
-            std::any_of(g.e.terms.begin(), g.e.terms.end(), [&](const Term& t) { return e.CoefOf(t.var) != 0; });
+            std::any_of(g.e.terms.begin(), g.e.terms.end(), [&](const Term& t) { return e.GetCoef(t.var) != 0; });
         if (shares) Insert(inner, g);
       }
     }
@@ -214,7 +214,7 @@ Val BodyEvaluator::EvalBitcast(const Instruction* op, const Index& index, const 
   const PrimitiveType from = x->shape().element_type(), to = op->shape().element_type();
   if (x->shape().rank() == op->shape().rank()) return e_.BitcastConvert(Eval(x, index, guards), from, to);
   auto with_lanes_of = [&](Type* t, Value* like) -> Type* {
-    const int lanes = ElementEmitter::LanesOf(like);
+    const int lanes = ElementEmitter::GetLanes(like);
     return lanes ? llvm::FixedVectorType::get(t, static_cast<unsigned>(lanes)) : t;
   };
   auto bits_of = [&](const Val& v) {
@@ -231,7 +231,7 @@ Val BodyEvaluator::EvalBitcast(const Instruction* op, const Index& index, const 
     in.pop_back();
     Value* raw = bits_of(Eval(x, in, guards));
     Value* shift = indices_.Evaluate(part.Times(to_bits));
-    const int lanes = std::max(ElementEmitter::LanesOf(raw), ElementEmitter::LanesOf(shift));
+    const int lanes = std::max(ElementEmitter::GetLanes(raw), ElementEmitter::GetLanes(shift));
     raw = e_.Splat(raw, lanes);
     shift = b_.CreateSExtOrTrunc(e_.Splat(shift, lanes), raw->getType());
     Value* r = b_.CreateLShr(raw, shift);
@@ -245,7 +245,7 @@ Val BodyEvaluator::EvalBitcast(const Instruction* op, const Index& index, const 
     raw = b_.CreateZExt(raw, with_lanes_of(b_.getIntNTy(static_cast<unsigned>(to_bits)), raw));
     if (k > 0) raw = b_.CreateShl(raw, static_cast<uint64_t>(k * from_bits));
     if (r) {
-      const int lanes = std::max(ElementEmitter::LanesOf(raw), ElementEmitter::LanesOf(r));
+      const int lanes = std::max(ElementEmitter::GetLanes(raw), ElementEmitter::GetLanes(r));
       raw = b_.CreateOr(e_.Splat(r, lanes), e_.Splat(raw, lanes));
     }
     r = raw;

@@ -57,7 +57,7 @@ class BodyEvaluator {
 
   // Declares that the instruction is read from memory. An instruction with a tuple shape has one array per element.
   void SetArray(const Instruction* instruction, int element, ArrayRef array);
-  const ArrayRef& ArrayOf(const Instruction* instruction) const { return arrays_.at({instruction, 0}); }
+  const ArrayRef& GetArray(const Instruction* instruction) const { return arrays_.at({instruction, 0}); }
   // Declares that the result of the reduction is combined from partial results that earlier kernels left in memory.
   void SetPartials(const Instruction* reduce, PartialResults partials) { partials_[reduce] = std::move(partials); }
   // Declares independent reductions over the same elements, which the same loops shall compute.
@@ -100,8 +100,8 @@ class BodyEvaluator {
   Guards RelevantGuards(const Guards& guards, const Index& index) const;
   // Returns `guards` and those of `more` that differ between lanes.
   Guards WithLaneGuards(const Guards& guards, const Guards& more) const;
-  // `index` moved to an existing element wherever it is the same for all lanes.
-  Index Existing(const Index& index, absl::Span<const int64_t> dims) const;
+  // Returns `index`, moved to an existing element wherever it is the same for all lanes.
+  Index MoveToExisting(const Index& index, absl::Span<const int64_t> dims) const;
 
   Val Compute(const Instruction* op, const Index& index, const Guards& guards, int element);
   Val EvalMoved(const Instruction* op, const Index& index, const Guards& guards);

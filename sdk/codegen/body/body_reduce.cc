@@ -36,7 +36,7 @@ std::vector<Vals> BodyEvaluator::ReduceLoops(absl::Span<const Instruction* const
   const std::vector<std::vector<VarId>>& groups = nest.groups;
   bool reorder = true, by_index = false;
   for (const Instruction* r : reduces) {
-    const Combiner& c = combiners_.CombinerOf(*r);
+    const Combiner& c = combiners_.GetCombiner(*r);
     reorder = reorder && MayReorder(*r, c);
     by_index = by_index || (!c.op && !c.reorderable);
   }
@@ -81,7 +81,7 @@ std::vector<Vals> BodyEvaluator::ReduceLoops(absl::Span<const Instruction* const
       for (int64_t i = 0; i < r.operand_count() / 2; ++i) inputs.push_back(Eval(r.operand(i), in, inner));
       const Vals next = combiners_.Combine(r, acc[k], inputs, false, caller_.ComputeActiveMask(*r.called(0), inner));
       for (size_t i = 0; i < next.size(); ++i) {
-        Val v = e_.Splat(next[i], ElementEmitter::LanesOf(acc[k][i]));
+        Val v = e_.Splat(next[i], ElementEmitter::GetLanes(acc[k][i]));
         if (fresh) v = e_.Select(fresh, v, acc[k][i]);
         AppendParts({v}, parts);
       }
@@ -132,7 +132,7 @@ std::vector<Vals> BodyEvaluator::ReduceLoops(absl::Span<const Instruction* const
     });
   };
   hooks_.BeginPass(nest.vars, lanes > 0 && range == nullptr);
-  std::vector<Value*> carried = PartsOf(initial);
+  std::vector<Value*> carried = GetParts(initial);
   emit_loops(emit_loops, 0, carried);
   hooks_.EndPass();
 
@@ -180,14 +180,14 @@ Val BodyEvaluator::EvalPartials(const Instruction* op, const Index& index, const
   Vals acc = load(position);
   if (partials.count > 1) {
     const VarId part = vars_.Loop(partials.count);
-    std::vector<Value*> carried = PartsOf(acc);
+    std::vector<Value*> carried = GetParts(acc);
     llvm::IntegerType* type = indices_.CounterType(partials.count);
     Value* end = llvm::ConstantInt::get(type, static_cast<uint64_t>(partials.count));
     scopes_.Loop(llvm::ConstantInt::get(type, 1), end, 1, carried, [&](Value* iv, std::vector<Value*>& inside) {
       scopes_.Bind({&part, 1}, iv);
       const Vals next =
           combiners_.Combine(*op, FromParts(acc, inside), load(position.Plus(Affine::Var(part), partials.elements)));
-      inside = PartsOf(next);
+      inside = GetParts(next);
     });
     acc = FromParts(acc, carried);
   }

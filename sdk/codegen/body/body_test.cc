@@ -209,8 +209,8 @@ void CompileAll(const IrTarget& target, int lanes) {
   ASSERT_TRUE(code.ok()) << code.status();
   std::printf("%s: %zu bodies, %zu bytes of code\n", target.cpu.c_str(), std::size(kBodies), code->size());
   if (ptx) {
-    EXPECT_EQ(CountOf(*code, ".extern"), 0) << code->substr(code->find(".extern"), 300);
-    EXPECT_EQ(CountOf(*code, ".visible .entry"), static_cast<int>(std::size(kBodies)));
+    EXPECT_EQ(CountOccurrences(*code, ".extern"), 0) << code->substr(code->find(".extern"), 300);
+    EXPECT_EQ(CountOccurrences(*code, ".visible .entry"), static_cast<int>(std::size(kBodies)));
     return;
   }
   const std::vector<std::string> undefined = UndefinedSymbols(*code);

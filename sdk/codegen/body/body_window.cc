@@ -44,7 +44,7 @@ Val BodyEvaluator::EvalWindow(const Instruction* op, const Index& index, const G
     if (!compiler::WindowElement(window, dims, index, position, vars_, s.index, s.guards)) return;
     Value* mask = indices_.Mask(s.guards);
     const Guards inner = WithLaneGuards(guards, s.guards);
-    const Index existing = Existing(s.index, dims);
+    const Index existing = MoveToExisting(s.index, dims);
     Vals inputs;
     for (int64_t i = 0; i < n; ++i) inputs.push_back(Eval(op->operand(i), existing, inner));
     const Computation& reducer = *op->called(0);
@@ -73,11 +73,11 @@ Val BodyEvaluator::EvalWindow(const Instruction* op, const Index& index, const G
       if (w.size > 1) loops.push_back(vars_.Loop(w.size));
       position.push_back(w.size > 1 ? Affine::Var(loops.back()) : Affine::Const(0));
     }
-    std::vector<Value*> carried = PartsOf(acc);
+    std::vector<Value*> carried = GetParts(acc);
     EmitLoopNest(loops, carried, [&](std::vector<Value*>& parts) {
       Vals now = FromParts(acc, parts);
       combine_position(position, now);
-      parts = PartsOf(now);
+      parts = GetParts(now);
     });
     acc = FromParts(acc, carried);
   }

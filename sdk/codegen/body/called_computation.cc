@@ -12,7 +12,7 @@ using llvm::Value;
 
 Value* ComputationCaller::AndMasks(Value* a, Value* b) {
   if (a == nullptr || b == nullptr) return a == nullptr ? b : a;
-  const int lanes = std::max(ElementEmitter::LanesOf(a), ElementEmitter::LanesOf(b));
+  const int lanes = std::max(ElementEmitter::GetLanes(a), ElementEmitter::GetLanes(b));
   return b_.CreateAnd(e_.Splat(a, lanes), e_.Splat(b, lanes));
 }
 
@@ -80,8 +80,8 @@ Vals ComputationCaller::CallWithTuples(const Computation& computation, absl::Spa
 }
 
 Vals ComputationCaller::While(const Instruction& loop, const Vals& initial, bool rounded, Value* active) {
-  int lanes = active ? ElementEmitter::LanesOf(active) : 0;
-  for (const Val& v : initial) lanes = std::max(lanes, ElementEmitter::LanesOf(v));
+  int lanes = active ? ElementEmitter::GetLanes(active) : 0;
+  for (const Val& v : initial) lanes = std::max(lanes, ElementEmitter::GetLanes(v));
   // The state of a loop is computed once, in registers, and each iteration waits for the one before.
   const ElementEmitter::FusedSums fused(e_);
   // With lanes, the first value says which of them are still running.
@@ -136,7 +136,7 @@ Vals ComputationCaller::Conditional(const Instruction& conditional, absl::Span<c
       Val a = values[i], b = result[i];
       a.stored = b.stored = nullptr;
       const int lanes =
-          std::max({ElementEmitter::LanesOf(selected), ElementEmitter::LanesOf(a), ElementEmitter::LanesOf(b)});
+          std::max({ElementEmitter::GetLanes(selected), ElementEmitter::GetLanes(a), ElementEmitter::GetLanes(b)});
       result[i] = e_.Select(selected, e_.Splat(a, lanes), e_.Splat(b, lanes));
     }
   }

@@ -18,7 +18,7 @@ inline void AppendParts(absl::Span<const Val> values, std::vector<llvm::Value*>&
   }
 }
 
-inline std::vector<llvm::Value*> PartsOf(absl::Span<const Val> values) {
+inline std::vector<llvm::Value*> GetParts(absl::Span<const Val> values) {
   std::vector<llvm::Value*> parts;
   AppendParts(values, parts);
   return parts;

@@ -20,7 +20,7 @@ class CombinerEmitter {
   CombinerEmitter(ElementEmitter& elements, ComputationCaller& caller)
       : e_(elements), b_(elements.b()), caller_(caller) {}
 
-  const Combiner& CombinerOf(const Instruction& reduce);
+  const Combiner& GetCombiner(const Instruction& reduce);
   // Whether every result has an identity.
   bool HasIdentities(const Instruction& reduce);
   // Sets *v to the identity of one result. Returns false if there is none.

@@ -22,7 +22,7 @@ class EvaluationHooks {
     return std::nullopt;
   }
   // Called with each element that has been computed or loaded, with the builder at the level of its index.
-  virtual void Computed(const Instruction& instruction, const Index& index, const Val& value) {
+  virtual void OnComputed(const Instruction& instruction, const Index& index, const Val& value) {
     static_cast<void>(instruction), static_cast<void>(index), static_cast<void>(value);
   }
 

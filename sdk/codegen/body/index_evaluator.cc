@@ -57,8 +57,8 @@ Value* IndexEvaluator::LaneNumbers(Type* type) {
 
 // ---- Variables ----------------------------------------------------------------------------------------------------
 
-Value* IndexEvaluator::Variable(VarId v) {
-  const int at = std::min(scopes_.LevelOf(v), scopes_.level());
+Value* IndexEvaluator::GetVariable(VarId v) {
+  const int at = std::min(scopes_.GetLevel(v), scopes_.level());
   if (Value* const* known = variables_.Find(at, v)) return *known;
   Value* r = nullptr;
   scopes_.AtLevel(at, [&] {
@@ -72,7 +72,7 @@ Value* IndexEvaluator::EmitVariable(VarId v) {
   const VarDef d = vars_.def(v);  // a copy: evaluation below may add variables
   switch (d.kind) {
     case VarKind::kLoop: {
-      const LoopScopes::Binding* binding = scopes_.BindingOf(v);
+      const LoopScopes::Binding* binding = scopes_.FindBinding(v);
       if (binding == nullptr) {
         e_.Fail(absl::InternalError("a loop variable is not bound"));
         return b_.getInt64(0);
@@ -118,9 +118,9 @@ Value* IndexEvaluator::Digit(const LoopScopes::Binding& binding, VarId v) {
 }
 
 Value* IndexEvaluator::RuntimeVariable(const VarDef& d) {
-  const Val x = reader_(d.source, d.source_index, scopes_.TailGuardsOf(d.source_index));
+  const Val x = reader_(d.source, d.source_index, scopes_.GetTailGuards(d.source_index));
   const PrimitiveType t = d.source->shape().element_type();
-  const int lanes = ElementEmitter::LanesOf(x);
+  const int lanes = ElementEmitter::GetLanes(x);
   Type* wide = b_.getInt64Ty();
   if (lanes > 0) wide = llvm::FixedVectorType::get(wide, static_cast<unsigned>(lanes));
   Value* r = nullptr;
@@ -146,7 +146,7 @@ Value* IndexEvaluator::RuntimeVariable(const VarDef& d) {
 Value* IndexEvaluator::Uniform(const Affine& e) {
   llvm::IntegerType* type = ScalarType(e);
   if (e.IsConst()) return SignedConstant(type, e.constant);
-  const int at = scopes_.LevelOf(e);
+  const int at = scopes_.GetLevel(e);
   if (Value* const* known = uniforms_.Find(at, e)) return *known;
   if (at < scopes_.level()) {
     Value* r = nullptr;
@@ -157,7 +157,7 @@ Value* IndexEvaluator::Uniform(const Affine& e) {
   outer.constant = e.constant;
   absl::InlinedVector<Term, 4> here;
   for (const Term& t : e.terms) {
-    if (scopes_.LevelOf(t.var) < at) {
+    if (scopes_.GetLevel(t.var) < at) {
       outer.terms.push_back(t);
     } else {
       here.push_back(t);
@@ -172,14 +172,14 @@ Value* IndexEvaluator::Uniform(const Affine& e) {
   };
   std::set<const LoopScopes::Binding*> done;
   for (const Term& t : here) {
-    const LoopScopes::Binding* binding = scopes_.BindingOf(t.var);
+    const LoopScopes::Binding* binding = scopes_.FindBinding(t.var);
     if (binding != nullptr && done.contains(binding)) continue;
     int64_t coefficient = 0;
     if (binding != nullptr && binding->MovesTogether(e, &coefficient)) {
       done.insert(binding);
       add(binding->value, coefficient);
     } else {
-      add(Variable(t.var), t.coef);
+      add(GetVariable(t.var), t.coef);
     }
   }
   uniforms_.Set(scopes_.level(), e, sum);
@@ -193,19 +193,19 @@ IndexEvaluator::LaneSum IndexEvaluator::SplitLanes(const Affine& e) {
   rest.constant = 0;
   Affine varying;
   for (const Term& t : e.terms) {
-    if (rest.CoefOf(t.var) == 0) continue;  // done with its binding
+    if (rest.GetCoef(t.var) == 0) continue;  // done with its binding
     if (!scopes_.HasLanes(t.var)) {
       sum.uniform.Add(Affine::Var(t.var), t.coef);
       continue;
     }
-    const LoopScopes::Binding* binding = scopes_.BindingOf(t.var);
+    const LoopScopes::Binding* binding = scopes_.FindBinding(t.var);
     int64_t coefficient = 0;
     if (binding != nullptr && binding->MovesTogether(e, &coefficient)) {
       sum.stride += coefficient;
       // In the uniform part the variables stand for the binding's value at lane 0.
       for (VarId v : binding->vars) {
-        sum.uniform.Add(Affine::Var(v), e.CoefOf(v));
-        rest.Add(Affine::Var(v), -rest.CoefOf(v));
+        sum.uniform.Add(Affine::Var(v), e.GetCoef(v));
+        rest.Add(Affine::Var(v), -rest.GetCoef(v));
       }
       continue;
     }
@@ -215,7 +215,7 @@ IndexEvaluator::LaneSum IndexEvaluator::SplitLanes(const Affine& e) {
   if (varying.terms.empty()) return sum;
   Type* type = VectorType(varying);
   for (const Term& t : varying.terms) {
-    Value* x = Variable(t.var);
+    Value* x = GetVariable(t.var);
     x = b_.CreateSExtOrTrunc(e_.Splat(x, scopes_.lanes()), type);
     if (t.coef != 1) x = b_.CreateMul(x, SignedConstant(type, t.coef));
     sum.varying = sum.varying ? b_.CreateAdd(sum.varying, x) : x;
@@ -246,7 +246,7 @@ Value* IndexEvaluator::Evaluate(const Affine& e) {
 
 Value* IndexEvaluator::Mask(const Guards& guards) {
   if (guards.empty()) return nullptr;
-  const int at = scopes_.LevelOf(guards);
+  const int at = scopes_.GetLevel(guards);
   const std::vector<Guard> key(guards.begin(), guards.end());
   if (Value* const* known = masks_.Find(at, key)) return *known;
   Value* r = nullptr;
@@ -256,7 +256,7 @@ Value* IndexEvaluator::Mask(const Guards& guards) {
       Value* x = Evaluate(g.e);
       const auto [lo, hi] = vars_.Range(g.e);
       auto conjoin = [&](Value* c) {
-        lanes = std::max({lanes, ElementEmitter::LanesOf(c), r ? ElementEmitter::LanesOf(r) : 0});
+        lanes = std::max({lanes, ElementEmitter::GetLanes(c), r ? ElementEmitter::GetLanes(r) : 0});
         r = r ? b_.CreateAnd(e_.Splat(r, lanes), e_.Splat(c, lanes)) : c;
       };
       if (g.lo > lo) conjoin(b_.CreateICmpSGE(x, SignedConstant(x->getType(), g.lo)));

@@ -49,7 +49,7 @@ class IndexEvaluator {
   llvm::IntegerType* ScalarType(const Affine& e);
   llvm::Type* VectorType(const Affine& e);
   llvm::Value* LaneNumbers(llvm::Type* type);
-  llvm::Value* Variable(VarId v);  // an integer, or a vector when it has lanes
+  llvm::Value* GetVariable(VarId v);  // an integer, or a vector when it has lanes
   llvm::Value* EmitVariable(VarId v);
   llvm::Value* Digit(const LoopScopes::Binding& binding, VarId v);
   llvm::Value* RuntimeVariable(const VarDef& d);

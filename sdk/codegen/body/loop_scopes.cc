@@ -15,9 +15,9 @@ constexpr int64_t kMaxUnrolledIterations = 9;  // of one loop
 }  // namespace
 
 bool LoopScopes::Binding::MovesTogether(const Affine& e, int64_t* coefficient) const {
-  *coefficient = e.CoefOf(vars.back());
+  *coefficient = e.GetCoef(vars.back());
   for (size_t i = 0; i < vars.size(); ++i) {
-    if (e.CoefOf(vars[i]) != *coefficient * strides[i]) return false;
+    if (e.GetCoef(vars[i]) != *coefficient * strides[i]) return false;
   }
   return true;
 }
@@ -44,43 +44,43 @@ void LoopScopes::Bind(absl::Span<const VarId> vars, Value* value, int lanes) {
   for (VarId v : vars) binding_of_[v] = &bindings_.back();
 }
 
-const LoopScopes::Binding* LoopScopes::BindingOf(VarId v) const {
+const LoopScopes::Binding* LoopScopes::FindBinding(VarId v) const {
   auto it = binding_of_.find(v);
   return it == binding_of_.end() ? nullptr : it->second;
 }
 
-int LoopScopes::LevelOf(VarId v) const {
+int LoopScopes::GetLevel(VarId v) const {
   const VarDef& d = vars_.def(v);
   if (d.kind == VarKind::kLoop) {
-    const Binding* binding = BindingOf(v);
+    const Binding* binding = FindBinding(v);
     return binding == nullptr ? 0 : binding->level;
   }
-  if (d.kind == VarKind::kRuntime) return LevelOf(d.source_index);
-  return LevelOf(d.expr);
+  if (d.kind == VarKind::kRuntime) return GetLevel(d.source_index);
+  return GetLevel(d.expr);
 }
 
-int LoopScopes::LevelOf(const Affine& e) const {
+int LoopScopes::GetLevel(const Affine& e) const {
   int l = 0;
-  for (const Term& t : e.terms) l = std::max(l, LevelOf(t.var));
+  for (const Term& t : e.terms) l = std::max(l, GetLevel(t.var));
   return l;
 }
 
-int LoopScopes::LevelOf(const Index& index) const {
+int LoopScopes::GetLevel(const Index& index) const {
   int l = 0;
-  for (const Affine& e : index) l = std::max(l, LevelOf(e));
+  for (const Affine& e : index) l = std::max(l, GetLevel(e));
   return l;
 }
 
-int LoopScopes::LevelOf(const Guards& guards) const {
+int LoopScopes::GetLevel(const Guards& guards) const {
   int l = 0;
-  for (const Guard& g : guards) l = std::max(l, LevelOf(g.e));
+  for (const Guard& g : guards) l = std::max(l, GetLevel(g.e));
   return l;
 }
 
 bool LoopScopes::HasLanes(VarId v) const {
   const VarDef& d = vars_.def(v);
   if (d.kind == VarKind::kLoop) {
-    const Binding* binding = BindingOf(v);
+    const Binding* binding = FindBinding(v);
     return binding != nullptr && binding->lanes > 0;
   }
   if (d.kind == VarKind::kRuntime) return HasLanes(d.source_index);
@@ -107,7 +107,7 @@ Guard LoopScopes::TailGuard(absl::Span<const VarId> vars) const {
   return g;
 }
 
-Guards LoopScopes::TailGuardsOf(const Index& index) const {
+Guards LoopScopes::GetTailGuards(const Index& index) const {
   std::set<VarId> used;
   for (const Affine& e : index) vars_.ForEachLoopVar(e, [&](VarId v) { used.insert(v); });
   Guards guards;

@@ -3,7 +3,7 @@
 //
 // Level 0 is the function's body. Each Loop, Repeat, If and Block opens one level more while its body is emitted. No
 // later pass moves code out of loops, so a value is emitted in the outermost level that binds everything it depends on:
-// AtLevel(LevelOf(index), ...) puts the builder there. A ScopedCache remembers what a level has emitted already.
+// AtLevel(GetLevel(index), ...) puts the builder there. A ScopedCache remembers what a level has emitted already.
 //
 // A binding states which integer counts a group of variables. At most one kind of binding has lanes: its counter runs
 // over the elements of a vector, values that depend on it are vectors, and all others are scalars. A kernel for a
@@ -58,16 +58,16 @@ class LoopScopes {
   // Binds the variables to an integer, until the innermost open scope ends.
   void Bind(absl::Span<const VarId> vars, llvm::Value* value, int lanes = 0);
   // Returns null for a variable that is not bound or is no loop variable. Valid while its scope is open.
-  const Binding* BindingOf(VarId v) const;
+  const Binding* FindBinding(VarId v) const;
 
   int level() const { return static_cast<int>(scopes_.size()) - 1; }
   // The number of lanes of the vectors that are computed here; 0: no binding has lanes.
   int lanes() const { return lanes_; }
   // Returns the outermost level at which the value can be computed.
-  int LevelOf(VarId v) const;
-  int LevelOf(const Affine& e) const;
-  int LevelOf(const Index& index) const;
-  int LevelOf(const Guards& guards) const;
+  int GetLevel(VarId v) const;
+  int GetLevel(const Affine& e) const;
+  int GetLevel(const Index& index) const;
+  int GetLevel(const Guards& guards) const;
   // Whether the value differs from lane to lane.
   bool HasLanes(VarId v) const;
   bool HasLanes(const Affine& e) const;
@@ -77,7 +77,7 @@ class LoopScopes {
   Guard TailGuard(absl::Span<const VarId> vars) const;
   // Returns the tail guards of all bindings on which the index depends and whose last vector may exceed their extent. A
   // read at the index that has no other guards needs them, because readable memory may end with the array.
-  Guards TailGuardsOf(const Index& index) const;
+  Guards GetTailGuards(const Index& index) const;
 
   // ---- Nesting
 
@@ -156,19 +156,19 @@ class ScopedCache final : private LoopScopes::Listener {
 
   // Returns null if the level has no such entry. The pointer is valid until the next Set.
   const Value* Find(int level, const Key& key) const {
-    const size_t number = NumberOf(level);
+    const size_t number = GetNumber(level);
     if (number >= entries_.size()) return nullptr;
     auto it = entries_[number].find(key);
     return it == entries_[number].end() ? nullptr : &it->second;
   }
   void Set(int level, Key key, Value value) {
-    const size_t number = NumberOf(level);
+    const size_t number = GetNumber(level);
     if (number >= entries_.size()) entries_.resize(number + 1);
     entries_[number].insert_or_assign(std::move(key), std::move(value));
   }
 
  private:
-  size_t NumberOf(int level) const { return static_cast<size_t>(scopes_.scopes_[static_cast<size_t>(level)].number); }
+  size_t GetNumber(int level) const { return static_cast<size_t>(scopes_.scopes_[static_cast<size_t>(level)].number); }
   void ScopeEnds(int scope) override {
     if (static_cast<size_t>(scope) < entries_.size()) entries_[static_cast<size_t>(scope)].clear();
   }

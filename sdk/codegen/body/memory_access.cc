@@ -14,7 +14,7 @@ using llvm::Value;
 MemoryAccess::MemoryAccess(ElementEmitter& elements, LoopScopes& scopes, IndexEvaluator& indices)
     : e_(elements), b_(elements.b()), scopes_(scopes), indices_(indices) {}
 
-llvm::Align MemoryAccess::AlignmentOf(Type* element) const {
+llvm::Align MemoryAccess::GetAlignment(Type* element) const {
   const uint64_t bytes = std::max<uint64_t>(element->getScalarSizeInBits() / 8, 1);
   const uint64_t promised = static_cast<uint64_t>(std::max(e_.target().buffer_alignment, 1));
   return llvm::Align(std::min(std::bit_floor(bytes), std::bit_floor(promised)));
@@ -56,7 +56,7 @@ Value* MemoryAccess::LoadScalar(Type* element, Value* base, const Affine& addres
     // Some lane may need the element, which then exists; if none does, it may not. The first element always does.
     pointer = b_.CreateSelect(b_.CreateOrReduce(mask), pointer, base);
   }
-  return b_.CreateAlignedLoad(element, pointer, AlignmentOf(element));
+  return b_.CreateAlignedLoad(element, pointer, GetAlignment(element));
 }
 
 // Elements at a constant stride of 2 to 4: consecutive loads that end with the last wanted element, then shuffles.
@@ -68,7 +68,7 @@ Value* MemoryAccess::LoadStrided(Type* element, Value* pointer, int stride) {
   for (int piece = 0; piece < stride; ++piece) {
     const int offset = std::min(piece * lanes, span - lanes);
     Value* x = b_.CreateAlignedLoad(vector, b_.CreateConstGEP1_64(element, pointer, static_cast<uint64_t>(offset)),
-                                    AlignmentOf(element));
+                                    GetAlignment(element));
     std::vector<int> pick(static_cast<size_t>(lanes), -1);
     if (!result) {
       for (int i = 0; i < lanes; ++i) {
@@ -96,7 +96,7 @@ Value* MemoryAccess::LoadEachLane(Type* element, Value* base, const Affine& addr
   const IndexEvaluator::LaneSum sum = indices_.SplitLanes(address);
   Value* start = b_.CreateGEP(element, base, indices_.Uniform(sum.uniform));
   Value* lane_mask = mask ? e_.Splat(mask, lanes) : nullptr;
-  const llvm::Align align = AlignmentOf(element);
+  const llvm::Align align = GetAlignment(element);
   if (sum.IsStrided() && sum.stride == 1) {
     if (!lane_mask) return b_.CreateAlignedLoad(vector, start, align);
     return b_.CreateMaskedLoad(vector, start, align, lane_mask, llvm::Constant::getNullValue(vector));
@@ -153,7 +153,7 @@ Val MemoryAccess::Load(const ArrayRef& array, const Affine& address, const Guard
   if (Value* start = mask ? nullptr : ConsecutivePairs(part, array.base, address)) {
     const int lanes = scopes_.lanes();
     Type* pairs = llvm::FixedVectorType::get(part, static_cast<unsigned>(2 * lanes));
-    Value* both = b_.CreateAlignedLoad(pairs, start, AlignmentOf(part));
+    Value* both = b_.CreateAlignedLoad(pairs, start, GetAlignment(part));
     std::vector<int> even, odd;
     for (int i = 0; i < lanes; ++i) even.push_back(2 * i), odd.push_back(2 * i + 1);
     return {b_.CreateShuffleVector(both, even), b_.CreateShuffleVector(both, odd)};
@@ -166,7 +166,7 @@ Val MemoryAccess::Load(const ArrayRef& array, const Affine& address, const Guard
 void MemoryAccess::StoreRaw(Type* element, Value* base, const Affine& address, int scale, int offset, Value* raw,
                             Value* mask) {
   const Affine a = address.Times(scale).Plus(offset);
-  const llvm::Align align = AlignmentOf(element);
+  const llvm::Align align = GetAlignment(element);
   if (!scopes_.HasLanes(a)) {
     if (mask && mask->getType()->isVectorTy()) mask = b_.CreateOrReduce(mask);
     auto store = [&] { b_.CreateAlignedStore(raw, b_.CreateGEP(element, base, indices_.Uniform(a)), align); };
@@ -210,7 +210,7 @@ void MemoryAccess::Store(const ArrayRef& array, const Affine& address, const Val
     const Val v = e_.Splat(value, lanes);
     std::vector<int> zip;
     for (int i = 0; i < lanes; ++i) zip.push_back(i), zip.push_back(lanes + i);
-    b_.CreateAlignedStore(b_.CreateShuffleVector(v.v, v.im, zip), start, AlignmentOf(part));
+    b_.CreateAlignedStore(b_.CreateShuffleVector(v.v, v.im, zip), start, GetAlignment(part));
     return;
   }
   StoreRaw(part, array.base, address, 2, 0, value.v, mask);
@@ -234,7 +234,7 @@ void MemoryAccess::StoreInterleaved(Type* element, Value* pointer, absl::Span<Va
                     : b_.CreateShuffleVector(values[static_cast<size_t>(v)], pick);
     }
     b_.CreateAlignedStore(piece, b_.CreateConstGEP1_64(element, pointer, static_cast<uint64_t>(j * lanes)),
-                          AlignmentOf(element));
+                          GetAlignment(element));
   }
 }
 

@@ -56,7 +56,7 @@ class MemoryAccess {
   // Returns the address of the first pair of parts if neighbouring lanes have their pairs in consecutive memory, else
   // null.
   llvm::Value* ConsecutivePairs(llvm::Type* part, llvm::Value* base, const Affine& address);
-  llvm::Align AlignmentOf(llvm::Type* element) const;
+  llvm::Align GetAlignment(llvm::Type* element) const;
   // Returns memory, in the address space of `base`, that is read in place of an element that may not exist.
   llvm::Value* GetFallbackAddress(llvm::Value* base);
 

@@ -182,7 +182,7 @@ int FusionGraph::CountInputs(int a, int b) const {
 
 int FusionGraph::FindSearchLimit(int g) const {
   int limit = group(g).members.back();
-  for (int until = limit; (until = spans_.LastOf(limit)) > limit;) limit = until;
+  for (int until = limit; (until = spans_.FindLast(limit)) > limit;) limit = until;
   return limit;
 }
 

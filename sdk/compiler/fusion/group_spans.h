@@ -25,7 +25,7 @@ class GroupSpans {
   }
 
   // Returns the largest last member of the groups whose intervals contain the node; the node itself if there is none.
-  int LastOf(int node) const {
+  int FindLast(int node) const {
     int last = node;
     for (int k = node + leaves_; k > 0; k /= 2) last = std::max(last, last_[static_cast<size_t>(k)]);
     return last;

@@ -17,7 +17,7 @@ std::optional<Val> HostEvaluation::Find(const Instruction& instruction, const In
   Affine fixed, moving;
   fixed.constant = address.constant;
   for (const Term& t : address.terms) {
-    (scopes_.LevelOf(t.var) <= kItemLevel ? fixed : moving).Add(Affine::Var(t.var), t.coef);
+    (scopes_.GetLevel(t.var) <= kItemLevel ? fixed : moving).Add(Affine::Var(t.var), t.coef);
   }
   const Affine offset = fixed.Plus(row.origin, -1);
   if (!offset.IsConst()) return std::nullopt;
@@ -27,7 +27,7 @@ std::optional<Val> HostEvaluation::Find(const Instruction& instruction, const In
   return memory_.LoadComputed(row.base, moving, instruction.shape().element_type());
 }
 
-void HostEvaluation::Computed(const Instruction& instruction, const Index& index, const Val& value) {
+void HostEvaluation::OnComputed(const Instruction& instruction, const Index& index, const Val& value) {
   auto it = rows_.find(&instruction);
   const Pass& pass = passes_.back();
   if (it == rows_.end() || it->second.complete || it->second.stored_by != 0 || pass.vars.empty()) return;
@@ -40,7 +40,7 @@ void HostEvaluation::Computed(const Instruction& instruction, const Index& index
     (pass.vars.contains(t.var) ? moving : fixed).Add(Affine::Var(t.var), t.coef);
   }
   for (const Term& t : fixed.terms) {
-    if (scopes_.LevelOf(t.var) > kItemLevel) return;
+    if (scopes_.GetLevel(t.var) > kItemLevel) return;
   }
   // Every position of the row exactly once: the strides are those of a mixed-radix number over all of the pass's loops.
   std::vector<Term> terms(moving.terms.begin(), moving.terms.end());
@@ -64,14 +64,14 @@ int HostEvaluation::ReductionLanes(ReduceNest& nest, bool outermost_is_cut, bool
     int64_t best_count = -1;
     for (size_t g = 0; g < groups.size(); ++g) {
       const int64_t count = std::count_if(nest.accesses.begin(), nest.accesses.end(), [&](const Access& a) {
-        return std::abs(a.address.CoefOf(groups[g].back())) == 1;
+        return std::abs(a.address.GetCoef(groups[g].back())) == 1;
       });
       if (count >= best_count) best_count = count, best = g;
     }
   }
   std::rotate(groups.begin() + static_cast<int64_t>(best), groups.begin() + static_cast<int64_t>(best) + 1,
               groups.end());
-  const int64_t n = ExtentOf(scopes_.vars(), groups.back());
+  const int64_t n = ComputeExtent(scopes_.vars(), groups.back());
   if (unrolls_short_loops_ && IsBetterInScalars(n)) return 0;
   int64_t lanes = LanesFor(host_, nest.width);
   if (nest.body_size <= 8 && n >= 4 * lanes && lanes <= 32) lanes *= 2;

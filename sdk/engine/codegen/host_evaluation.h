@@ -33,7 +33,7 @@ class HostEvaluation final : public EvaluationHooks {
   void UnrollShortLoops() { unrolls_short_loops_ = true; }
 
   std::optional<Val> Find(const Instruction& instruction, const Index& index) override;
-  void Computed(const Instruction& instruction, const Index& index, const Val& value) override;
+  void OnComputed(const Instruction& instruction, const Index& index, const Val& value) override;
   int ReductionLanes(backplane::codegen::ReduceNest& nest, bool outermost_is_cut, bool by_index) override;
   void BeginPass(absl::Span<const VarId> vars, bool every_element) override;
   void EndPass() override;

@@ -67,8 +67,8 @@ bool IsInSameIteration(const PhaseAccesses& w, const LoopPhase& loop, const Affi
   Affine own = store, written;
   for (int i : loop.unrolled) {
     const VarId v = w.loops.vars[static_cast<size_t>(i)];
-    written.Add(Affine::Var(v), store.CoefOf(v));
-    own.Add(Affine::Var(v), -store.CoefOf(v));
+    written.Add(Affine::Var(v), store.GetCoef(v));
+    own.Add(Affine::Var(v), -store.GetCoef(v));
   }
   for (const Term& t : own.terms) {
     if (w.vars.def(t.var).kind != VarKind::kLoop) return false;
@@ -85,7 +85,7 @@ bool WritesAtOnce(const Phase& phase) {
   if (nest == nullptr) return false;
   if (std::all_of(nest->extents.begin(), nest->extents.end(), [](int64_t n) { return n == 1; })) return true;
   const LoopPhase* loop = std::get_if<LoopPhase>(&phase.kind);
-  return loop != nullptr && loop->item_groups == 0 && nest->ExtentOf(0) <= loop->lanes;
+  return loop != nullptr && loop->item_groups == 0 && nest->ComputeExtent(0) <= loop->lanes;
 }
 
 // `plan` is one without sharing.
@@ -111,7 +111,7 @@ std::vector<InPlacePair> FindInPlacePairs(const FusionPlan* plan) {
     w.accesses = walk.accesses();
   }
   std::set<int> used_inputs, used_outputs;
-  std::vector<PhaseOutput> outputs = OutputsOf(computation);
+  std::vector<PhaseOutput> outputs = CollectOutputs(computation);
   auto add = [&](int input, int output, bool update) {
     result.push_back({input, output, update});
     used_inputs.insert(input);
@@ -260,10 +260,10 @@ int64_t ElementsPerItem(const Phase& phase) {
   if (loop == nullptr || phase.work_items <= 0 || phase.outputs.empty() || !loop->unrolled.empty() ||
       loop->inner_block > 0 || loop->nest.whole_extent > 0 || !loop->multi_output.empty() || !loop->partials.empty())
     return 0;
-  const int64_t elements = ShapeOf(phase.outputs[0]).num_elements();
+  const int64_t elements = GetShape(phase.outputs[0]).num_elements();
   if (loop->item_groups == 0 && loop->lanes > 0 && elements % loop->lanes != 0) return 0;  // the last vector overlaps
   for (const PhaseOutput& output : phase.outputs) {
-    if (output.container != nullptr || output.per_row || ShapeOf(output).num_elements() != elements) return 0;
+    if (output.container != nullptr || output.per_row || GetShape(output).num_elements() != elements) return 0;
   }
   return elements % phase.work_items == 0 ? elements / phase.work_items : 0;
 }

@@ -25,7 +25,7 @@ int64_t PaddedBytes(int64_t bytes) { return RoundUp(bytes + kTail, int64_t{64});
 bool FusesSums(const FusionPlan& plan) {
   return std::all_of(plan.phases.begin(), plan.phases.end(), [](const Phase& phase) {
     return std::all_of(phase.outputs.begin(), phase.outputs.end(), [](const PhaseOutput& output) {
-      const Shape& shape = ShapeOf(output);
+      const Shape& shape = GetShape(output);
       return shape.num_elements() == 1 && shape.element_type() != PrimitiveType::kF64 &&
              shape.element_type() != PrimitiveType::kC128;
     });

@@ -102,7 +102,7 @@ void EmitPhaseBody(PhaseFrame& f, const LoopPhase& planned) {
     }
     return f.LaneLoop(loops.groups[0], kind.lanes, tail, begin, end, store);
   }
-  const int64_t n = f.ExtentOf(loops.groups.back());
+  const int64_t n = f.ComputeExtent(loops.groups.back());
   f.ForEachItem([&](Value* item) {
     Value *begin = f.Number(0), *end = f.Number(n);
     if (kind.inner_block > 0) {
@@ -117,11 +117,11 @@ void EmitPhaseBody(PhaseFrame& f, const LoopPhase& planned) {
 void EmitPhaseBody(PhaseFrame& f, const RowPhase& kind) {
   for (const Instruction* x : kind.staged) {
     const int64_t bytes = kind.row_length * backplane::codegen::ComputedBytes(x->shape().element_type());
-    f.hooks.Stage(x, f.Scratch(RoundUp(bytes + 256, 64)), kind.row_length);
+    f.hooks.Stage(x, f.AllocateScratch(RoundUp(bytes + 256, 64)), kind.row_length);
   }
   for (const MultiOutput& reduces : kind.multi_output) f.body.SetMultiOutput(reduces);
   const PhaseLoops loops = MakeLoops(f.vars, kind.nest);
-  const int64_t n = f.ExtentOf(loops.groups.back());
+  const int64_t n = f.ComputeExtent(loops.groups.back());
   const PhaseFrame::Tail tail = kind.masked_tail ? PhaseFrame::Tail::kMask : PhaseFrame::Tail::kOverlap;
   f.ForEachItem([&](Value* item) {
     f.BindGroups(loops, item, kind.item_groups);

@@ -65,7 +65,7 @@ PhaseFrame::PhaseFrame(ElementEmitter& elements, const FusionPlan& plan, const P
   }
   for (const Materialized& m : phase.reads) {
     const PhaseOutput written{m.instruction, m.element, m.buffer};
-    body.SetArray(m.instruction, m.element, BufferOf(written));
+    body.SetArray(m.instruction, m.element, GetBuffer(written));
     materialized.insert(m.instruction);
   }
 }
@@ -81,14 +81,14 @@ Value* PhaseFrame::Take(Value*& number, int64_t extent) {
 void PhaseFrame::BindGroups(const PhaseLoops& loops, Value* number, int count) {
   for (int g = count - 1; g >= 0; --g) {
     const std::vector<VarId>& group = loops.groups[static_cast<size_t>(g)];
-    Value* value = g == 0 ? number : Take(number, ExtentOf(group));
+    Value* value = g == 0 ? number : Take(number, ComputeExtent(group));
     scopes.Bind(group, value);
   }
 }
 
 void PhaseFrame::LaneLoop(absl::Span<const VarId> group, int64_t lanes, Tail how, Value* begin, Value* end,
                           const std::function<void(const Guards&)>& fn) {
-  const int64_t n = ExtentOf(group);
+  const int64_t n = ComputeExtent(group);
   const int width = static_cast<int>(lanes);
   if (n == 1 || n <= lanes) {  // one vector or one element
     return scopes.Block([&] {
@@ -123,7 +123,7 @@ void PhaseFrame::LaneLoop(absl::Span<const VarId> group, int64_t lanes, Tail how
 
 void PhaseFrame::LaneLoopAndTail(absl::Span<const VarId> group, int64_t lanes, Value* begin, Value* end,
                                  const std::function<void(const Guards&)>& fn) {
-  const int64_t n = ExtentOf(group), full = n / lanes * lanes;
+  const int64_t n = ComputeExtent(group), full = n / lanes * lanes;
   const int width = static_cast<int>(lanes);
   scopes.If(b.CreateICmpSLT(begin, Number(full)), [&] {
     scopes.Loop(begin, Min(end, Number(full)), lanes, [&](Value* iv) {
@@ -141,7 +141,7 @@ void PhaseFrame::LoopNestOver(const PhaseLoops& loops, size_t first, int64_t lan
                               const std::function<void(const Guards&)>& fn) {
   const std::vector<VarId>& group = loops.groups[first];
   if (first + 1 == loops.groups.size()) return LaneLoop(group, lanes, tail, begin, end, fn);
-  scopes.Loop(Number(0), Number(ExtentOf(group)), 1, [&](Value* iv) {
+  scopes.Loop(Number(0), Number(ComputeExtent(group)), 1, [&](Value* iv) {
     scopes.Bind(group, iv);
     LoopNestOver(loops, first + 1, lanes, tail, begin, end, fn);
   });
@@ -159,7 +159,7 @@ void PhaseFrame::EvalAndStore(const PhaseLoops& loops, const Guards& guards, boo
     const Index index = OutputIndex(vars, loops, output);
     const Affine address = StoreAddress(vars, output, index);
     const Val value = body.Eval(output.instruction, ValueIndex(output, index), guards, output.element);
-    elements.push_back({BufferOf(output), address, value});
+    elements.push_back({GetBuffer(output), address, value});
   }
   for (const Element& x : elements) memory.Store(x.array, x.address, x.value, guards);
 }
@@ -181,20 +181,20 @@ void PhaseFrame::EvalAndStore(absl::Span<const Affine> positions, const Guards& 
     }
   }
   for (size_t i = 0; i < elements.size(); ++i)
-    memory.StoreSeveral(BufferOf(phase.outputs[i]), elements[i].addresses, elements[i].values, guards);
+    memory.StoreSeveral(GetBuffer(phase.outputs[i]), elements[i].addresses, elements[i].values, guards);
 }
 
-Value* PhaseFrame::Scratch(int64_t bytes) {
+Value* PhaseFrame::AllocateScratch(int64_t bytes) {
   Value* r = b.CreateConstGEP1_64(b.getInt8Ty(), scratch_, static_cast<uint64_t>(scratch_used_));
   scratch_used_ += bytes;
   return r;
 }
 
-ArrayRef PhaseFrame::BufferOf(const PhaseOutput& output) const {
-  return {buffers[static_cast<size_t>(output.buffer)], ShapeOf(output).element_type()};
+ArrayRef PhaseFrame::GetBuffer(const PhaseOutput& output) const {
+  return {buffers[static_cast<size_t>(output.buffer)], GetShape(output).element_type()};
 }
 
-int64_t PhaseFrame::ExtentOf(absl::Span<const VarId> group) const {
+int64_t PhaseFrame::ComputeExtent(absl::Span<const VarId> group) const {
   int64_t n = 1;
   for (VarId v : group) n *= vars.extent(v);
   return n;
@@ -206,7 +206,7 @@ AccessWalk PhaseFrame::WalkOutputs(const PhaseLoops& loops) {
   return walk;
 }
 
-Index PhaseFrame::IndexOfReduction(const PhaseLoops& loops, const Instruction* reduce) {
+Index PhaseFrame::ComputeReductionIndex(const PhaseLoops& loops, const Instruction* reduce) {
   const AccessWalk walk = WalkOutputs(loops);
   for (const ReduceUse& u : walk.reduces()) {
     if (u.reduce == reduce) return u.index;

@@ -60,15 +60,15 @@ class PhaseFrame {
   void EvalAndStore(absl::Span<const Affine> positions, const Guards& guards);
 
   // Reserves the next bytes of the scratch memory of the call.
-  llvm::Value* Scratch(int64_t bytes);
-  ArrayRef BufferOf(const PhaseOutput& output) const;
-  int64_t ExtentOf(absl::Span<const VarId> group) const;
+  llvm::Value* AllocateScratch(int64_t bytes);
+  ArrayRef GetBuffer(const PhaseOutput& output) const;
+  int64_t ComputeExtent(absl::Span<const VarId> group) const;
   llvm::ConstantInt* Number(int64_t n) { return b.getInt64(static_cast<uint64_t>(n)); }
   llvm::Value* Min(llvm::Value* x, llvm::Value* y) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x, y); }
   // Walks over everything that the outputs read at the loops.
   AccessWalk WalkOutputs(const PhaseLoops& loops);
   // Returns the index of the result element of the reduction that the phase computes at the loops.
-  Index IndexOfReduction(const PhaseLoops& loops, const Instruction* reduce);
+  Index ComputeReductionIndex(const PhaseLoops& loops, const Instruction* reduce);
 
   const Phase& phase;
   const jit::HostInfo& host;

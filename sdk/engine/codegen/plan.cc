@@ -26,7 +26,7 @@ std::vector<int64_t> ExtentsOf(const Shape& s) {
 
 // ---- Phases -------------------------------------------------------------------------------------------------------
 
-int64_t LoopNest::ExtentOf(size_t group) const {
+int64_t LoopNest::ComputeExtent(size_t group) const {
   int64_t n = 1;
   for (int i : groups[group]) n *= extents[static_cast<size_t>(i)];
   return n;
@@ -50,7 +50,7 @@ const Instruction* Phase::operation() const {
       kind);
 }
 
-const Shape& ShapeOf(const PhaseOutput& output) {
+const Shape& GetShape(const PhaseOutput& output) {
   const Shape& s = output.instruction->shape();
   return s.IsTuple() ? s.tuple_shapes(output.element) : s;
 }
@@ -59,7 +59,7 @@ int64_t LanesFor(const jit::HostInfo& host, int width) {
   return std::clamp<int64_t>(2 * host.target.vector_bytes / std::max(width, 1), 4, 64);
 }
 
-int64_t ExtentOf(const VarTable& vars, absl::Span<const VarId> group) {
+int64_t ComputeExtent(const VarTable& vars, absl::Span<const VarId> group) {
   int64_t n = 1;
   for (VarId v : group) n *= vars.extent(v);
   return n;
@@ -70,7 +70,7 @@ int64_t LanesAlong(int64_t extent, int64_t lanes) {
   return extent >= 4 ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(extent))) : 0;
 }
 
-std::vector<PhaseOutput> OutputsOf(const Computation& computation) {
+std::vector<PhaseOutput> CollectOutputs(const Computation& computation) {
   const Instruction* root = computation.root();
   int first = static_cast<int>(computation.parameters().size());
   std::vector<PhaseOutput> r;
@@ -115,7 +115,7 @@ std::vector<Affine> UnrolledPositions(const VarTable& vars, const PhaseLoops& lo
   std::vector<Affine> positions = {loops.position};
   for (int i : unrolled) {
     const VarId v = loops.vars[static_cast<size_t>(i)];
-    const int64_t stride = loops.position.CoefOf(v);
+    const int64_t stride = loops.position.GetCoef(v);
     std::vector<Affine> next;
     for (const Affine& p : positions) {
       for (int64_t k = 0; k < vars.extent(v); ++k) next.push_back(p.Plus(Affine::Var(v), -stride).Plus(k * stride));
@@ -127,7 +127,7 @@ std::vector<Affine> UnrolledPositions(const VarTable& vars, const PhaseLoops& lo
 
 Index OutputIndex(VarTable& vars, const PhaseLoops& loops, const PhaseOutput& output) {
   const bool fills = output.container && output.container->Is(Opcode::kSelectAndScatter);
-  const Shape& shape = fills ? output.container->shape() : ShapeOf(output);
+  const Shape& shape = fills ? output.container->shape() : GetShape(output);
   if (!output.per_row) return Delinearize(vars, loops.position, shape.dimensions());
   // The outer loops whose extents make the output's elements.
   size_t outer = 0;
@@ -144,7 +144,7 @@ Index OutputIndex(VarTable& vars, const PhaseLoops& loops, const PhaseOutput& ou
 }
 
 Affine StoreAddress(VarTable& vars, const PhaseOutput& output, const Index& index) {
-  if (output.container == nullptr) return Linearize(index, ShapeOf(output).dimensions());
+  if (output.container == nullptr) return Linearize(index, GetShape(output).dimensions());
   const Instruction& container = *output.container;
   const DimVector& dims = container.shape().dimensions();
   Index at = index;
@@ -187,11 +187,11 @@ absl::StatusOr<FusionPlan> Planner::Run() {
           absl::StrCat(op->name(), ": a kernel takes arrays, not ", op->shape().ToString()));
     }
   }
-  std::vector<PhaseOutput> outputs = OutputsOf(computation_);
+  std::vector<PhaseOutput> outputs = CollectOutputs(computation_);
   plan_.outputs = static_cast<int>(outputs.size());
   std::vector<PhaseOutput> plain;
   for (const PhaseOutput& output : outputs) {
-    if (ShapeOf(output).num_elements() == 0) continue;
+    if (GetShape(output).num_elements() == 0) continue;
     ASSIGN_OR_RETURN(bool done, PlanSpecial(output, outputs));
     if (!done) plain.push_back(output);
   }
@@ -224,7 +224,7 @@ bool Planner::AnyShared(absl::Span<const PhaseOutput> outputs) const {
 
 absl::Status Planner::PlanOutputs(std::vector<PhaseOutput> outputs) {
   std::stable_sort(outputs.begin(), outputs.end(), [](const PhaseOutput& a, const PhaseOutput& b) {
-    return ShapeOf(a).num_elements() > ShapeOf(b).num_elements();
+    return GetShape(a).num_elements() > GetShape(b).num_elements();
   });
   std::vector<PhaseOutput> rest;
   std::vector<PhaseOutput> group;
@@ -232,7 +232,7 @@ absl::Status Planner::PlanOutputs(std::vector<PhaseOutput> outputs) {
     if (group.empty()) {
       group.push_back(output);
     } else if (group[0].container == nullptr && output.container == nullptr &&
-               ExtentsOf(ShapeOf(output)) == ExtentsOf(ShapeOf(group[0]))) {
+               ExtentsOf(GetShape(output)) == ExtentsOf(GetShape(group[0]))) {
       group.push_back(output);
     } else {
       rest.push_back(output);
@@ -243,7 +243,7 @@ absl::Status Planner::PlanOutputs(std::vector<PhaseOutput> outputs) {
   return PlanOutputs(std::move(rest));
 }
 
-LoopNest NestOf(const Draft& draft, const GroupWalk& w, const std::vector<std::vector<VarId>>& groups) {
+LoopNest MakeNest(const Draft& draft, const GroupWalk& w, const std::vector<std::vector<VarId>>& groups) {
   LoopNest nest;
   nest.extents = draft.nest.extents;
   const std::vector<VarId>& vars = w.loops.vars;
@@ -281,7 +281,7 @@ GroupWalk Planner::Walk(Draft& draft) {
   }
 }
 
-std::set<VarId> Planner::LoopVarsOf(const VarTable& vars, const Index& index) {
+std::set<VarId> Planner::CollectLoopVars(const VarTable& vars, const Index& index) {
   std::set<VarId> r;
   for (const Affine& e : index) vars.ForEachLoopVar(e, [&](VarId v) { r.insert(v); });
   return r;
@@ -290,7 +290,7 @@ std::set<VarId> Planner::LoopVarsOf(const VarTable& vars, const Index& index) {
 absl::Status Planner::PlanGroup(std::vector<PhaseOutput> group, std::vector<PhaseOutput>& rest) {
   Draft draft;
   draft.outputs = std::move(group);
-  draft.nest.extents = ExtentsOf(ShapeOf(draft.outputs[0]));
+  draft.nest.extents = ExtentsOf(GetShape(draft.outputs[0]));
   for (int round = 0; round < 64; ++round) {
     GroupWalk w = Walk(draft);
     if (w.too_complex) {
@@ -306,7 +306,7 @@ absl::Status Planner::PlanGroup(std::vector<PhaseOutput> group, std::vector<Phas
     for (const ReduceUse& u : w.reduces) {
       int64_t reduced = 1;
       for (int64_t d : SortedDims(*u.reduce)) reduced *= u.reduce->operand(0)->shape().dimensions(d);
-      std::set<VarId> deps = LoopVarsOf(w.vars, u.index);
+      std::set<VarId> deps = CollectLoopVars(w.vars, u.index);
       bool foreign = false;
       int64_t evaluations = 1;
       for (VarId v : deps) {
@@ -347,8 +347,8 @@ absl::Status Planner::PlanGroup(std::vector<PhaseOutput> group, std::vector<Phas
       // Outputs with one element for each row are written by the same work items.
       bool added = false;
       for (auto it = rest.begin(); it != rest.end();) {
-        if (ShapeOf(*it).num_elements() == items && it->container == nullptr && draft.outputs[0].container == nullptr &&
-            FitsRows(draft, *it, item_vars.size())) {
+        if (GetShape(*it).num_elements() == items && it->container == nullptr &&
+            draft.outputs[0].container == nullptr && FitsRows(draft, *it, item_vars.size())) {
           PhaseOutput output = *it;
           output.per_row = true;
           draft.outputs.push_back(output);
@@ -379,7 +379,7 @@ bool Planner::FitsRows(const Draft& draft, const PhaseOutput& output, size_t ite
   if (trial.nest.extents.size() != before) return false;
   std::set<VarId> allowed(w.loops.vars.begin(), w.loops.vars.begin() + static_cast<int64_t>(item_vars));
   for (const ReduceUse& u : w.reduces) {
-    for (VarId v : LoopVarsOf(w.vars, u.index)) {
+    for (VarId v : CollectLoopVars(w.vars, u.index)) {
       if (!allowed.contains(v)) return false;
     }
   }

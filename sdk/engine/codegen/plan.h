@@ -65,7 +65,7 @@ struct LoopNest {
   int64_t whole_extent = 0;  // of the dimension of which the last loop is a segment; 0: the loop is all of it
   std::vector<std::vector<int>> groups;
 
-  int64_t ExtentOf(size_t group) const;
+  int64_t ComputeExtent(size_t group) const;
 };
 
 // Reductions that are computed by the same loops.
@@ -202,8 +202,8 @@ struct FusionPlan {
 absl::StatusOr<FusionPlan> BuildFusionPlan(const Computation& computation, const KernelOptions& options);
 
 // Returns the outputs of a computation with their buffer numbers.
-std::vector<PhaseOutput> OutputsOf(const Computation& computation);
-const Shape& ShapeOf(const PhaseOutput& output);
+std::vector<PhaseOutput> CollectOutputs(const Computation& computation);
+const Shape& GetShape(const PhaseOutput& output);
 
 // ---- Loops as variables of the index algebra ----------------------------------------------------------------------
 

@@ -20,17 +20,17 @@ constexpr int64_t kMaxUnrolledInstructions = 1500;  // with all copies
 
 }  // namespace
 
-int Planner::WidthOf(const AccessWalk::ArraySet& visited, absl::Span<const PhaseOutput> outputs) {
+int Planner::ComputeWidth(const AccessWalk::ArraySet& visited, absl::Span<const PhaseOutput> outputs) {
   int width = 1;
   for (const Instruction* x : visited) {
     if (x->shape().IsArray() && x->shape().rank() > 0)
       width = std::max(width, ComputedWidth(x->shape().element_type()));
   }
-  for (const PhaseOutput& output : outputs) width = std::max(width, ComputedWidth(ShapeOf(output).element_type()));
+  for (const PhaseOutput& output : outputs) width = std::max(width, ComputedWidth(GetShape(output).element_type()));
   return width;
 }
 
-double Planner::CyclesOf(const AccessWalk::ArraySet& visited, int64_t elements) {
+double Planner::EstimateCycles(const AccessWalk::ArraySet& visited, int64_t elements) {
   // Of a large array only what the loops reach counts: a row that is read or written in place, a slice. A reduction or
   // window reaches more than one element for each of its own.
   const bool reaches_more = std::any_of(visited.begin(), visited.end(), [&](const Instruction* x) {
@@ -85,7 +85,7 @@ bool Planner::PushUnrolled(Draft& draft, const GroupWalk& w, const std::vector<s
   std::vector<std::vector<VarId>> kept, short_loops;
   int64_t copies = 1;
   for (size_t g = groups.size(); g-- > 0;) {
-    const int64_t n = ExtentOf(w.vars, groups[g]);
+    const int64_t n = ComputeExtent(w.vars, groups[g]);
     const bool wanted = n <= kMaxUnrolled && copies * n <= kMaxUnrolled && (kept.empty() || decides(groups[g]));
     if (wanted) copies *= n;
     (wanted ? short_loops : kept).insert((wanted ? short_loops : kept).begin(), groups[g]);
@@ -93,17 +93,17 @@ bool Planner::PushUnrolled(Draft& draft, const GroupWalk& w, const std::vector<s
   if (short_loops.empty() || kept.empty()) return false;
   // Longer strides are no faster than indices that differ from lane to lane.
   const auto strided = std::count_if(w.accesses.begin(), w.accesses.end(), [&](const Access& a) {
-    return std::abs(a.address.CoefOf(kept.back().back())) > kMaxUnrolled;
+    return std::abs(a.address.GetCoef(kept.back().back())) > kMaxUnrolled;
   });
   if (2 * strided > static_cast<int64_t>(w.accesses.size())) return false;
   if (copies * static_cast<int64_t>(w.visited.size()) > kMaxUnrolledInstructions) return false;
-  const int width = WidthOf(w.visited, draft.outputs);
-  const int64_t wanted = LanesFor(host_, width), inner = ExtentOf(w.vars, kept.back());
+  const int width = ComputeWidth(w.visited, draft.outputs);
+  const int64_t wanted = LanesFor(host_, width), inner = ComputeExtent(w.vars, kept.back());
   if (inner < 4) return false;
   LoopPhase loop;
   loop.lanes = std::min(wanted, static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(inner))));
-  loop.nest = NestOf(draft, w, kept);
-  for (const std::vector<int>& group : NestOf(draft, w, short_loops).groups)
+  loop.nest = MakeNest(draft, w, kept);
+  for (const std::vector<int>& group : MakeNest(draft, w, short_loops).groups)
     loop.unrolled.insert(loop.unrolled.end(), group.begin(), group.end());
   loop.multi_output = std::move(draft.multi_output);
   loop.partials = std::move(draft.partials);
@@ -112,7 +112,7 @@ bool Planner::PushUnrolled(Draft& draft, const GroupWalk& w, const std::vector<s
   const int64_t elements = Product(draft.nest.extents);
   Phase phase;
   phase.work_items = loop.item_groups > 0 ? elements / copies / inner : CeilDiv(inner, loop.lanes);
-  phase.cycles = CyclesOf(w.visited, elements) + 0.4 * static_cast<double>(elements) +
+  phase.cycles = EstimateCycles(w.visited, elements) + 0.4 * static_cast<double>(elements) +
                  (loop.item_groups > 0 ? 20.0 * static_cast<double>(phase.work_items) : 0);
   phase.note = absl::StrCat("unrolled: ", elements / copies, " times ", copies, " elements, ", loop.lanes, " lanes");
   phase.outputs = std::move(draft.outputs);
@@ -122,8 +122,8 @@ bool Planner::PushUnrolled(Draft& draft, const GroupWalk& w, const std::vector<s
 }
 
 bool Planner::PushSegments(const Draft& draft, const GroupWalk& w, const std::vector<std::vector<VarId>>& groups) {
-  const int width = WidthOf(w.visited, draft.outputs);
-  const int64_t wanted = LanesFor(host_, width), n = ExtentOf(w.vars, groups.back());
+  const int width = ComputeWidth(w.visited, draft.outputs);
+  const int64_t wanted = LanesFor(host_, width), n = ComputeExtent(w.vars, groups.back());
   if (groups.back().size() != 1 || n < 4 * wanted || !draft.multi_output.empty() || !draft.partials.empty())
     return false;
   std::set<int64_t> bounds;  // at which conditions on the last loop change
@@ -143,7 +143,7 @@ bool Planner::PushSegments(const Draft& draft, const GroupWalk& w, const std::ve
   for (int64_t end : bounds) {
     const int64_t length = end - begin, elements = rows * length;
     LoopPhase loop;
-    loop.nest = NestOf(draft, w, groups);
+    loop.nest = MakeNest(draft, w, groups);
     loop.nest.extents.back() = length;
     loop.nest.whole_extent = n;
     loop.nest.segment_begin = begin;
@@ -154,7 +154,7 @@ bool Planner::PushSegments(const Draft& draft, const GroupWalk& w, const std::ve
     Phase phase;
     phase.outputs = draft.outputs;
     phase.work_items = loop.item_groups > 0 ? rows : loop.lanes > 0 ? CeilDiv(length, loop.lanes) : length;
-    phase.cycles = CyclesOf(w.visited, elements) + 0.25 * static_cast<double>(elements) +
+    phase.cycles = EstimateCycles(w.visited, elements) + 0.25 * static_cast<double>(elements) +
                    (loop.item_groups > 0 ? 20.0 * static_cast<double>(rows) : 0);
     phase.note = absl::StrCat("segment: ", rows, " times ", length, " elements, ", loop.lanes, " lanes");
     phase.kind = std::move(loop);
@@ -165,9 +165,9 @@ bool Planner::PushSegments(const Draft& draft, const GroupWalk& w, const std::ve
 }
 
 void Planner::PushLoop(Draft draft, const GroupWalk& w, bool allow_transpose) {
-  const int width = WidthOf(w.visited, draft.outputs);
+  const int width = ComputeWidth(w.visited, draft.outputs);
   const int64_t elements = Product(draft.nest.extents);
-  const double cycles = CyclesOf(w.visited, elements);
+  const double cycles = EstimateCycles(w.visited, elements);
   std::vector<std::vector<VarId>> groups = MergeVars(w.vars, w.loops.vars, w.observed);
   if (groups.empty()) return PushFlat(std::move(draft), width, cycles, "one element");
   const bool only_moves = std::all_of(w.visited.begin(), w.visited.end(), [](const Instruction* x) {
@@ -190,17 +190,17 @@ void Planner::PushLoop(Draft draft, const GroupWalk& w, bool allow_transpose) {
   if (PushSegments(draft, w, groups)) return;
   // Short last loops join the next outer ones; their indices then differ from lane to lane.
   const int64_t wanted = LanesFor(host_, width);
-  while (groups.size() > 1 && ExtentOf(w.vars, groups.back()) < wanted / 2) {
+  while (groups.size() > 1 && ComputeExtent(w.vars, groups.back()) < wanted / 2) {
     std::vector<VarId> inner = std::move(groups.back());
     groups.pop_back();
     groups.back().insert(groups.back().end(), inner.begin(), inner.end());
   }
   if (groups.size() == 1) return PushFlat(std::move(draft), width, cycles, "");
   LoopPhase loop;
-  loop.nest = NestOf(draft, w, groups);
+  loop.nest = MakeNest(draft, w, groups);
   loop.multi_output = std::move(draft.multi_output);
   loop.partials = std::move(draft.partials);
-  const int64_t inner = ExtentOf(w.vars, groups.back());
+  const int64_t inner = ComputeExtent(w.vars, groups.back());
   loop.lanes = LanesAlong(inner, wanted);
   loop.masked_tail = loop.lanes > 0 && (inner < loop.lanes || (inner % loop.lanes != 0 && AnyShared(draft.outputs)));
   loop.item_groups = static_cast<int>(groups.size()) - 1;

@@ -16,8 +16,8 @@ ReductionChoice ChooseReduction(GroupWalk& w, const AccessWalk::ArraySet& materi
   constexpr int64_t kFewItems = 16, kWorthCutting = 32768;
   ReductionChoice choice;
   choice.groups = MergeVars(w.vars, w.loops.vars, w.observed);
-  if (!choice.groups.empty()) choice.columns = ExtentOf(w.vars, choice.groups.back());
-  for (size_t i = 0; i + 1 < choice.groups.size(); ++i) choice.outer *= ExtentOf(w.vars, choice.groups[i]);
+  if (!choice.groups.empty()) choice.columns = ComputeExtent(w.vars, choice.groups.back());
+  for (size_t i = 0; i + 1 < choice.groups.size(); ++i) choice.outer *= ComputeExtent(w.vars, choice.groups[i]);
 
   // Whether the large arrays are contiguous along the reduced elements, or along the kept ones.
   double along_reduced = 0, along_kept = 0;
@@ -52,7 +52,7 @@ ReductionChoice ChooseReduction(GroupWalk& w, const AccessWalk::ArraySet& materi
     if (index == nullptr || kept >= kFewItems || largest < kWorthCutting) return choice;
     ReduceNest nest = AnalyzeReduce(w.vars, materialized, reduces, *index);
     if (nest.groups.empty()) return choice;
-    cut(ExtentOf(w.vars, nest.groups[0]), std::min<int64_t>(64, CeilDiv(nest.total, 16384)),
+    cut(ComputeExtent(w.vars, nest.groups[0]), std::min<int64_t>(64, CeilDiv(nest.total, 16384)),
         nest.groups.size() == 1 ? 64 : 1);
     return choice;
   }
@@ -66,12 +66,12 @@ ReductionChoice ChooseReduction(GroupWalk& w, const AccessWalk::ArraySet& materi
   int64_t block = std::max<int64_t>(16384 / width / static_cast<int64_t>(reduces.size()), 256);
   choice.column_block = RoundUp(std::min(block, choice.columns), choice.lanes);
   if (nest.groups.empty()) return ReductionChoice{ReductionChoice::kLoop, false, choice.groups};
-  int64_t rows_inside = ExtentOf(w.vars, nest.groups.back());
+  int64_t rows_inside = ComputeExtent(w.vars, nest.groups.back());
   if (nest.body_size <= 12) choice.unroll = rows_inside % 4 == 0 ? 4 : rows_inside % 2 == 0 ? 2 : 1;
   int64_t items = choice.outer * CeilDiv(choice.columns, choice.column_block);
   int64_t combined = nest.total * choice.columns;
   if (items < kFewItems && combined >= 2 * kWorthCutting) {
-    cut(ExtentOf(w.vars, nest.groups[0]), std::min<int64_t>(32, CeilDiv(combined, kWorthCutting)),
+    cut(ComputeExtent(w.vars, nest.groups[0]), std::min<int64_t>(32, CeilDiv(combined, kWorthCutting)),
         nest.groups.size() == 1 ? choice.unroll : 1);
   }
   return choice;
@@ -112,9 +112,9 @@ bool Planner::PushReduction(const Draft& planned, GroupWalk& w, const std::vecto
   bool together = uses.size() == 1 || (draft.multi_output.size() == 1 &&
                                        draft.multi_output[0].size() == reduces.size() && uses.size() == reduces.size());
   Index index = uses[0]->index;
-  int width = WidthOf(w.visited, draft.outputs);
+  int width = ComputeWidth(w.visited, draft.outputs);
   int64_t elements = Product(draft.nest.extents);
-  double cycles = CyclesOf(w.visited, elements);
+  double cycles = EstimateCycles(w.visited, elements);
   ReductionChoice choice = ChooseReduction(w, materialized_, reduces, together ? &index : nullptr, width, host_);
   if (choice.form == ReductionChoice::kLoop) {
     PushLoop(std::move(draft), w, false);
@@ -130,7 +130,7 @@ bool Planner::PushReduction(const Draft& planned, GroupWalk& w, const std::vecto
   Phase phase;
   phase.outputs = draft.outputs;
   phase.cycles = cycles;
-  const LoopNest nest = NestOf(draft, w, choice.groups);
+  const LoopNest nest = MakeNest(draft, w, choice.groups);
   ReductionSplit split{choice.blocks, choice.block_size, choice.block_extent, {}};
   for (size_t k = 0; choice.split && k < reduces.size(); ++k) {
     const Instruction* r = reduces[k];

@@ -34,7 +34,7 @@ bool DependsOn(const Instruction* a, const Instruction* b) {
 }  // namespace
 
 void Planner::PushRows(Draft draft, const GroupWalk& w, size_t item_vars) {
-  const int width = WidthOf(w.visited, draft.outputs);
+  const int width = ComputeWidth(w.visited, draft.outputs);
   const int64_t elements = Product(draft.nest.extents);
   const absl::Span<const VarId> vars = w.loops.vars;
   // Joined loops; those of the work items stay apart from those of the rows.
@@ -42,19 +42,19 @@ void Planner::PushRows(Draft draft, const GroupWalk& w, size_t item_vars) {
   RowPhase rows;
   rows.item_groups = static_cast<int>(groups.size());
   for (auto& g : MergeVars(w.vars, vars.subspan(item_vars), w.observed)) groups.push_back(std::move(g));
-  rows.nest = NestOf(draft, w, groups);
-  const int64_t inner = ExtentOf(w.vars, groups.back());
+  rows.nest = MakeNest(draft, w, groups);
+  const int64_t inner = ComputeExtent(w.vars, groups.back());
   rows.lanes = LanesAlong(inner, LanesFor(host_, width));
   rows.masked_tail = rows.lanes > 0 && (inner < rows.lanes || (inner % rows.lanes != 0 && AnyShared(draft.outputs)));
   Phase phase;
   phase.work_items = 1;
-  for (int g = 0; g < rows.item_groups; ++g) phase.work_items *= rows.nest.ExtentOf(static_cast<size_t>(g));
+  for (int g = 0; g < rows.item_groups; ++g) phase.work_items *= rows.nest.ComputeExtent(static_cast<size_t>(g));
   phase.outputs = std::move(draft.outputs);
   rows.row_length = elements / phase.work_items;
   StageRows(phase, rows, w);
   phase.note = absl::StrCat("rows: ", phase.work_items, " of ", rows.row_length, ", ", rows.lanes, " lanes, ",
                             rows.staged.size(), " staged");
-  phase.cycles = CyclesOf(w.visited, elements) + 0.25 * static_cast<double>(elements) +
+  phase.cycles = EstimateCycles(w.visited, elements) + 0.25 * static_cast<double>(elements) +
                  20.0 * static_cast<double>(phase.work_items);
   phase.kind = std::move(rows);
   Push(std::move(phase));

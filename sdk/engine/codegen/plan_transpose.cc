@@ -23,10 +23,10 @@ std::optional<TransposedArrays> FindTransposedArrays(const GroupWalk& w, const s
                                                      int widest) {
   // The sum moves with a joined group as with one counter; its step, or nothing if it does not.
   auto step = [&](const Affine& e, const std::vector<VarId>& g) -> std::optional<int64_t> {
-    const int64_t k = e.CoefOf(g.back());
+    const int64_t k = e.GetCoef(g.back());
     int64_t stride = 1;
     for (size_t i = g.size(); i-- > 0;) {
-      if (e.CoefOf(g[i]) != k * stride) return std::nullopt;
+      if (e.GetCoef(g[i]) != k * stride) return std::nullopt;
       stride *= w.vars.extent(g[i]);
     }
     return k;
@@ -69,10 +69,10 @@ std::optional<Phase> PlanTranspose(const Draft& draft, const GroupWalk& w,
   if (!crossed) return std::nullopt;
   const int width = crossed->width;
   const std::vector<VarId>& source = groups[static_cast<size_t>(crossed->source_group)];
-  const int64_t rows = ExtentOf(w.vars, source), columns = ExtentOf(w.vars, groups.back());
+  const int64_t rows = ComputeExtent(w.vars, source), columns = ComputeExtent(w.vars, groups.back());
   int64_t others = 1;
   for (size_t g = 0; g + 1 < groups.size(); ++g) {
-    if (static_cast<int>(g) != crossed->source_group) others *= ExtentOf(w.vars, groups[g]);
+    if (static_cast<int>(g) != crossed->source_group) others *= ComputeExtent(w.vars, groups[g]);
   }
   Phase phase;
   auto note = [](int64_t tile_rows, int64_t tile_columns) {
@@ -84,12 +84,12 @@ std::optional<Phase> PlanTranspose(const Draft& draft, const GroupWalk& w,
     const PhaseOutput& output = draft.outputs[0];
     const Affine store = StoreAddress(vars, output, OutputIndex(vars, w.loops, output));
     TransposeCopyPhase copy;
-    copy.nest = NestOf(draft, w, groups);
+    copy.nest = MakeNest(draft, w, groups);
     copy.source_group = crossed->source_group;
     copy.array = crossed->arrays[0];
     copy.tiles = ::backplane::PlanTranspose(
-        width, rows, columns, w.accesses[0].address.CoefOf(groups.back().back()) * width,
-        store.CoefOf(source.back()) * width, rows * columns * others * width, host.target.vector_bytes);
+        width, rows, columns, w.accesses[0].address.GetCoef(groups.back().back()) * width,
+        store.GetCoef(source.back()) * width, rows * columns * others * width, host.target.vector_bytes);
     phase.work_items = copy.tiles.row_tiles() * copy.tiles.column_tiles() * others;
     phase.scratch_bytes = copy.tiles.scratch_bytes;
     phase.note = note(copy.tiles.tile_rows, copy.tiles.tile_columns);
@@ -103,7 +103,7 @@ std::optional<Phase> PlanTranspose(const Draft& draft, const GroupWalk& w,
   if (width == 8) tile_rows /= 2;
   if (crossed->arrays.size() > 1) tile_rows /= 2;
   TransposePhase transpose;
-  transpose.nest = NestOf(draft, w, groups);
+  transpose.nest = MakeNest(draft, w, groups);
   transpose.source_group = crossed->source_group;
   transpose.arrays = crossed->arrays;
   transpose.tile_square = square;

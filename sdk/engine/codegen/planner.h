@@ -33,7 +33,7 @@ inline int64_t Product(absl::Span<const int64_t> v) {
   for (int64_t n : v) p *= n;
   return p;
 }
-int64_t ExtentOf(const VarTable& vars, absl::Span<const VarId> group);  // of the counter that counts all of them
+int64_t ComputeExtent(const VarTable& vars, absl::Span<const VarId> group);  // of the counter that counts all of them
 // Returns the number of lanes for vectors along a loop of `extent` elements, at most `lanes`; 0 if the loop is too
 // short.
 int64_t LanesAlong(int64_t extent, int64_t lanes);
@@ -59,7 +59,7 @@ struct GroupWalk {
 };
 
 // Returns the loops of the draft with its extents grouped. `groups` consists of variables of the walk.
-LoopNest NestOf(const Draft& draft, const GroupWalk& walk, const std::vector<std::vector<VarId>>& groups);
+LoopNest MakeNest(const Draft& draft, const GroupWalk& walk, const std::vector<std::vector<VarId>>& groups);
 
 // Returns a transpose phase without its outputs if arrays are read across the last loop of the outputs, else nullopt.
 // `groups` are the grouped loops.
@@ -110,15 +110,15 @@ class Planner {
 
   // Walks over all outputs and splits the extents of the nest until reshapes inside coincide with loop boundaries.
   GroupWalk Walk(Draft& draft);
-  static std::set<VarId> LoopVarsOf(const VarTable& vars, const Index& index);
+  static std::set<VarId> CollectLoopVars(const VarTable& vars, const Index& index);
   // Whether the output can be computed once per row, so that all reductions stay inside rows.
   bool FitsRows(const Draft& draft, const PhaseOutput& output, size_t item_vars);
 
   // Computes reductions in an earlier phase, into temporary buffers.
   absl::Status Materialize(const std::vector<const Instruction*>& reduces);
-  int WidthOf(const AccessWalk::ArraySet& visited, absl::Span<const PhaseOutput> outputs);
+  int ComputeWidth(const AccessWalk::ArraySet& visited, absl::Span<const PhaseOutput> outputs);
   // Estimates the cycles for computing `elements` elements from the visited instructions.
-  double CyclesOf(const AccessWalk::ArraySet& visited, int64_t elements);
+  double EstimateCycles(const AccessWalk::ArraySet& visited, int64_t elements);
 
   // Each of these adds a phase.
   void PushFlat(Draft draft, int width, double cycles, std::string note);

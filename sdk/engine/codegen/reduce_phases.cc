@@ -31,12 +31,12 @@ class ColumnLoops {
   // `split`: null when each work item sees all rows.
   ColumnLoops(PhaseFrame& f, const ColumnReducePhase& kind, const ReductionSplit* split)
       : f_(f), kind_(kind), split_(split), loops_(MakeLoops(f.vars, kind.nest)) {
-    columns_ = f_.ExtentOf(loops_.groups.back());
+    columns_ = f_.ComputeExtent(loops_.groups.back());
     for (const Instruction* r : kind_.reduces) {
       accumulators_.emplace_back();
       for (int64_t i = 0; i < r->operand_count() / 2; ++i) {
         const int bytes = ComputedBytes(r->operand(i)->shape().element_type());
-        accumulators_.back().push_back(f_.Scratch(RoundUp(kind_.column_block * bytes + 64, 64)));
+        accumulators_.back().push_back(f_.AllocateScratch(RoundUp(kind_.column_block * bytes + 64, 64)));
       }
     }
     part_ = f_.vars.Loop(split_ ? split_->blocks : 1);
@@ -53,7 +53,7 @@ class ColumnLoops {
       high_ = f_.Min(f_.b.CreateAdd(low_, f_.Number(width)), f_.Number(columns_));
       f_.BindGroups(loops_, item, static_cast<int>(loops_.groups.size()) - 1);
       Start();
-      index_ = f_.IndexOfReduction(loops_, kind_.reduces[0]);
+      index_ = f_.ComputeReductionIndex(loops_, kind_.reduces[0]);
       AddRows();
       split_ ? StorePartials() : StoreOutputs();
     });
@@ -114,7 +114,7 @@ class ColumnLoops {
     if (g == groups.size()) {
       return ForEachVector([&](const Affine& slot, const Guards& tail) { AddVector(rows, slot, tail); });
     }
-    Value *begin = f_.Number(0), *end = f_.Number(f_.ExtentOf(groups[g]));
+    Value *begin = f_.Number(0), *end = f_.Number(f_.ComputeExtent(groups[g]));
     if (g == 0 && split_) {
       begin = f_.b.CreateMul(part_number_, f_.Number(split_->block_size));
       end = f_.Min(f_.b.CreateAdd(begin, f_.Number(split_->block_size)), end);
@@ -206,7 +206,7 @@ void EmitPhaseBody(PhaseFrame& f, const PartialReducePhase& kind) {
     Value* number = f.Take(item, split.blocks);
     f.scopes.Bind({&part, 1}, number);
     f.BindGroups(loops, item, static_cast<int>(loops.groups.size()));
-    const Index index = f.IndexOfReduction(loops, kind.reduces[0]);
+    const Index index = f.ComputeReductionIndex(loops, kind.reduces[0]);
     BodyEvaluator::Range range;
     range.begin = f.b.CreateMul(number, f.Number(split.block_size));
     range.end = f.Min(f.b.CreateAdd(range.begin, f.Number(split.block_size)), f.Number(split.block_extent));

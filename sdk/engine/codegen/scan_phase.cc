@@ -19,7 +19,7 @@ class ScanLoops {
         op_(*kind.operation),
         type_(op_.shape().element_type()),
         lanes_(static_cast<int>(kind.lanes)),
-        out_(f.BufferOf(f.phase.outputs[0])) {
+        out_(f.GetBuffer(f.phase.outputs[0])) {
     const Shape& shape = op_.shape();
     int64_t dim = 0, outer = 1;
     for (int64_t d = 0; d < shape.rank(); ++d) {
@@ -62,7 +62,7 @@ class ScanLoops {
     f_.scopes.Bind({&outer_var_, 1}, item);
     const int width = inner_ > 1 ? lanes_ : 0;
     const Vals start = {f_.e.Splat(f_.body.InitialValues(op_, false)[0], width)};
-    std::vector<Value*> carried = backplane::codegen::PartsOf(start);
+    std::vector<Value*> carried = backplane::codegen::GetParts(start);
     f_.scopes.Loop(f_.Number(0), f_.Number(length_), 1, carried, [&](Value* iv, std::vector<Value*>& now) {
       f_.scopes.Bind({&step_, 1}, iv);
       const Vals inputs = {f_.body.Eval(op_.operand(0), index_, tail)};
@@ -70,7 +70,7 @@ class ScanLoops {
       Val acc = f_.body.combiners().Combine(op_, backplane::codegen::FromParts(start, now), inputs, false, active)[0];
       acc = f_.e.Splat(acc, width);
       f_.memory.Store(out_, address_, Rounded(acc), tail);
-      now = backplane::codegen::PartsOf({acc});
+      now = backplane::codegen::GetParts({acc});
     });
   }
 
@@ -78,7 +78,7 @@ class ScanLoops {
   void ScanInRegisters(Value* item) {
     f_.scopes.Bind({&outer_var_, 1}, item);
     Val identity;
-    const Opcode combine = *f_.body.combiners().CombinerOf(op_).op;
+    const Opcode combine = *f_.body.combiners().GetCombiner(op_).op;
     if (!f_.e.Identity(combine, type_, &identity)) f_.e.Fail(absl::InternalError("a scan without identity"));
     std::vector<Value*> carried = {f_.body.InitialValues(op_, false)[0].v};
     f_.scopes.Loop(f_.Number(0), f_.Number(RoundUp(length_, lanes_)), lanes_, carried,

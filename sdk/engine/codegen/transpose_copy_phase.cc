@@ -35,7 +35,7 @@ void EmitPhaseBody(PhaseFrame& f, const TransposeCopyPhase& kind) {
   const Affine output_address = StoreAddress(f.vars, output, OutputIndex(f.vars, loops, output));
   llvm::IRBuilder<>& b = f.b;
   llvm::Type* element = b.getIntNTy(static_cast<unsigned>(tiles.width * 8));
-  Value* tile = f.Scratch(f.phase.scratch_bytes);
+  Value* tile = f.AllocateScratch(f.phase.scratch_bytes);
   llvm::Type *number = b.getInt64Ty(), *pointer = tile->getType();
   const llvm::FunctionCallee transpose = f.e.module()->getOrInsertFunction(
       "backplane_transpose_tile",
@@ -47,12 +47,12 @@ void EmitPhaseBody(PhaseFrame& f, const TransposeCopyPhase& kind) {
     Value* column = b.CreateMul(f.Take(item, tiles.column_tiles()), f.Number(tiles.tile_columns));
     for (int g = last - 1; g >= 0; --g) {
       const std::vector<VarId>& group = loops.groups[static_cast<size_t>(g)];
-      if (g != kind.source_group) f.scopes.Bind(group, f.Take(item, f.ExtentOf(group)));
+      if (g != kind.source_group) f.scopes.Bind(group, f.Take(item, f.ComputeExtent(group)));
     }
     f.scopes.Bind(loops.groups[static_cast<size_t>(kind.source_group)], f.Number(0));
     f.scopes.Bind(loops.groups.back(), f.Number(0));
-    Value* from = b.CreateGEP(element, f.body.ArrayOf(kind.array).base, f.indices.Evaluate(source_address));
-    Value* to = b.CreateGEP(element, f.BufferOf(output).base, f.indices.Evaluate(output_address));
+    Value* from = b.CreateGEP(element, f.body.GetArray(kind.array).base, f.indices.Evaluate(source_address));
+    Value* to = b.CreateGEP(element, f.GetBuffer(output).base, f.indices.Evaluate(output_address));
     b.CreateCall(transpose, {plan, from, to, row, column, tile});
   });
   // Stores past the caches are ordered with nothing that follows but by a fence.

@@ -78,7 +78,7 @@ class TileLoops {
     for (const Access& a : walk.accesses()) {
       if (!IsReadTransposed(a)) continue;
       const int bytes = ByteWidth(FirstShape(*a.array).element_type());
-      crossed_.push_back({a, f_.Scratch(RoundUp(kind_.tile_rows * kind_.tile_columns * bytes + 64, 64))});
+      crossed_.push_back({a, f_.AllocateScratch(RoundUp(kind_.tile_rows * kind_.tile_columns * bytes + 64, 64))});
     }
     plain_ = f_.phase.outputs.size() == 1 && f_.phase.outputs[0].container == nullptr && crossed_.size() == 1 &&
              walk.accesses().size() == 1;
@@ -88,7 +88,7 @@ class TileLoops {
   }
 
   void Emit() {
-    const int64_t rows = f_.ExtentOf(row_vars_), columns = f_.ExtentOf(column_vars());
+    const int64_t rows = f_.ComputeExtent(row_vars_), columns = f_.ComputeExtent(column_vars());
     f_.ForEachItem([&](Value* item) {
       // The last tiles start early enough to be full.
       tile_column_ = f_.b.CreateMul(f_.Take(item, CeilDiv(columns, kind_.tile_columns)), f_.Number(kind_.tile_columns));
@@ -96,7 +96,7 @@ class TileLoops {
       tile_column_ = f_.Min(tile_column_, f_.Number(columns - kind_.tile_columns));
       tile_row_ = f_.Min(tile_row_, f_.Number(rows - kind_.tile_rows));
       for (size_t g = loops_.groups.size() - 1; g-- > 0;) {
-        if (g != SourceGroup()) f_.scopes.Bind(loops_.groups[g], f_.Take(item, f_.ExtentOf(loops_.groups[g])));
+        if (g != SourceGroup()) f_.scopes.Bind(loops_.groups[g], f_.Take(item, f_.ComputeExtent(loops_.groups[g])));
       }
       for (const TransposedTile& c : crossed_) {
         auto square = [&](Value* r, Value* k) { TransposeAt(c, r, k); };
@@ -125,7 +125,8 @@ class TileLoops {
 
   bool IsReadTransposed(const Access& a) const {
     if (std::find(kind_.arrays.begin(), kind_.arrays.end(), a.array) == kind_.arrays.end()) return false;
-    if (a.address.CoefOf(row_vars_.back()) != 1 || std::abs(a.address.CoefOf(column_vars().back())) <= 1) return false;
+    if (a.address.GetCoef(row_vars_.back()) != 1 || std::abs(a.address.GetCoef(column_vars().back())) <= 1)
+      return false;
     // A second index into the same array is read element by element.
     return std::none_of(crossed_.begin(), crossed_.end(),
                         [&](const TransposedTile& c) { return c.access.array == a.array; });
@@ -153,8 +154,8 @@ class TileLoops {
   void TransposeAt(const TransposedTile& c, Value* r, Value* k) {
     llvm::IRBuilder<>& b = f_.b;
     llvm::Type* element = b.getIntNTy(static_cast<unsigned>(ByteWidth(FirstShape(*c.access.array).element_type()) * 8));
-    const int64_t square = kind_.tile_square, source_step = c.access.address.CoefOf(column_vars().back());
-    Value* from = b.CreateGEP(element, f_.body.ArrayOf(c.access.array).base, f_.indices.Evaluate(c.access.address));
+    const int64_t square = kind_.tile_square, source_step = c.access.address.GetCoef(column_vars().back());
+    Value* from = b.CreateGEP(element, f_.body.GetArray(c.access.array).base, f_.indices.Evaluate(c.access.address));
     auto* vector = llvm::FixedVectorType::get(element, static_cast<unsigned>(square));
     std::vector<Value*> lines;
     for (int64_t i = 0; i < square; ++i) {
@@ -166,8 +167,8 @@ class TileLoops {
     int64_t step = kind_.tile_columns;
     if (plain_) {
       const Affine address = OutputAddress();
-      step = address.CoefOf(row_vars_.back());
-      to = b.CreateGEP(element, f_.BufferOf(f_.phase.outputs[0]).base, f_.indices.Evaluate(address));
+      step = address.GetCoef(row_vars_.back());
+      to = b.CreateGEP(element, f_.GetBuffer(f_.phase.outputs[0]).base, f_.indices.Evaluate(address));
     } else {
       to = b.CreateGEP(element, c.tile, b.CreateAdd(b.CreateMul(r, f_.Number(step)), k));
     }

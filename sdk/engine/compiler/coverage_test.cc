@@ -50,7 +50,7 @@ void AddForms(const std::string& header, const std::string& text, size_t number,
     bool wanted = false;
     for (const std::string& g : groups) wanted |= InGroup(t, g);
     if (!wanted) continue;
-    const PrimitiveType whole = ComplexOf(t);
+    const PrimitiveType whole = GetComplexType(t);
     all.push_back(
         {parts[0], std::string(Name(t)),
          absl::StrCat("HloModule m\n",

@@ -33,7 +33,7 @@ bool IsFused(const std::vector<std::string>& log) {
 
 std::vector<std::string> Log(const std::string& program) {
   std::string error;
-  std::vector<std::string> log = CompileLogOf(absl::StrCat("HloModule m\n", kReducers, program), &error);
+  std::vector<std::string> log = GetCompileLog(absl::StrCat("HloModule m\n", kReducers, program), &error);
   EXPECT_EQ(error, "");
   return log;
 }

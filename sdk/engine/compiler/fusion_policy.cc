@@ -30,7 +30,7 @@ bool HasDims(const Shape& a, absl::Span<const int64_t> dims) {
 }
 bool HaveSameDims(const Shape& a, const Shape& b) { return a.dimensions() == b.dimensions(); }
 
-std::vector<int64_t> DimsOf(const Shape& s) { return {s.dimensions().begin(), s.dimensions().end()}; }
+std::vector<int64_t> GetDims(const Shape& s) { return {s.dimensions().begin(), s.dimensions().end()}; }
 
 bool MovesMinorDimension(const Instruction& transpose) {
   const Ints& perm = transpose.dimensions();
@@ -120,9 +120,9 @@ void EngineFusionPolicy::Start(const FusionGraph& graph) {
     if (graph.node(n).role == FusionRole::kUpdate) facts.update = n;
     facts.has_reduction = graph.node(n).role == FusionRole::kReduction;
     if (i.shape().IsArray()) {
-      facts.space = DimsOf(i.shape());
+      facts.space = GetDims(i.shape());
     } else if (i.shape().tuple_size() > 0) {
-      facts.space = DimsOf(i.shape().tuple_shapes(0));
+      facts.space = GetDims(i.shape().tuple_shapes(0));
     }
   }
 }
@@ -157,7 +157,7 @@ MergeDecision EngineFusionPolicy::DecideMerge(const FusionGraph& graph, int n, i
   const bool same_space = p.role == FusionRole::kElementwise && HasDims(p.instruction->shape(), facts.space);
   if (facts.has_reduction || p.role == FusionRole::kReduction) {
     const bool rows =
-        FeedsRowsOf(graph, n, target) || (same_space && facts.has_row_consumer && !RowSpace(graph, target).empty());
+        FeedsRows(graph, n, target) || (same_space && facts.has_row_consumer && !RowSpace(graph, target).empty());
     if (!rows || DecideJoin(graph, n, target) == MergeDecision::kRefuse) return MergeDecision::kRefuse;
     return MergeDecision::kIfPlannable;
   }
@@ -207,7 +207,7 @@ MergeDecision EngineFusionPolicy::DecideJoin(const FusionGraph& graph, int n, in
   if (distinct > 0 && !facts.has_reduction && !IsCodeSmall(graph, n, target)) return MergeDecision::kRefuse;
   times = std::max(times, 1.0) * std::max(1.0, distinct);
   const double repeated = CountRepeats(graph, n, target, 4);
-  if ((times > 1 || repeated > 0) && !FeedsRowsOf(graph, n, target)) {
+  if ((times > 1 || repeated > 0) && !FeedsRows(graph, n, target)) {
     double cost = 0;
     for (int m : graph.group(p.group).members) cost += costs_[m];
     if ((times > 1 && cost > kCheapCycles) || (cost - kLoadCycles) * repeated > kKernelCycles)
@@ -292,7 +292,7 @@ MergeDecision EngineFusionPolicy::JudgeReduction(const FusionGraph& graph, int n
     }
     return MergeDecision::kIfPlannable;
   }
-  const Instruction* reduce = ReductionOf(graph, n);
+  const Instruction* reduce = FindReduction(graph, n);
   if (!codegen::IsRowReduction(*reduce)) return MergeDecision::kRefuse;
   // The kernel's space must be the rows that the reduction read, or have reductions of the same rows.
   const Shape& input = reduce->operand(0)->shape();
@@ -325,7 +325,7 @@ EngineFusionPolicy::Downstream EngineFusionPolicy::FindDownstream(const FusionGr
   return found;
 }
 
-const Instruction* EngineFusionPolicy::ReductionOf(const FusionGraph& graph, int n) const {
+const Instruction* EngineFusionPolicy::FindReduction(const FusionGraph& graph, int n) const {
   if (graph.node(n).role == FusionRole::kReduction) return &graph.instruction(n);
   for (int m : graph.group(graph.group_of(n)).members) {
     if (graph.node(m).role == FusionRole::kReduction) return &graph.instruction(m);
@@ -336,13 +336,13 @@ const Instruction* EngineFusionPolicy::ReductionOf(const FusionGraph& graph, int
 std::vector<int64_t> EngineFusionPolicy::RowSpace(const FusionGraph& graph, int group) const {
   for (int m : graph.group(group).members) {
     if (graph.node(m).role == FusionRole::kReduction && codegen::IsRowReduction(graph.instruction(m)))
-      return DimsOf(graph.instruction(m).operand(0)->shape());
+      return GetDims(graph.instruction(m).operand(0)->shape());
   }
   return {};
 }
 
 // n is a value of each row of the target's elements: a row reduction of them, or arithmetic on such.
-bool EngineFusionPolicy::FeedsRowsOf(const FusionGraph& graph, int n, int target) const {
+bool EngineFusionPolicy::FeedsRows(const FusionGraph& graph, int n, int target) const {
   std::vector<int64_t> space = RowSpace(graph, target);
   if (space.empty()) space = facts_[target].space;
   return LeadsToRowReduction(graph, n, space, 12);

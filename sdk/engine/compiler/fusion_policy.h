@@ -58,14 +58,14 @@ class EngineFusionPolicy : public compiler::FusionPolicy {
     bool by_rows = true;         // dimensions are added at the end only
   };
   Downstream FindDownstream(const compiler::FusionGraph& graph, int n, int target) const;
-  bool FeedsRowsOf(const compiler::FusionGraph& graph, int n, int target) const;
+  bool FeedsRows(const compiler::FusionGraph& graph, int n, int target) const;
   bool LeadsToRowReduction(const compiler::FusionGraph& graph, int n, absl::Span<const int64_t> space, int depth) const;
   bool AreAllUsersElementwise(const compiler::FusionGraph& graph, int n, int group) const;
   bool IsCodeSmall(const compiler::FusionGraph& graph, int n, int target) const;
   double CountIndices(const compiler::FusionGraph& graph, int n, int group,
                       const absl::flat_hash_map<int, double>& known) const;
   // Returns the reduction in the group of n: n itself, or the one on which n depends.
-  const Instruction* ReductionOf(const compiler::FusionGraph& graph, int n) const;
+  const Instruction* FindReduction(const compiler::FusionGraph& graph, int n) const;
   // Returns the dimensions of the operand of a row reduction of the group, or an empty list if it has none.
   std::vector<int64_t> RowSpace(const compiler::FusionGraph& graph, int group) const;
 

@@ -142,7 +142,7 @@ class LibraryThunkMaker {
   std::unique_ptr<Thunk> MakeTopK() {
     const Shape& shape = i_.operand(0)->shape();
     const bool largest = !i_.attrs().Has(AttrId::kLargest) || i_.attrs().GetBool(AttrId::kLargest);
-    const auto format = KeyFormatOf(shape.element_type(), largest, true);
+    const auto format = FindKeyFormat(shape.element_type(), largest, true);
     if (!format) return Refuse(absl::StrCat("top-k of ", Name(shape.element_type())));
     TopKProblem p;
     p.format = *format;

@@ -130,7 +130,7 @@ TEST_P(LibraryPrograms, LikeTheEvaluator) {
   options.specials = GetParam().specials;
   EXPECT_EQ(ProgramDifference(hlo, options), "");
   std::string error;
-  const std::vector<std::string> log = CompileLogOf(hlo, &error);
+  const std::vector<std::string> log = GetCompileLog(hlo, &error);
   EXPECT_EQ(error, "");
   EXPECT_TRUE(absl::StrContains(absl::StrJoin(log, "\n"), GetParam().logged)) << absl::StrJoin(log, "\n");
 }
@@ -306,7 +306,7 @@ INSTANTIATE_TEST_SUITE_P(Factors, LibraryPrograms, ::testing::ValuesIn(kFactors)
 
 TEST(LibraryLog, NamesTheKernelOfAWiderType) {
   std::string error;
-  const std::vector<std::string> log = CompileLogOf(
+  const std::vector<std::string> log = GetCompileLog(
       "HloModule m ENTRY e { a = f8e5m2[40] parameter(0) ROOT r = (f8e5m2[2], s32[2]) topk(a), k=2, largest=true }",
       &error);
   EXPECT_EQ(error, "");

@@ -52,7 +52,7 @@ class LoopPlanner {
         return AddKernel(*step.instruction, to);
       case ScheduledStep::Kind::kCopy:
         to->kind = codegen::LoopStep::Kind::kCopy;
-        to->arrays = {ArrayOf(step.copy.from), ArrayOf(step.copy.to)};
+        to->arrays = {GetArray(step.copy.from), GetArray(step.copy.to)};
         to->bytes = step.copy.bytes;
         MarkWritten(to->arrays[1]);
         return step.copy.bytes <= kMaxCopy;
@@ -61,13 +61,13 @@ class LoopPlanner {
         to->trip_count = step.trip_count;
         to->sequences.resize(2);
         if (!step.trip_count) {
-          to->selector = ArrayOf(step.selector);
+          to->selector = GetArray(step.selector);
           if (!AddSequence(step.sequences[0], &to->sequences[0])) return false;
         }
         return AddSequence(step.sequences[1], &to->sequences[1]);
       case ScheduledStep::Kind::kConditional:
         to->kind = codegen::LoopStep::Kind::kBranch;
-        to->selector = ArrayOf(step.selector);
+        to->selector = GetArray(step.selector);
         to->selects_by_predicate = step.instruction->operand(0)->shape().element_type() == PrimitiveType::kPred;
         for (const StepSequence& branch : step.sequences) {
           if (!AddSequence(branch, &to->sequences.emplace_back())) return false;
@@ -89,12 +89,12 @@ class LoopPlanner {
     to->kind = codegen::LoopStep::Kind::kKernel;
     to->fusion = kernel->fusion;
     for (const Instruction* operand : fusion.operands()) {
-      to->arrays.push_back(ArrayOf(assignment_.slot(operand)));
+      to->arrays.push_back(GetArray(assignment_.slot(operand)));
       SetType(to->arrays.back(), operand->shape());
     }
     const std::vector<SlotId>& results = assignment_.instruction_slots.at(&fusion);
     for (size_t k = 0; k < results.size(); ++k) {
-      to->arrays.push_back(ArrayOf(results[k]));
+      to->arrays.push_back(GetArray(results[k]));
       const Shape& s = fusion.shape();
       SetType(to->arrays.back(), s.IsTuple() ? s.tuple_shapes(static_cast<int64_t>(k)) : s);
       MarkWritten(to->arrays.back());
@@ -125,7 +125,7 @@ class LoopPlanner {
     return 0;
   }
 
-  int ArrayOf(SlotId slot) {
+  int GetArray(SlotId slot) {
     const auto [at, fresh] = number_of_slot_.try_emplace(slot, static_cast<int>(slots_.size()));
     if (fresh) {
       slots_.push_back(slot);

@@ -361,7 +361,8 @@ INSTANTIATE_TEST_SUITE_P(Cases, ControlFlow, ::testing::ValuesIn(kCases), [](con
 int CountLoopFunctions(const std::string& hlo) {
   std::string error;
   int count = 0;
-  for (const std::string& line : CompileLogOf(hlo, &error)) count += line.find(": one function l") != std::string::npos;
+  for (const std::string& line : GetCompileLog(hlo, &error))
+    count += line.find(": one function l") != std::string::npos;
   EXPECT_EQ(error, "");
   return count;
 }
@@ -391,7 +392,7 @@ TEST(Updates, OfOtherElementsWorkInPlace) {
                                                                      : nullptr;
     if (whole_array == nullptr) continue;
     std::string error;
-    for (const std::string& line : CompileLogOf(ModuleOf(c), &error)) {
+    for (const std::string& line : GetCompileLog(ModuleOf(c), &error)) {
       EXPECT_FALSE(absl::StrContains(line, whole_array)) << name << ": copies in each iteration: " << line;
     }
     EXPECT_EQ(error, "");

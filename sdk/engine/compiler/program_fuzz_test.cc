@@ -26,13 +26,13 @@ struct Value {
 
 using Scope = std::vector<Value>;
 
-std::string ShapeText(char type, const std::vector<int>& dims) {
+std::string FormatShape(char type, const std::vector<int>& dims) {
   return absl::StrCat(type == 'f' ? "f32" : type == 's' ? "s32" : "pred", "[", absl::StrJoin(dims, ","), "]");
 }
 
 std::string TupleText(const Scope& values) {
   std::vector<std::string> shapes;
-  for (const Value& v : values) shapes.push_back(ShapeText(v.type, v.dims));
+  for (const Value& v : values) shapes.push_back(FormatShape(v.type, v.dims));
   return absl::StrCat("(", absl::StrJoin(shapes, ", "), ")");
 }
 
@@ -93,7 +93,7 @@ less { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = pred[] compare(a, 
   std::string Fresh() { return absl::StrCat("v", next_++); }
   Value Add(Scope& scope, std::string& body, char type, const std::vector<int>& dims, const std::string& op) {
     Value v{Fresh(), type, dims, op.compare(0, 8, "constant") == 0 || op.compare(0, 4, "iota") == 0};
-    absl::StrAppend(&body, "  ", v.name, " = ", ShapeText(type, dims), " ", op, "\n");
+    absl::StrAppend(&body, "  ", v.name, " = ", FormatShape(type, dims), " ", op, "\n");
     scope.push_back(v);
     return v;
   }

@@ -17,7 +17,7 @@ bool IsKernelFusion(const Instruction& instruction) {
   return instruction.Is(Opcode::kFusion) && !compiler::AsDotCall(instruction) && !compiler::AsAttention(instruction);
 }
 
-const ProgramKernels::Body& ProgramKernels::BodyOf(const Instruction& fusion) {
+const ProgramKernels::Body& ProgramKernels::GetBody(const Instruction& fusion) {
   const Body*& body = body_of_fusion_[&fusion];
   if (body != nullptr) return *body;
   std::string key = codegen::KernelKey(*fusion.called(0));
@@ -29,7 +29,7 @@ const ProgramKernels::Body& ProgramKernels::BodyOf(const Instruction& fusion) {
 
 bool ProgramKernels::MayWorkInPlace(const Instruction& instruction, int64_t operand, int64_t output) {
   if (!IsKernelFusion(instruction)) return false;
-  const absl::StatusOr<codegen::KernelPlan>& plan = BodyOf(instruction).plan;
+  const absl::StatusOr<codegen::KernelPlan>& plan = GetBody(instruction).plan;
   return plan.ok() && std::any_of(plan->in_place.begin(), plan->in_place.end(), [&](const codegen::InPlacePair& p) {
            return p.input == operand && p.output == output;
          });
@@ -47,7 +47,7 @@ std::vector<codegen::InPlacePair> ProgramKernels::FindShared(const Instruction& 
 
 void ProgramKernels::PlanFusion(const Instruction& fusion, const compiler::BufferAssignment& assignment,
                                 std::vector<std::string>* log) {
-  const Body& body = BodyOf(fusion);
+  const Body& body = GetBody(fusion);
   if (!body.plan.ok()) {
     refusals_[&fusion] = std::string(body.plan.status().message());
     return;

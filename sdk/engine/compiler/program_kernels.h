@@ -66,7 +66,7 @@ class ProgramKernels {
     std::string key;                           // codegen::KernelKey
     absl::StatusOr<codegen::KernelPlan> plan;  // with memory of its own for each output
   };
-  const Body& BodyOf(const Instruction& fusion);
+  const Body& GetBody(const Instruction& fusion);
   // The pairs of an operand and a result of the fusion to which the assignment gives the same memory.
   std::vector<codegen::InPlacePair> FindShared(const Instruction& fusion, const codegen::KernelPlan& plan,
                                                const compiler::BufferAssignment& assignment);

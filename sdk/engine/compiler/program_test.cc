@@ -568,7 +568,7 @@ TEST(Aliases, DonatedArgumentsBecomeResults) {
 
 TEST(Log, NamesWhatIsInterpreted) {
   std::string error;
-  std::vector<std::string> log = CompileLogOf(
+  std::vector<std::string> log = GetCompileLog(
       "HloModule m g { p = f32[] parameter(0) q = f32[] parameter(1) ROOT r = f32[] add(p, q) } "
       "ENTRY e { a = f32[6] parameter(0) n = s32[] parameter(1) d = f32[<=6] set-dimension-size(a, n), dimensions={0} "
       "v = f32[<=6] reverse(d), dimensions={0} z = f32[] constant(0) x = f32[] reduce(v, z), dimensions={0}, "

@@ -322,7 +322,7 @@ std::string ProgramDifference(const Module& module, const ProgramRunOptions& opt
   return "";
 }
 
-std::vector<std::string> CompileLogOf(const std::string& hlo, std::string* error) {
+std::vector<std::string> GetCompileLog(const std::string& hlo, std::string* error) {
   ThreadPool pool(Threads(1));
   std::vector<std::string> log;
   absl::StatusOr<std::unique_ptr<Module>> module = ParseHloModule(hlo);

@@ -28,7 +28,7 @@ std::string ProgramDifference(const std::string& hlo, const ProgramRunOptions& o
 std::string ProgramDifference(const Module& module, const ProgramRunOptions& options);
 
 // Returns the lines of the compile log. On failure the result is empty and `error` is set.
-std::vector<std::string> CompileLogOf(const std::string& hlo, std::string* error);
+std::vector<std::string> GetCompileLog(const std::string& hlo, std::string* error);
 
 }  // namespace backplane::engine
 

@@ -104,7 +104,7 @@ std::optional<Comparison> ComparisonOf(const Instruction* i) {
   if (total && a->zeros_equal != a->nans_equal) return std::nullopt;
   const ComparisonDirection d = i->direction();
   const bool descending = (d == ComparisonDirection::kGt) != (a->parameter > b->parameter);
-  auto format = KeyFormatOf(a->type, descending, total && !a->zeros_equal);
+  auto format = FindKeyFormat(a->type, descending, total && !a->zeros_equal);
   if (!format) return std::nullopt;
   return Comparison{
       d, SortKey{static_cast<int>(a->parameter / 2), a->part == Opcode::kImag ? ByteWidth(a->type) : 0, *format}};
@@ -148,7 +148,7 @@ std::optional<std::vector<SortKey>> Less(const Instruction* i) {
 
 }  // namespace
 
-std::optional<KeyFormat> KeyFormatOf(PrimitiveType type, bool descending, bool total_order) {
+std::optional<KeyFormat> FindKeyFormat(PrimitiveType type, bool descending, bool total_order) {
   KeyFormat f;
   f.bytes = ByteWidth(type);
   f.descending = descending;

@@ -12,7 +12,7 @@
 namespace backplane::engine {
 
 // Returns the format of the keys of a type, or nullopt for types without keys (f8, complex, tuples).
-std::optional<KeyFormat> KeyFormatOf(PrimitiveType type, bool descending, bool total_order);
+std::optional<KeyFormat> FindKeyFormat(PrimitiveType type, bool descending, bool total_order);
 
 // Returns the keys that order elements as the comparator does, most significant first. Parameters 2k and 2k+1 of the
 // comparator are the left and right values of operand k. Returns nullopt for any comparator but these:

@@ -29,7 +29,7 @@ namespace orc = llvm::orc;
 
 std::string Message(llvm::Error error) { return llvm::toString(std::move(error)); }
 
-llvm::Error ErrorOf(const absl::Status& status) {
+llvm::Error GetErrorBound(const absl::Status& status) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), std::string(status.message()));
 }
 
@@ -63,9 +63,9 @@ class ExactMathGenerator : public orc::DefinitionGenerator {
       // Only what that library defines: it would ask itself for anything else.
       if (!absl::c_linear_search(backplane::codegen::kExactMathNames, wanted)) continue;
       absl::StatusOr<const CodeLibrary*> library = CompileExactMath();
-      if (!library.ok()) return ErrorOf(library.status());
+      if (!library.ok()) return GetErrorBound(library.status());
       absl::StatusOr<void*> address = (*library)->Lookup(wanted);
-      if (!address.ok()) return ErrorOf(address.status());
+      if (!address.ok()) return GetErrorBound(address.status());
       found[name] = {orc::ExecutorAddr::fromPtr(*address), llvm::JITSymbolFlags::Exported};
     }
     return found.empty() ? llvm::Error::success() : dylib.define(orc::absoluteSymbols(std::move(found)));

@@ -40,7 +40,7 @@ struct Function {
   double f32_ulps = 0, f64_ulps = 0;  // the greatest error allowed, of a function that promises none itself
 
   double AllowedUlps(bool f64) const {
-    const auto promised = VectorMath::ErrorOf(fn);
+    const auto promised = VectorMath::GetErrorBound(fn);
     return f64 ? (promised ? promised->f64 : f64_ulps) : (promised ? promised->f32 : f32_ulps);
   }
 };

@@ -1,4 +1,4 @@
-// Whether the bf16 instructions of this machine are worth using.
+// Decides whether the bf16 instructions of this machine are worth using.
 #ifndef BACKPLANE_SDK_ENGINE_KERNELS_BF16_PRODUCTS_H_
 #define BACKPLANE_SDK_ENGINE_KERNELS_BF16_PRODUCTS_H_
 
@@ -7,8 +7,8 @@
 namespace backplane::engine {
 
 // Returns true if the machine has bf16 products and they are faster than a conversion to f32 and products of that.
-// Measured once in a process, in a fifth of a millisecond: some processors run one such instruction in the time
-// of four multiply-adds of f32, others run as many of them. The instruction does the work of two.
+// The answer is measured once in a process, in a fifth of a millisecond: some processors run one such instruction in
+// the time of four multiply-adds of f32, others run as many of them. The instruction does the work of two.
 bool HasFastBf16Products();
 
 namespace avx512bf16 {

@@ -23,7 +23,7 @@ class Depthwise : public ConvolutionPlan {
     // One dimension is a single row.
     if (p_.dims.size() == 1) p_.dims.insert(p_.dims.begin(), ConvolutionDim());
     acc_bytes_ = type == DepthwiseType::kF64 ? 8 : 4;
-    parallel_ = num_threads > 1 && MultipliesOf(p_) >= kMultipliesWorthSplitting / 4;
+    parallel_ = num_threads > 1 && CountMultiplies(p_) >= kMultipliesWorthSplitting / 4;
   }
 
   absl::string_view name() const override { return "depthwise"; }

@@ -176,7 +176,7 @@ class Im2Col : public ConvolutionPlan {
 
 absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeIm2Col(const ConvolutionProblem& p, int num_threads) {
   if (p.batch_groups > 1) return absl::UnimplementedError("batch groups are done one by one");
-  if (MultipliesOf(p) == 0) return absl::UnimplementedError("empty operand");
+  if (CountMultiplies(p) == 0) return absl::UnimplementedError("empty operand");
   if (p.feature_groups > 1 &&
       (p.kernel_in_features < kFewestFeatures || p.out_features / p.feature_groups < kFewestFeatures)) {
     return absl::UnimplementedError("groups of few features");

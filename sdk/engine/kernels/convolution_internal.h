@@ -50,7 +50,7 @@ inline int64_t InputIndex(const ConvolutionDim& d, int64_t output, int64_t k) {
   return i < d.input ? i : -1;
 }
 
-inline int64_t MultipliesOf(const ConvolutionProblem& p) {
+inline int64_t CountMultiplies(const ConvolutionProblem& p) {
   return OutputBatch(p) * p.out_features * p.kernel_in_features * KernelPositions(p) * OutputPositions(p);
 }
 

@@ -88,7 +88,7 @@ class OneDnnConvolution : public ConvolutionPlan {
         constant_(original.rhs_is_constant && p_.form != Form::kBackwardWeights),
         same_rows_(!p_.dims.empty() && !original.dims.empty() && p_.batch == OutputBatch(original) &&
                    p_.dims[0].out == original.dims[0].output),
-        split_(threads_ > 1 && MultipliesOf(original) >= kMultipliesWorthSplitting) {}
+        split_(threads_ > 1 && CountMultiplies(original) >= kMultipliesWorthSplitting) {}
 
   absl::Status Init() {
     if (OneDnnEngine() == nullptr) return absl::InternalError("onednn has no cpu engine");
@@ -406,7 +406,7 @@ class OneDnnConvolution : public ConvolutionPlan {
   }
 
   static absl::Status Reject(const OneDnnPrimitiveDesc& desc) {
-    const std::string implementation = desc.Implementation();
+    const std::string implementation = desc.GetImplementation();
     if (absl::StrContains(implementation, "ref") || absl::StrContains(implementation, "gemm")) {
       return absl::UnimplementedError(absl::StrCat("onednn would use ", implementation));
     }
@@ -702,7 +702,7 @@ absl::Status CheckTypes(const ConvolutionProblem& p) {
   }
   if (bf16 && !HasFastBf16Products()) return absl::UnimplementedError("this host has no fast bf16 instructions");
   if (p.dims.size() > 3) return absl::UnimplementedError(absl::StrCat(p.dims.size(), " spatial dims"));
-  if (MultipliesOf(p) == 0) return absl::UnimplementedError("empty operand");
+  if (CountMultiplies(p) == 0) return absl::UnimplementedError("empty operand");
   return absl::OkStatus();
 }
 

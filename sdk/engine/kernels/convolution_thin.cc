@@ -105,7 +105,7 @@ class ThinConvolution : public ConvolutionPlan {
     }
     bands_ = CeilDiv(first.output, band_);
     band_rows_ = input_rows(band_);
-    parallel_ = threads_ > 1 && MultipliesOf(p_) >= kMultipliesWorthSplitting;
+    parallel_ = threads_ > 1 && CountMultiplies(p_) >= kMultipliesWorthSplitting;
     weight_bytes_ = RoundUp(p_.out_features * taps_ * static_cast<int64_t>(sizeof(T)), 64);
     plane_bytes_ = RoundUp(band_rows_ * row_bytes, 64);
     list_bytes_ = RoundUp(taps_ * static_cast<int64_t>(sizeof(T*)), 64);
@@ -297,7 +297,7 @@ absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeThinConvolution(const Convo
       return absl::UnimplementedError(absl::StrCat("element type ", ElementTypeName(type), " is not supported"));
   }
   if (p.dims.empty()) return absl::UnimplementedError("no spatial dims");
-  if (MultipliesOf(p) == 0) return absl::UnimplementedError("empty operand");
+  if (CountMultiplies(p) == 0) return absl::UnimplementedError("empty operand");
   absl::StatusOr<std::unique_ptr<ConvolutionPlan>> reference = MakeReferenceConvolution(p, num_threads);
   if (!reference.ok()) return reference.status();
   const bool wide =

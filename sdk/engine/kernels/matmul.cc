@@ -52,7 +52,7 @@ class ReferenceMatmul : public MatmulPlan {
  private:
   template <typename T>
   void Row(int64_t b, int64_t i, const void* lhs, const void* rhs, void* out) const {
-    const BatchOffsets o = OffsetsOfBatch(p_, b);
+    const BatchOffsets o = ComputeBatchOffsets(p_, b);
     for (int64_t j = 0; j < p_.n; ++j) {
       T sum{};
       for (int64_t q = 0; q < p_.k; ++q) {

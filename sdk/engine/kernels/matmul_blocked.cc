@@ -107,7 +107,7 @@ class BlockedMatmul : public MatmulPlan {
 
   absl::Status PrepareRhs(const void* rhs, void* packed) const override {
     for (int64_t b = 0; b < batches_ && packed_rhs_bytes() > 0; ++b) {
-      const char* source = At(rhs, OffsetsOfBatch(p_, b).rhs, p_.rhs_type);
+      const char* source = At(rhs, ComputeBatchOffsets(p_, b).rhs, p_.rhs_type);
       PackPanels(source, static_cast<char*>(packed) + b * packed_b_bytes_, 0, padded_n_);
     }
     return absl::OkStatus();
@@ -121,7 +121,7 @@ class BlockedMatmul : public MatmulPlan {
     auto packed_at = [&](int64_t b) { return static_cast<const char*>(rhs) + b * packed_b_bytes_; };
     if (whole_batches_) {
       auto run = [&](int64_t b, int slot) {
-        const BatchOffsets o = OffsetsOfBatch(p_, b);
+        const BatchOffsets o = ComputeBatchOffsets(p_, b);
         char* mine = slots + slot * slot_bytes_;
         const char* b_source = prepacked ? nullptr : At(rhs, o.rhs, p_.rhs_type);
         const char* panels = nullptr;
@@ -156,7 +156,7 @@ class BlockedMatmul : public MatmulPlan {
     const int64_t row_chunks = CeilDiv(p_.m, chunk_rows_);
     const int64_t column_chunks = CeilDiv(padded_n_, chunk_columns_);
     for (int64_t b = 0; b < batches_; ++b) {
-      const BatchOffsets o = OffsetsOfBatch(p_, b);
+      const BatchOffsets o = ComputeBatchOffsets(p_, b);
       const char* b_source = prepacked ? nullptr : At(rhs, o.rhs, p_.rhs_type);
       const char* panels = nullptr;
       if (prepacked) {

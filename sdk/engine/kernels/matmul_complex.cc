@@ -25,7 +25,7 @@ class SmallComplexMatmul : public MatmulPlan {
     auto* c = static_cast<std::complex<T>*>(out);
     const int64_t batches = BatchCount(p_);
     for (int64_t batch = 0; batch < batches; ++batch) {
-      const BatchOffsets o = OffsetsOfBatch(p_, batch);
+      const BatchOffsets o = ComputeBatchOffsets(p_, batch);
       for (int64_t i = 0; i < p_.m; ++i) {
         for (int64_t j = 0; j < p_.n; ++j) {
           T re = 0, im = 0;

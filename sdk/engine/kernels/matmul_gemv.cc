@@ -73,7 +73,7 @@ class GemvMatmul : public MatmulPlan {
     const void* vectors = matrix_is_rhs_ ? lhs : rhs;
     auto batch_scratch = [&](int64_t b) { return static_cast<char*>(scratch) + b * batch_bytes_; };
     auto offsets = [&](int64_t b) {
-      const BatchOffsets o = OffsetsOfBatch(p_, b);
+      const BatchOffsets o = ComputeBatchOffsets(p_, b);
       return BatchOffsets{matrix_is_rhs_ ? o.rhs : o.lhs, matrix_is_rhs_ ? o.lhs : o.rhs,
                           o.out};  // matrix, vectors, out
     };

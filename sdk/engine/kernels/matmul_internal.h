@@ -34,7 +34,7 @@ struct BatchOffsets {
   int64_t lhs = 0, rhs = 0, out = 0;  // elements
 };
 
-inline BatchOffsets OffsetsOfBatch(const MatmulProblem& p, int64_t index) {
+inline BatchOffsets ComputeBatchOffsets(const MatmulProblem& p, int64_t index) {
   BatchOffsets o;
   for (int d = static_cast<int>(p.batch.size()) - 1; d >= 0; --d) {
     const int64_t i = index % p.batch[d];

@@ -148,7 +148,7 @@ class OneDnnMatmul : public MatmulPlan {
         if (prepacked) {
           piece = static_cast<const char*>(rhs) + b * piece_bytes_;
         } else if (plain_) {
-          piece = At(rhs, OffsetsOfBatch(p_, b).rhs, p_.rhs_type);
+          piece = At(rhs, ComputeBatchOffsets(p_, b).rhs, p_.rhs_type);
         } else if (absl::Status s = Pack(session, slot, rhs, b, 0, mine, own_scratch); !s.ok()) {
           return s;
         }
@@ -162,7 +162,7 @@ class OneDnnMatmul : public MatmulPlan {
       if (prepacked) {
         pieces = static_cast<const char*>(rhs) + b * grid_.columns * piece_bytes_;
       } else if (plain_) {
-        pieces = At(rhs, OffsetsOfBatch(p_, b).rhs, p_.rhs_type);
+        pieces = At(rhs, ComputeBatchOffsets(p_, b).rhs, p_.rhs_type);
       } else {
         absl::Status s = ForEach(pool, parallel_, grid_.columns, [&](int64_t c, int slot) {
           return Pack(session, slot, rhs, b, c, shared + c * piece_bytes_, slots + slot * slot_bytes_);
@@ -210,8 +210,8 @@ class OneDnnMatmul : public MatmulPlan {
         "matmul primitive");
     if (!s.ok()) return s;
     OneDnnPrimitiveDesc desc(raw);
-    if (absl::StrContains(desc.Implementation(), "ref")) {
-      return absl::UnimplementedError(absl::StrCat("onednn would use ", desc.Implementation()));
+    if (absl::StrContains(desc.GetImplementation(), "ref")) {
+      return absl::UnimplementedError(absl::StrCat("onednn would use ", desc.GetImplementation()));
     }
     if (choose) weights = desc.Query(dnnl_query_weights_md);
     return OneDnnOp::Make(desc, {{DNNL_ARG_SRC, *a}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, *c}});
@@ -224,13 +224,13 @@ class OneDnnMatmul : public MatmulPlan {
 
   absl::Status Pack(const OneDnnRunner::Session& session, int slot, const void* rhs, int64_t b, int64_t c, char* target,
                     void* scratch) const {
-    const char* source = At(rhs, OffsetsOfBatch(p_, b).rhs + c * grid_.column_step * p_.rhs_n_stride, p_.rhs_type);
+    const char* source = At(rhs, ComputeBatchOffsets(p_, b).rhs + c * grid_.column_step * p_.rhs_n_stride, p_.rhs_type);
     return session.Run(slot, c == grid_.columns - 1 ? 5 : 2, {source, target}, scratch);
   }
 
   absl::Status Multiply(const OneDnnRunner::Session& session, int slot, const void* lhs, const char* piece, void* out,
                         int64_t b, int64_t r, int64_t c, void* scratch) const {
-    const BatchOffsets o = OffsetsOfBatch(p_, b);
+    const BatchOffsets o = ComputeBatchOffsets(p_, b);
     return session.Run(slot, OpIndex(r, c),
                        {At(lhs, o.lhs + r * grid_.row_step * p_.lhs_m_stride, p_.lhs_type), piece,
                         At(out, o.out + r * grid_.row_step * p_.out_m_stride + c * grid_.column_step, p_.out_type)},
@@ -270,7 +270,7 @@ class OneDnnSgemm : public MatmulPlan {
     const int64_t pieces = grid_.rows * grid_.columns;
     absl::Status s = ForEach(pool, parallel_, batches_ * pieces, [&](int64_t i, int) -> absl::Status {
       const int64_t b = i / pieces, r = i % pieces / grid_.columns, c = i % grid_.columns;
-      const BatchOffsets o = OffsetsOfBatch(p_, b);
+      const BatchOffsets o = ComputeBatchOffsets(p_, b);
       const int64_t row = r * grid_.row_step, column = c * grid_.column_step;
       const int64_t m = std::min(p_.m - row, grid_.row_step), n = std::min(p_.n - column, grid_.column_step);
       const float* a = static_cast<const float*>(lhs) + o.lhs + row * p_.lhs_m_stride;

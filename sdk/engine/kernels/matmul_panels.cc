@@ -88,7 +88,7 @@ class PanelMatmul : public MatmulPlan {
   absl::Status PrepareRhs(const void* rhs, void* packed) const override {
     if (!p_.rhs_is_constant) return absl::OkStatus();
     for (int64_t b = 0; b < batches_; ++b) {
-      const char* source = At(rhs, OffsetsOfBatch(p_, b).rhs, p_.rhs_type);
+      const char* source = At(rhs, ComputeBatchOffsets(p_, b).rhs, p_.rhs_type);
       char* target = static_cast<char*>(packed) + b * p_.k * padded_n_ * acc_bytes_;
       for (int64_t j = 0; j < padded_n_; j += tile_->wide)
         PackColumns(source, j, PanelWidth(j), 0, p_.k, target + j * p_.k * acc_bytes_);
@@ -101,7 +101,7 @@ class PanelMatmul : public MatmulPlan {
     const int64_t tasks = row_tasks_ * column_tasks_;
     auto run = [&](int64_t i, int slot) {
       const int64_t b = i / tasks, row = i % tasks / column_tasks_ * rows_, column = i % column_tasks_ * columns_;
-      const BatchOffsets o = OffsetsOfBatch(p_, b);
+      const BatchOffsets o = ComputeBatchOffsets(p_, b);
       const char* source = p_.rhs_is_constant ? static_cast<const char*>(rhs) + b * p_.k * padded_n_ * acc_bytes_
                                               : At(rhs, o.rhs, p_.rhs_type);
       const int64_t row_end = std::min(p_.m, row + rows_);

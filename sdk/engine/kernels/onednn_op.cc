@@ -93,7 +93,7 @@ OneDnnDesc OneDnnPrimitiveDesc::Query(dnnl_query_t what, int index) const {
   return OneDnnDesc(copy);
 }
 
-std::string OneDnnPrimitiveDesc::Implementation() const {
+std::string OneDnnPrimitiveDesc::GetImplementation() const {
   const char* text = nullptr;
   dnnl_primitive_desc_query(desc_, dnnl_query_impl_info_str, 0, &text);
   return text == nullptr ? "" : text;
@@ -112,7 +112,7 @@ absl::StatusOr<std::shared_ptr<const OneDnnOp>> OneDnnOp::Make(const OneDnnPrimi
   op->arguments_ = std::move(arguments);
   op->scratchpad_ = desc.Query(dnnl_query_scratchpad_md);
   op->scratch_bytes_ = op->scratchpad_.get() == nullptr ? 0 : op->scratchpad_.bytes();
-  op->implementation_ = desc.Implementation();
+  op->implementation_ = desc.GetImplementation();
   return std::shared_ptr<const OneDnnOp>(std::move(op));
 }
 

@@ -78,7 +78,7 @@ class OneDnnPrimitiveDesc {
   // Returns the layout that was chosen for an argument: dnnl_query_src_md, dnnl_query_weights_md, ...
   OneDnnDesc Query(dnnl_query_t what, int index = 0) const;
   // Returns the name of the implementation, such as "brg:avx512_core_bf16" or "ref:any".
-  std::string Implementation() const;
+  std::string GetImplementation() const;
 
  private:
   dnnl_primitive_desc_t desc_;

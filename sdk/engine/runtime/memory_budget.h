@@ -75,8 +75,9 @@ class MemoryBudget {
   void ResetPeaks();
 
  private:
-  bool TryReserve(int64_t bytes, Use use,
-                  int64_t leave);  // counts the bytes; returns false if the limit would be exceeded
+  // Counts the bytes. Returns false without counting them if the limit would be exceeded, or if the bytes that are not
+  // temporary would leave less than `leave` of it.
+  bool TryReserve(int64_t bytes, Use use, int64_t leave);
   void Unreserve(int64_t bytes, Use use);
   int64_t LargestExpected();
   absl::Status ReserveOrWait(int64_t bytes, absl::string_view what, Use use, void** block);

@@ -44,7 +44,7 @@ constexpr const char* kCodes[] = {
 
 // Whether the layer can answer the call with an error: it returns errors and does not release anything.
 bool CanFail(Fn fn) {
-  const FunctionInfo& info = InfoOf(fn);
+  const FunctionInfo& info = GetInfo(fn);
   if (info.returns != Returns::kError) return false;
   const absl::string_view name = info.name;
   for (absl::string_view part : {"_Destroy", "_Delete", "_Free", "_DecreaseExternal", "PJRT_Error_", "_DmaUnmap",
@@ -71,7 +71,7 @@ absl::Status Functions(absl::string_view what, FaultRule* rule) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", what, "' is no function, expected one or alloc, copy, compile, execute, event or any"));
   }
-  if (!CanFail(fn)) return absl::InvalidArgumentError(absl::StrCat(InfoOf(fn).name, " cannot be made to fail"));
+  if (!CanFail(fn)) return absl::InvalidArgumentError(absl::StrCat(GetInfo(fn).name, " cannot be made to fail"));
   rule->functions[Index(fn)] = true;
   return absl::OkStatus();
 }

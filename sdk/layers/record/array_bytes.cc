@@ -75,8 +75,8 @@ absl::StatusOr<HostExtent> ComputeExtentOfStrides(PJRT_Buffer_Type type, absl::S
   return extent;
 }
 
-absl::StatusOr<HostExtent> ExtentOf(PJRT_Buffer_Type type, absl::Span<const int64_t> dims,
-                                    const host::BufferLayout* layout) {
+absl::StatusOr<HostExtent> ComputeExtent(PJRT_Buffer_Type type, absl::Span<const int64_t> dims,
+                                         const host::BufferLayout* layout) {
   if (layout != nullptr && layout->type == PJRT_Buffer_MemoryLayout_Type_Strides)
     return ComputeExtentOfStrides(type, dims, layout->byte_strides);
   BP_ASSIGN_OR_RETURN(const size_t dense, host::HostByteSize(type, dims));

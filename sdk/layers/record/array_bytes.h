@@ -39,8 +39,8 @@ struct HostExtent {
 };
 // Computes the extent for `layout` (null: dense, last dimension fastest). Returns INVALID_ARGUMENT if tiles, strides or
 // the order do not match the dimensions, or if the array is too large.
-absl::StatusOr<HostExtent> ExtentOf(PJRT_Buffer_Type type, absl::Span<const int64_t> dims,
-                                    const host::BufferLayout* layout);
+absl::StatusOr<HostExtent> ComputeExtent(PJRT_Buffer_Type type, absl::Span<const int64_t> dims,
+                                         const host::BufferLayout* layout);
 absl::StatusOr<HostExtent> ComputeExtentOfStrides(PJRT_Buffer_Type type, absl::Span<const int64_t> dims,
                                                   absl::Span<const int64_t> byte_strides);
 

@@ -207,8 +207,8 @@ void Recorder::Write(Operation& op, layers::Ticks start, layers::Ticks end) {
   if (op.message.size() > kLongest) op.message.resize(kLongest);
   op.thread = ThisThread();
   const layers::TickScale scale;
-  op.start_ns = scale.Nanos(start) - start_ns_;
-  op.duration_ns = scale.Nanos(end) - scale.Nanos(start);
+  op.start_ns = scale.ToNanos(start) - start_ns_;
+  op.duration_ns = scale.ToNanos(end) - scale.ToNanos(start);
   writer_->Add(op);
 }
 
@@ -419,7 +419,7 @@ void Recorder::RecordExecutable(PJRT_LoadedExecutable* loaded, Operation& op) {
   Put(loaded_, loaded, facts);
 }
 
-std::optional<std::pair<PJRT_Buffer_Type, std::vector<int64_t>>> Recorder::ShapeOf(PJRT_Buffer* buffer) {
+std::optional<std::pair<PJRT_Buffer_Type, std::vector<int64_t>>> Recorder::GetShape(PJRT_Buffer* buffer) {
   if (plugin_ == nullptr) return std::nullopt;
   BP_PJRT_ARGS(*plugin_, type, PJRT_Buffer_ElementType);
   type.buffer = buffer;
@@ -432,7 +432,7 @@ std::optional<std::pair<PJRT_Buffer_Type, std::vector<int64_t>>> Recorder::Shape
   return std::make_pair(type.type, std::vector<int64_t>(dims.dims, dims.dims + dims.num_dims));
 }
 
-std::optional<host::BufferLayout> Recorder::LayoutOf(PJRT_Buffer* buffer) {
+std::optional<host::BufferLayout> Recorder::GetLayout(PJRT_Buffer* buffer) {
   if (plugin_ == nullptr) return std::nullopt;
   BP_PJRT_ARGS(*plugin_, layout, PJRT_Buffer_GetMemoryLayout);
   layout.buffer = buffer;

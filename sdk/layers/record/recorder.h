@@ -152,8 +152,8 @@ class Recorder final : public layers::Layer {
 
   void RecordClient(PJRT_Client* client, Operation& op);
   void RecordExecutable(PJRT_LoadedExecutable* loaded, Operation& op);
-  std::optional<std::pair<PJRT_Buffer_Type, std::vector<int64_t>>> ShapeOf(PJRT_Buffer* buffer);
-  std::optional<host::BufferLayout> LayoutOf(PJRT_Buffer* buffer);
+  std::optional<std::pair<PJRT_Buffer_Type, std::vector<int64_t>>> GetShape(PJRT_Buffer* buffer);
+  std::optional<host::BufferLayout> GetLayout(PJRT_Buffer* buffer);
   bool OnCpu(PJRT_Buffer* buffer);
   bool Ready(PJRT_Buffer* buffer);
   // Adds data that the host wrote as a blob of the operation.

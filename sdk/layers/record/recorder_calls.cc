@@ -227,7 +227,7 @@ bool Recorder::Begin(PJRT_Client_BufferFromHostBuffer_Args& args, Pending& call)
 void Recorder::End(PJRT_Client_BufferFromHostBuffer_Args& args, Pending& call) {
   Operation& op = call.op;
   op.makes = {MakeBuffer(args.buffer), MakeEvent(args.done_with_host_buffer)};
-  auto extent = op.byte_strides.empty() ? ExtentOf(op.type, op.dims, nullptr)
+  auto extent = op.byte_strides.empty() ? ComputeExtent(op.type, op.dims, nullptr)
                                         : ComputeExtentOfStrides(op.type, op.dims, op.byte_strides);
   if (!extent.ok() || (args.data == nullptr && extent->size > 0)) {
     op.obstacle = extent.ok() ? "no data" : std::string(extent.status().message());
@@ -316,7 +316,7 @@ void Recorder::End(PJRT_Client_CreateViewOfDeviceBuffer_Args& args, Pending& cal
   Operation& op = call.op;
   op.makes = {MakeBuffer(args.buffer)};
   op.obstacle = "the host shares the memory of the buffer: a replay has the contents of this moment";
-  auto extent = ExtentOf(op.type, op.dims, op.layout.has_value() ? &*op.layout : nullptr);
+  auto extent = ComputeExtent(op.type, op.dims, op.layout.has_value() ? &*op.layout : nullptr);
   if (extent.ok() && args.stream == 0 && OnCpu(args.buffer)) {
     AddInput(args.device_buffer_ptr, op.type, op.dims, *extent, op);
   } else {
@@ -356,7 +356,7 @@ bool Recorder::Begin(PJRT_AsyncHostToDeviceTransferManager_TransferData_Args& ar
 void Recorder::End(PJRT_AsyncHostToDeviceTransferManager_TransferData_Args& args, Pending& call) {
   call.op.makes = {MakeEvent(args.done_with_h2d_transfer)};
   const std::vector<int64_t> dims = {args.transfer_size};
-  auto extent = ExtentOf(PJRT_Buffer_Type_U8, dims, nullptr);
+  auto extent = ComputeExtent(PJRT_Buffer_Type_U8, dims, nullptr);
   if (extent.ok()) AddInput(args.data, PJRT_Buffer_Type_U8, dims, *extent, call.op);
 }
 
@@ -371,7 +371,7 @@ bool Recorder::Begin(PJRT_AsyncHostToDeviceTransferManager_TransferLiteral_Args&
 void Recorder::End(PJRT_AsyncHostToDeviceTransferManager_TransferLiteral_Args& args, Pending& call) {
   Operation& op = call.op;
   op.makes = {MakeEvent(args.done_with_h2d_transfer)};
-  auto extent = ExtentOf(op.type, op.dims, op.layout.has_value() ? &*op.layout : nullptr);
+  auto extent = ComputeExtent(op.type, op.dims, op.layout.has_value() ? &*op.layout : nullptr);
   if (extent.ok()) {
     AddInput(args.data, op.type, op.dims, *extent, op);
   } else {
@@ -521,9 +521,9 @@ bool Recorder::Begin(PJRT_Buffer_ToHostBuffer_Args& args, Pending& call) {
   // The layout of the bytes: the one that the host requests, or that of the buffer.
   Read read;
   read.memory = args.dst;
-  const std::optional<host::BufferLayout> layout = op.layout.has_value() ? op.layout : LayoutOf(args.src);
-  if (auto shape = ShapeOf(args.src); shape.has_value()) {
-    auto extent = ExtentOf(shape->first, shape->second, layout.has_value() ? &*layout : nullptr);
+  const std::optional<host::BufferLayout> layout = op.layout.has_value() ? op.layout : GetLayout(args.src);
+  if (auto shape = GetShape(args.src); shape.has_value()) {
+    auto extent = ComputeExtent(shape->first, shape->second, layout.has_value() ? &*layout : nullptr);
     if (extent.ok() && extent->below == 0 && extent->size <= args.dst_size) {
       read.type = shape->first;
       read.dims = std::move(shape->second);
@@ -534,7 +534,7 @@ bool Recorder::Begin(PJRT_Buffer_ToHostBuffer_Args& args, Pending& call) {
   }
   // For tiles, or a size that does not match the dimensions, the bytes are recorded without a type.
   read.dims = {static_cast<int64_t>(args.dst_size)};
-  if (auto extent = ExtentOf(read.type, read.dims, nullptr); extent.ok()) {
+  if (auto extent = ComputeExtent(read.type, read.dims, nullptr); extent.ok()) {
     read.extent = *std::move(extent);
     call.read = std::move(read);
   }
@@ -551,7 +551,7 @@ bool Recorder::Begin(PJRT_Buffer_CopyRawToHost_Args& args, Pending& call) {
   Read read;
   read.memory = args.dst;
   read.dims = {args.transfer_size};
-  if (auto extent = ExtentOf(read.type, read.dims, nullptr); extent.ok()) {
+  if (auto extent = ComputeExtent(read.type, read.dims, nullptr); extent.ok()) {
     read.extent = *std::move(extent);
     call.read = std::move(read);
   }
@@ -567,7 +567,7 @@ bool Recorder::Begin(PJRT_Buffer_CopyRawToHostFuture_Args& args, Pending& call) 
   call.op.numbers = {args.offset, args.transfer_size};
   Read read;
   read.dims = {args.transfer_size};
-  if (auto extent = ExtentOf(read.type, read.dims, nullptr); extent.ok()) {
+  if (auto extent = ComputeExtent(read.type, read.dims, nullptr); extent.ok()) {
     read.extent = *std::move(extent);
     call.read = std::move(read);
   }
@@ -605,10 +605,10 @@ bool Recorder::Begin(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args& args, Pendi
 void Recorder::End(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args& args, Pending& call) {
   // What the host can read there counts as read: now, or when it learns that the contents are available.
   if (args.device_memory_ptr == nullptr || !OnCpu(args.buffer)) return;
-  const std::optional<host::BufferLayout> layout = LayoutOf(args.buffer);
-  const auto shape = ShapeOf(args.buffer);
+  const std::optional<host::BufferLayout> layout = GetLayout(args.buffer);
+  const auto shape = GetShape(args.buffer);
   if (!shape.has_value() || !layout.has_value()) return;
-  auto extent = ExtentOf(shape->first, shape->second, &*layout);
+  auto extent = ComputeExtent(shape->first, shape->second, &*layout);
   if (!extent.ok() || extent->below != 0 || host::BitsPerElement(shape->first) < 8) return;
   Read read;
   read.memory = args.device_memory_ptr;

@@ -183,7 +183,7 @@ void Replayer::Make(const Operation& op, size_t index, Object object) {
   if (index < op.makes.size() && op.makes[index] != 0) objects_[op.makes[index]] = std::move(object);
 }
 
-absl::StatusOr<Replayer::Client*> Replayer::ClientOf(const Operation& op) { return Use<Client>(op, 0); }
+absl::StatusOr<Replayer::Client*> Replayer::GetClient(const Operation& op) { return Use<Client>(op, 0); }
 
 Replayer::Client* Replayer::AnyClient() {
   const auto found = objects_.find(last_client_);
@@ -240,7 +240,7 @@ absl::Status Replayer::DoClient(const Operation& op, Outcome& out) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<host::Device> Replayer::DeviceOf(int64_t id, const Client& client) const {
+absl::StatusOr<host::Device> Replayer::GetDevice(int64_t id, const Client& client) const {
   for (size_t i = 0; i < client.facts.size(); ++i) {
     if (client.facts[i].id != id) continue;
     if (i < client.devices.size()) return client.devices[i];
@@ -251,12 +251,12 @@ absl::StatusOr<host::Device> Replayer::DeviceOf(int64_t id, const Client& client
   return absl::InvalidArgumentError(absl::StrCat("replay: the session names no device ", id));
 }
 
-absl::StatusOr<host::Memory> Replayer::MemoryOf(int64_t id, const Client& client) const {
+absl::StatusOr<host::Memory> Replayer::GetMemory(int64_t id, const Client& client) const {
   const auto kind = client.memory_kinds.find(id);
   for (const DeviceFact& fact : client.facts) {
     for (int64_t memory : fact.memories) {
       if (memory != id || kind == client.memory_kinds.end()) continue;
-      BP_ASSIGN_OR_RETURN(const host::Device device, DeviceOf(fact.id, client));
+      BP_ASSIGN_OR_RETURN(const host::Device device, GetDevice(fact.id, client));
       absl::StatusOr<host::Memory> same = device.MemoryOfKind(kind->second);
       if (!same.ok() && fact.default_memory == id) return device.DefaultMemory();  // kinds may have other names here
       return same;
@@ -267,11 +267,11 @@ absl::StatusOr<host::Memory> Replayer::MemoryOf(int64_t id, const Client& client
 
 absl::StatusOr<host::Location> Replayer::GetLocation(const Operation& op, const Client& client) const {
   if (op.memory != -1) {
-    BP_ASSIGN_OR_RETURN(const host::Memory memory, MemoryOf(op.memory, client));
+    BP_ASSIGN_OR_RETURN(const host::Memory memory, GetMemory(op.memory, client));
     return host::Location(memory);
   }
   if (op.device != -1) {
-    BP_ASSIGN_OR_RETURN(const host::Device device, DeviceOf(op.device, client));
+    BP_ASSIGN_OR_RETURN(const host::Device device, GetDevice(op.device, client));
     return host::Location(device);
   }
   if (client.devices.empty()) return absl::FailedPreconditionError("replay: the plugin has no device");
@@ -286,7 +286,7 @@ absl::StatusOr<std::string> Replayer::OptionsFor(const Client& client, const std
 }
 
 absl::Status Replayer::DoCompile(const Operation& op, Outcome& out) {
-  BP_ASSIGN_OR_RETURN(Client* const client, ClientOf(op));
+  BP_ASSIGN_OR_RETURN(Client* const client, GetClient(op));
   BP_ASSIGN_OR_RETURN(std::string code, Blob(op, 0));
   BP_ASSIGN_OR_RETURN(const std::string bytes, Blob(op, 1));
   BP_ASSIGN_OR_RETURN(const std::string options, OptionsFor(*client, bytes));
@@ -298,7 +298,7 @@ absl::Status Replayer::DoCompile(const Operation& op, Outcome& out) {
 }
 
 absl::Status Replayer::DoLoad(const Operation& op, Outcome& out) {
-  BP_ASSIGN_OR_RETURN(Client* const client, ClientOf(op));
+  BP_ASSIGN_OR_RETURN(Client* const client, GetClient(op));
   BP_ASSIGN_OR_RETURN(CompiledAhead* const ahead, Use<CompiledAhead>(op, 1));
   BP_ASSIGN_OR_RETURN(std::string bytes, Blob(op, 0));
   BP_ASSIGN_OR_RETURN(const std::string options, OptionsFor(*client, bytes.empty() ? ahead->options : bytes));
@@ -321,7 +321,7 @@ absl::Status Replayer::DoSerialize(const Operation& op, Outcome& out) {
 }
 
 absl::Status Replayer::DoDeserialize(const Operation& op, Outcome& out) {
-  BP_ASSIGN_OR_RETURN(Client* const client, ClientOf(op));
+  BP_ASSIGN_OR_RETURN(Client* const client, GetClient(op));
   if (op.blobs.empty()) return absl::InvalidArgumentError(absl::StrCat("operation ", op.number, ": names no bytes"));
   // Serialized executables belong to one platform and version. Those that this session created have been compiled again
   // by this plugin.
@@ -373,7 +373,7 @@ absl::Status Replayer::DoExecute(const Operation& op, Outcome& out) {
   if (op.device != -1) {
     Client* const client = AnyClient();
     if (client == nullptr) return Skip("its client was not made");
-    BP_ASSIGN_OR_RETURN(options.device, DeviceOf(op.device, *client));
+    BP_ASSIGN_OR_RETURN(options.device, GetDevice(op.device, *client));
   }
   host::ExecuteResult result;
   {

@@ -117,10 +117,10 @@ class Replayer {
   template <typename T>
   absl::StatusOr<T*> Use(const Operation& op, size_t index);
   void Make(const Operation& op, size_t index, Object object);
-  absl::StatusOr<Client*> ClientOf(const Operation& op);
+  absl::StatusOr<Client*> GetClient(const Operation& op);
   absl::StatusOr<host::Location> GetLocation(const Operation& op, const Client& client) const;
-  absl::StatusOr<host::Device> DeviceOf(int64_t id, const Client& client) const;
-  absl::StatusOr<host::Memory> MemoryOf(int64_t id, const Client& client) const;
+  absl::StatusOr<host::Device> GetDevice(int64_t id, const Client& client) const;
+  absl::StatusOr<host::Memory> GetMemory(int64_t id, const Client& client) const;
   Client* AnyClient();
   absl::StatusOr<std::string> Blob(const Operation& op, size_t i, uint64_t limit = uint64_t{1} << 32) const;
   absl::StatusOr<std::string> OptionsFor(const Client& client, const std::string& bytes) const;

@@ -26,18 +26,18 @@ absl::Status TooLittleMemory(size_t size) {
 }  // namespace
 
 absl::Status Replayer::DoFromHost(const Operation& op, Outcome& out) {
-  BP_ASSIGN_OR_RETURN(Client* const client, ClientOf(op));
+  BP_ASSIGN_OR_RETURN(Client* const client, GetClient(op));
   if (op.blobs.empty()) return Skip(op.obstacle.empty() ? "its data is not known" : op.obstacle);
   BP_ASSIGN_OR_RETURN(const size_t dense_size, host::HostByteSize(op.type, op.dims));
   if (op.blobs[0].size != dense_size) {
     return absl::InvalidArgumentError(absl::StrCat("operation ", op.number, ": ", op.blobs[0].size, " bytes for ",
-                                                   host::ShapeText(op.type, op.dims)));
+                                                   host::FormatShape(op.type, op.dims)));
   }
   BP_ASSIGN_OR_RETURN(const std::string dense, Blob(op, 0, uint64_t{1} << 36));
   BP_ASSIGN_OR_RETURN(const host::Location location, GetLocation(op, *client));
 
   // With the strides that the host used.
-  BP_ASSIGN_OR_RETURN(HostExtent extent, ExtentOf(op.type, op.dims, nullptr));
+  BP_ASSIGN_OR_RETURN(HostExtent extent, ComputeExtent(op.type, op.dims, nullptr));
   bool strided = false;
   if (!op.byte_strides.empty()) {
     BP_ASSIGN_OR_RETURN(HostExtent theirs, ComputeExtentOfStrides(op.type, op.dims, op.byte_strides));
@@ -96,7 +96,7 @@ absl::Status Replayer::DoFromHost(const Operation& op, Outcome& out) {
 }
 
 absl::Status Replayer::DoMake(const Operation& op, Outcome& out) {
-  BP_ASSIGN_OR_RETURN(Client* const client, ClientOf(op));
+  BP_ASSIGN_OR_RETURN(Client* const client, GetClient(op));
   BP_ASSIGN_OR_RETURN(const host::Location location, GetLocation(op, *client));
   CLayout layout(op.layout);
   if (op.kind == Kind::kUninitialized) {
@@ -113,7 +113,7 @@ absl::Status Replayer::DoMake(const Operation& op, Outcome& out) {
     Make(op, 0, Wrap(client->client, a.buffer));
     return absl::OkStatus();
   }
-  BP_ASSIGN_OR_RETURN(const host::Memory memory, MemoryOf(op.memory, *client));
+  BP_ASSIGN_OR_RETURN(const host::Memory memory, GetMemory(op.memory, *client));
   if (op.kind == Kind::kErrorBuffer) {
     const absl::Status error = SessionError(op.numbers.empty() ? 0 : op.numbers[0], op.text);
     Stopwatch watch(out);
@@ -130,8 +130,8 @@ absl::Status Replayer::DoMake(const Operation& op, Outcome& out) {
 
 absl::Status Replayer::DoTransfer(const Operation& op, Outcome& out) {
   if (op.kind == Kind::kTransferStart) {
-    BP_ASSIGN_OR_RETURN(Client* const client, ClientOf(op));
-    BP_ASSIGN_OR_RETURN(const host::Memory memory, MemoryOf(op.memory, *client));
+    BP_ASSIGN_OR_RETURN(Client* const client, GetClient(op));
+    BP_ASSIGN_OR_RETURN(const host::Memory memory, GetMemory(op.memory, *client));
     std::vector<PJRT_ShapeSpec> specs;
     for (const host::ArrayShape& shape : op.shapes) {
       specs.push_back({PJRT_ShapeSpec_STRUCT_SIZE, nullptr, shape.dims.data(), shape.dims.size(), shape.type});
@@ -167,7 +167,7 @@ absl::Status Replayer::DoTransfer(const Operation& op, Outcome& out) {
         BP_ASSIGN_OR_RETURN(const size_t size, host::HostByteSize(op.type, op.dims));
         if (size != op.blobs[0].size) {
           return absl::InvalidArgumentError(absl::StrCat("operation ", op.number, ": ", op.blobs[0].size, " bytes for ",
-                                                         host::ShapeText(op.type, op.dims)));
+                                                         host::FormatShape(op.type, op.dims)));
         }
         array->type = op.type;
         array->dims = op.dims;
@@ -230,12 +230,12 @@ absl::Status Replayer::DoCopy(const Operation& op, Outcome& out) {
     BP_RETURN_IF_ERROR(BP_PJRT_CALL(plugin_, PJRT_Buffer_Bitcast, a));
     made = Wrap(client->client, a.out_buffer);
   } else if (op.kind == Kind::kCopyToDevice) {
-    BP_ASSIGN_OR_RETURN(const host::Device device, DeviceOf(op.device, *client));
+    BP_ASSIGN_OR_RETURN(const host::Device device, GetDevice(op.device, *client));
     Stopwatch watch(out);
     BP_ASSIGN_OR_RETURN(host::Buffer buffer, from->CopyToDevice(device));
     made = std::make_shared<host::Buffer>(std::move(buffer));
   } else {
-    BP_ASSIGN_OR_RETURN(const host::Memory memory, MemoryOf(op.memory, *client));
+    BP_ASSIGN_OR_RETURN(const host::Memory memory, GetMemory(op.memory, *client));
     Stopwatch watch(out);
     BP_ASSIGN_OR_RETURN(host::Buffer buffer, from->CopyToMemory(memory));
     made = std::make_shared<host::Buffer>(std::move(buffer));
@@ -269,7 +269,7 @@ absl::Status Replayer::DoRead(const Operation& op, Outcome& out) {
     if (read->memory->data == nullptr) return TooLittleMemory(size);
     if (size > there) return Skip("it asked for more bytes than there are");
     read->dims = {op.numbers[1]};
-    BP_ASSIGN_OR_RETURN(read->extent, ExtentOf(read->type, read->dims, nullptr));
+    BP_ASSIGN_OR_RETURN(read->extent, ComputeExtent(read->type, read->dims, nullptr));
     Stopwatch watch(out);
     BP_ASSIGN_OR_RETURN(host::Event raw, from->CopyRawToHost({read->memory->data, size}, op.numbers[0]));
     event.event = std::make_shared<host::Event>(std::move(raw));
@@ -287,14 +287,14 @@ absl::Status Replayer::DoRead(const Operation& op, Outcome& out) {
     }
     BP_ASSIGN_OR_RETURN(const PJRT_Buffer_Type type, from->ElementType());
     BP_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, from->Dims());
-    auto extent = ExtentOf(type, dims, lies.has_value() ? &*lies : nullptr);
+    auto extent = ComputeExtent(type, dims, lies.has_value() ? &*lies : nullptr);
     if (extent.ok() && extent->below == 0 && extent->size <= size) {
       read->type = type;
       read->dims = dims;
       read->extent = *std::move(extent);
     } else {
       read->dims = {static_cast<int64_t>(size)};
-      BP_ASSIGN_OR_RETURN(read->extent, ExtentOf(read->type, read->dims, nullptr));
+      BP_ASSIGN_OR_RETURN(read->extent, ComputeExtent(read->type, read->dims, nullptr));
     }
     read->memory = std::make_shared<HostMemory>(size);
     if (read->memory->data == nullptr) return TooLittleMemory(size);

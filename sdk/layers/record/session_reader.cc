@@ -169,7 +169,7 @@ bool SessionReader::HasBlob(const BlobRef& blob) const {
 
 absl::Status SessionReader::ReadBlob(const BlobRef& blob,
                                      const std::function<absl::Status(absl::Span<const std::byte>)>& sink) const {
-  const std::string name = HexOf(blob.digest).substr(0, 12);
+  const std::string name = FormatHex(blob.digest).substr(0, 12);
   const auto found = blobs_.find(blob.digest);
   if (found == blobs_.end())
     return absl::NotFoundError(absl::StrCat("session: blob ", name, " of ", blob.size, " bytes is not in the file"));

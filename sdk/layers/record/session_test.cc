@@ -30,11 +30,11 @@ absl::Span<const std::byte> Bytes(const std::string& text) {
 }
 
 TEST(Sha256Test, PublishedVectors) {
-  EXPECT_EQ(HexOf(Sha256::Of({})), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-  EXPECT_EQ(HexOf(Sha256::Of(Bytes("abc"))), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-  EXPECT_EQ(HexOf(Sha256::Of(Bytes("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"))),
+  EXPECT_EQ(FormatHex(Sha256::Of({})), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(FormatHex(Sha256::Of(Bytes("abc"))), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(FormatHex(Sha256::Of(Bytes("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"))),
             "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
-  EXPECT_EQ(HexOf(Sha256::Of(Bytes(std::string(1000000, 'a')))),
+  EXPECT_EQ(FormatHex(Sha256::Of(Bytes(std::string(1000000, 'a')))),
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
@@ -109,9 +109,9 @@ TEST(OperationTest, RoundTripOfEveryField) {
   EXPECT_EQ(back.byte_strides, op.byte_strides);
   EXPECT_EQ(back.layout->tiles, op.layout->tiles);
   EXPECT_EQ(back.blobs, op.blobs);
-  EXPECT_EQ(back.options[2].ValueText(), "[1, -2]");
-  EXPECT_EQ(back.options[3].ValueText(), op.options[3].ValueText());
-  EXPECT_EQ(back.options[4].ValueText(), "true");
+  EXPECT_EQ(back.options[2].FormatValue(), "[1, -2]");
+  EXPECT_EQ(back.options[3].FormatValue(), op.options[3].FormatValue());
+  EXPECT_EQ(back.options[4].FormatValue(), "true");
   EXPECT_FALSE(back.layouts[0].has_value());
   EXPECT_EQ(back.layouts[1]->byte_strides, (std::vector<int64_t>{4, -8}));
   EXPECT_EQ(back.devices[0].memories, (std::vector<int64_t>{0, 1}));

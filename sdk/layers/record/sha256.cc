@@ -159,7 +159,7 @@ Digest Sha256::Finish() {
   return digest;
 }
 
-std::string HexOf(const Digest& digest) {
+std::string FormatHex(const Digest& digest) {
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
   for (uint8_t byte : digest) {

@@ -32,7 +32,7 @@ class Sha256 {
 };
 
 // Returns 64 lower-case hexadecimal digits.
-std::string HexOf(const Digest& digest);
+std::string FormatHex(const Digest& digest);
 
 namespace internal {
 // Both forms of the inner loop, for the test. The second needs the processor's SHA instructions.

@@ -23,7 +23,7 @@ bool CreatesProgram(Kind kind) {
 absl::Status CopyBlobs(const SessionReader& from, const Operation& op, SessionWriter* to,
                        absl::flat_hash_set<std::string>* copied) {
   for (const BlobRef& blob : op.blobs) {
-    if (!from.HasBlob(blob) || !copied->insert(HexOf(blob.digest)).second) continue;
+    if (!from.HasBlob(blob) || !copied->insert(FormatHex(blob.digest)).second) continue;
     // Programs and single arrays, which a replay holds in memory as well.
     BP_ASSIGN_OR_RETURN(const std::string bytes, from.ReadBlob(blob, uint64_t{1} << 36));
     to->AddBlob(absl::string_view(bytes));

@@ -33,7 +33,8 @@ class TraceLayer : public Layer {
  public:
   TraceLayer(std::string json, std::string html, size_t limit, bool spans)
       : json_(std::move(json)), html_(std::move(html)), spans_(spans), log_(std::make_shared<SpanLog>(limit)) {
-    for (size_t f = 0; f < kNumFunctions; ++f) object_word_[f] = InfoOf(static_cast<Fn>(f)).has_extension_start ? 2 : 1;
+    for (size_t f = 0; f < kNumFunctions; ++f)
+      object_word_[f] = GetInfo(static_cast<Fn>(f)).has_extension_start ? 2 : 1;
   }
 
   const char* name() const override { return "trace"; }

@@ -21,7 +21,7 @@ namespace {
 using host::Json;
 using ::testing::HasSubstr;
 
-std::string FileText(const std::string& path) {
+std::string ReadFile(const std::string& path) {
   std::stringstream text;
   text << std::ifstream(path).rdbuf();
   return text.str();
@@ -37,7 +37,7 @@ class TraceTest : public LayersTest {
   }
   // Returns the events of the file by name.
   std::multimap<std::string, Json> Events() {
-    absl::StatusOr<Json> json = Json::Parse(FileText(base_ + ".json"));
+    absl::StatusOr<Json> json = Json::Parse(ReadFile(base_ + ".json"));
     EXPECT_TRUE(json.ok()) << json.status();
     std::multimap<std::string, Json> events;
     for (const Json& e : *json->Find("traceEvents")->array()) events.emplace(*e.Find("name")->string(), e);
@@ -77,7 +77,7 @@ TEST_F(TraceTest, CallsSizesSpansAndNames) {
   EXPECT_EQ(events.count("copy to host"), 2);
   EXPECT_EQ(events.count("thread_name"), 1);
   // The page contains the same data and has no external references.
-  const std::string page = FileText(base_ + ".html");
+  const std::string page = ReadFile(base_ + ".html");
   EXPECT_THAT(page, HasSubstr("LoadedExecutable_Execute"));
   EXPECT_THAT(page, ::testing::Not(HasSubstr("/*DATA*/")));
   EXPECT_THAT(page, ::testing::Not(HasSubstr("http")));
@@ -117,7 +117,7 @@ TEST_F(TraceTest, AFailedWriteLeavesTheOldFile) {
   std::ofstream(base_ + ".json") << "old";
   EXPECT_FALSE(WriteFileAtomically("/nowhere/at/all.json", "x").ok());
   EXPECT_TRUE(WriteFileAtomically(base_ + ".json", "new").ok());
-  EXPECT_EQ(FileText(base_ + ".json"), "new");
+  EXPECT_EQ(ReadFile(base_ + ".json"), "new");
 }
 
 TEST(EventLogTest, NothingIsLostWhileItIsRead) {
@@ -203,10 +203,10 @@ TEST(ClockTest, TicksAreNanosecondsOfTheSystem) {
   const int64_t late_after = ReadMonotonicNanos();
   const TickScale scale;
   constexpr int64_t kInexact = 20000;  // nanoseconds; the scale is measured on a machine that may be busy
-  EXPECT_GE(scale.Nanos(tick), before - kInexact);
-  EXPECT_LE(scale.Nanos(tick), after + kInexact);
-  EXPECT_GE(scale.Nanos(late), late_before - kInexact);
-  EXPECT_LE(scale.Nanos(late), late_after + kInexact);
+  EXPECT_GE(scale.ToNanos(tick), before - kInexact);
+  EXPECT_LE(scale.ToNanos(tick), after + kInexact);
+  EXPECT_GE(scale.ToNanos(late), late_before - kInexact);
+  EXPECT_LE(scale.ToNanos(late), late_after + kInexact);
 }
 
 TEST(EventLogTest, TheLimitHoldsAndIsTold) {

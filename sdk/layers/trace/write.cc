@@ -48,7 +48,7 @@ const char* ErrorName(uint8_t code) { return code < std::size(kErrorNames) ? kEr
 // Returns "Client_Compile" for PJRT_Client_Compile.
 absl::string_view ShortName(Fn fn) {
   if (fn == Fn::kCount) return "none";  // no function
-  absl::string_view name = InfoOf(fn).name;
+  absl::string_view name = GetInfo(fn).name;
   if (name.substr(0, 5) == "PJRT_") name.remove_prefix(5);
   return name;
 }
@@ -84,8 +84,8 @@ std::string TraceJson(const EventLog& log, const TraceHead& head) {
         if (e.name != 0 && e.name < texts.size()) absl::StrAppend(&args, ",\"program\":", Quoted(texts[e.name]));
         if (e.device >= 0) absl::StrAppend(&args, ",\"device\":", e.device);
         if (e.error != 0) absl::StrAppend(&args, ",\"error\":\"", ErrorName(e.error), "\"");
-        const double start = static_cast<double>(scale.Nanos(e.start) - head.start_ns) / 1e3;
-        const double end = static_cast<double>(scale.Nanos(e.end) - head.start_ns) / 1e3;
+        const double start = static_cast<double>(scale.ToNanos(e.start) - head.start_ns) / 1e3;
+        const double end = static_cast<double>(scale.ToNanos(e.end) - head.start_ns) / 1e3;
         if (e.kind == EventKind::kCall) {
           absl::StrAppendFormat(
               &out,
@@ -124,8 +124,8 @@ std::string TraceHtml(const EventLog& log, const TraceHead& head) {
       [&](const Event& e) {
         absl::StrAppendFormat(&events, "%s[%d,%d,%d,%d,%d,%d,%d,%d,%d,%d]", events.size() == 1 ? "" : ",",
                               thread_count - 1, static_cast<int>(e.kind), Index(e.fn),
-                              scale.Nanos(e.start) - head.start_ns, scale.Nanos(e.end) - scale.Nanos(e.start), e.bytes,
-                              e.name, e.count, e.device, e.error);
+                              scale.ToNanos(e.start) - head.start_ns, scale.ToNanos(e.end) - scale.ToNanos(e.start),
+                              e.bytes, e.name, e.count, e.device, e.error);
       });
   std::string functions = "[", names = "[", errors = "[";
   for (size_t i = 0; i < kNumFunctions; ++i) {

@@ -69,7 +69,7 @@ constexpr Sizes kSizes[] = {
 
 const char* ObjectName(Object object) { return kObjectNames[static_cast<size_t>(object)]; }
 
-absl::Span<const Argument> ArgumentsOf(Fn fn) {
+absl::Span<const Argument> GetArguments(Fn fn) {
   const size_t from = kStarts[Index(fn)], to = kStarts[Index(fn) + 1];
   return absl::MakeConstSpan(kArguments + from, to - from);
 }

@@ -36,7 +36,7 @@ struct Argument {
   }
 };
 // Returns the fields after struct_size and extension_start, in order. Empty for the few functions that have no list.
-absl::Span<const Argument> ArgumentsOf(Fn fn);
+absl::Span<const Argument> GetArguments(Fn fn);
 
 // Return the valid sizes of the args of a slot: `smallest` is that of the oldest known header, `at_minor` that of a
 // plugin of this minor version. 0 for functions of extensions, whose older sizes are unknown.

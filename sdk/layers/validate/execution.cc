@@ -47,7 +47,7 @@ bool ValidateLayer::CheckExecute(Call& call, const void** client) {
   if (!HasArguments(a)) return true;
   bool go_on = true;
   const uint32_t stack = Remember(call);
-  Program* program = state_->handles.StateOf(Object::LoadedExecutable, a->executable).program;
+  Program* program = state_->handles.GetState(Object::LoadedExecutable, a->executable).program;
   const bool ask_all = program == nullptr || program->Begin();
   const bool learned = program != nullptr && program->HasLearned();
   ForEachArgument(a, [&](size_t, PJRT_Buffer* buffer) { state_->handles.Prefetch(Object::Buffer, buffer); });
@@ -69,11 +69,11 @@ bool ValidateLayer::CheckExecute(Call& call, const void** client) {
 void ValidateLayer::RecordConsumedArguments(Call& call) {
   const auto* a = call.As<Args>();
   if (!HasArguments(a)) return;
-  Program* program = state_->handles.StateOf(Object::LoadedExecutable, a->executable).program;
+  Program* program = state_->handles.GetState(Object::LoadedExecutable, a->executable).program;
   if (program == nullptr || program->HasLearned()) return;
   std::vector<uint64_t> may_consume((a->num_args + 63) / 64);
   ForEachArgument(a, [&](size_t i, PJRT_Buffer* buffer) {
-    const bool there = state_->handles.StateOf(Object::Buffer, buffer).fine;
+    const bool there = state_->handles.GetState(Object::Buffer, buffer).fine;
     if (!there || IsDeletedOnTarget(*call.stack, buffer)) may_consume[i / 64] |= uint64_t{1} << i % 64;
   });
   const PJRT_ExecuteOptions* o = a->options;
@@ -100,7 +100,7 @@ void ValidateLayer::TakeExecuteResults(Call& call, const void* client) {
   if (!Has(a, &Args::device_complete_events)) return;
   RecordConsumedArguments(call);
   const uint32_t stack = Remember(call);
-  const Program* program = state_->handles.StateOf(Object::LoadedExecutable, a->executable).program;
+  const Program* program = state_->handles.GetState(Object::LoadedExecutable, a->executable).program;
   const size_t outputs = program == nullptr || a->output_lists == nullptr ? 0 : program->outputs;
   for (size_t d = 0; d < a->num_devices; ++d) {
     for (size_t i = 0; i < outputs && a->output_lists[d] != nullptr; ++i) {

@@ -8,7 +8,7 @@ Handles::Slot* Handles::FindSlot(const Shard& shard, uint64_t hash, Object type,
   Slot* slots = shard.slots.load(std::memory_order_relaxed);
   if (slots == nullptr) return nullptr;
   const uint32_t mask = shard.mask.load(std::memory_order_relaxed);
-  for (uint32_t i = FirstOf(hash, mask); slots[i].address != nullptr; i = (i + 1) & mask) {
+  for (uint32_t i = GetFirstIndex(hash, mask); slots[i].address != nullptr; i = (i + 1) & mask) {
     if (slots[i].address == handle && slots[i].type == type) return &slots[i];
   }
   return nullptr;
@@ -28,7 +28,7 @@ void Handles::Move(Shard& shard) {
   shard.memory.reset(new Slot[size]);
   for (size_t i = 0; i < old_size; ++i) {
     if (!keep(old[i])) continue;
-    uint32_t at = FirstOf(HashOf(old[i].type, old[i].address), mask);
+    uint32_t at = GetFirstIndex(ComputeHash(old[i].type, old[i].address), mask);
     while (shard.memory[at].address != nullptr) at = (at + 1) & mask;
     shard.memory[at] = old[i];
   }
@@ -43,7 +43,7 @@ Handles::Slot& Handles::FindOrInsertSlot(Shard& shard, uint64_t hash, Object typ
     Move(shard);
   }
   const uint32_t mask = shard.mask.load(std::memory_order_relaxed);
-  uint32_t at = FirstOf(hash, mask);
+  uint32_t at = GetFirstIndex(hash, mask);
   while (shard.memory[at].address != nullptr) at = (at + 1) & mask;
   ++shard.filled;
   Slot& slot = shard.memory[at];
@@ -61,8 +61,8 @@ void Handles::MarkDestroyed(Shard& shard, Slot& slot, Fn fn, uint32_t stack) {
 
 void Handles::AddOwned(Object type, const void* handle, Fn fn, uint32_t stack, const void* client, Program* program) {
   if (handle == nullptr) return;
-  const uint64_t hash = HashOf(type, handle);
-  Shard& shard = ShardOf(hash);
+  const uint64_t hash = ComputeHash(type, handle);
+  Shard& shard = GetShard(hash);
   std::lock_guard<SpinLock> lock(shard.mutex);
   Handle& h = FindOrInsertSlot(shard, hash, type, handle).handle;
   if (h.created_by != Fn::kCount && h.alive && h.owned) {
@@ -79,8 +79,8 @@ void Handles::AddOwned(Object type, const void* handle, Fn fn, uint32_t stack, c
 
 void Handles::AddBorrowed(Object type, const void* handle, Fn fn, const void* client) {
   if (handle == nullptr) return;
-  const uint64_t hash = HashOf(type, handle);
-  Shard& shard = ShardOf(hash);
+  const uint64_t hash = ComputeHash(type, handle);
+  Shard& shard = GetShard(hash);
   std::lock_guard<SpinLock> lock(shard.mutex);
   Handle& h = FindOrInsertSlot(shard, hash, type, handle).handle;
   if (h.created_by != Fn::kCount && h.alive) {
@@ -94,17 +94,17 @@ void Handles::AddBorrowed(Object type, const void* handle, Fn fn, const void* cl
 }
 
 std::optional<Handle> Handles::Find(Object type, const void* handle) const {
-  const uint64_t hash = HashOf(type, handle);
-  const Shard& shard = ShardOf(hash);
+  const uint64_t hash = ComputeHash(type, handle);
+  const Shard& shard = GetShard(hash);
   std::lock_guard<SpinLock> lock(shard.mutex);
   const Slot* slot = FindSlot(shard, hash, type, handle);
   if (slot == nullptr) return std::nullopt;
   return slot->handle;
 }
 
-Handles::State Handles::StateOf(Object type, const void* handle) const {
-  const uint64_t hash = HashOf(type, handle);
-  const Shard& shard = ShardOf(hash);
+Handles::State Handles::GetState(Object type, const void* handle) const {
+  const uint64_t hash = ComputeHash(type, handle);
+  const Shard& shard = GetShard(hash);
   std::lock_guard<SpinLock> lock(shard.mutex);
   const Slot* slot = FindSlot(shard, hash, type, handle);
   return slot == nullptr ? State{} : StateIn(*slot);
@@ -116,8 +116,8 @@ Handles::State Handles::StateIn(const Slot& slot) {
 }
 
 Handles::State Handles::Use(Object type, const void* handle, uint32_t stack, bool may_consume) {
-  const uint64_t hash = HashOf(type, handle);
-  Shard& shard = ShardOf(hash);
+  const uint64_t hash = ComputeHash(type, handle);
+  Shard& shard = GetShard(hash);
   std::lock_guard<SpinLock> lock(shard.mutex);
   Slot* slot = FindSlot(shard, hash, type, handle);
   if (slot == nullptr) return {};
@@ -129,23 +129,23 @@ Handles::State Handles::Use(Object type, const void* handle, uint32_t stack, boo
 }
 
 void Handles::SetUncertain(Object type, const void* handle, bool uncertain) {
-  const uint64_t hash = HashOf(type, handle);
-  Shard& shard = ShardOf(hash);
+  const uint64_t hash = ComputeHash(type, handle);
+  Shard& shard = GetShard(hash);
   std::lock_guard<SpinLock> lock(shard.mutex);
   if (Slot* slot = FindSlot(shard, hash, type, handle)) slot->handle.uncertain = uncertain;
 }
 
 void Handles::Prefetch(Object type, const void* handle) const {
-  const uint64_t hash = HashOf(type, handle);
-  const Shard& shard = ShardOf(hash);
+  const uint64_t hash = ComputeHash(type, handle);
+  const Shard& shard = GetShard(hash);
   const Slot* slots = shard.slots.load(std::memory_order_relaxed);
   // `slots` and `mask` may belong to different tables for a moment; then a useless line is prefetched.
-  __builtin_prefetch(slots + FirstOf(hash, shard.mask.load(std::memory_order_relaxed)), 1);
+  __builtin_prefetch(slots + GetFirstIndex(hash, shard.mask.load(std::memory_order_relaxed)), 1);
 }
 
 Handles::Destroyed Handles::BeginDestroy(Object type, const void* handle, Fn fn, uint32_t stack, Handle* was) {
-  const uint64_t hash = HashOf(type, handle);
-  Shard& shard = ShardOf(hash);
+  const uint64_t hash = ComputeHash(type, handle);
+  Shard& shard = GetShard(hash);
   std::lock_guard<SpinLock> lock(shard.mutex);
   Slot* slot = FindSlot(shard, hash, type, handle);
   if (slot == nullptr) return Destroyed::kUnknown;
@@ -162,8 +162,8 @@ Handles::Destroyed Handles::BeginDestroy(Object type, const void* handle, Fn fn,
 }
 
 void Handles::UndoDestroy(Object type, const void* handle, const Handle& was) {
-  const uint64_t hash = HashOf(type, handle);
-  Shard& shard = ShardOf(hash);
+  const uint64_t hash = ComputeHash(type, handle);
+  Shard& shard = GetShard(hash);
   std::lock_guard<SpinLock> lock(shard.mutex);
   Slot* slot = FindSlot(shard, hash, type, handle);
   if (slot == nullptr) return;
@@ -175,15 +175,15 @@ void Handles::UndoDestroy(Object type, const void* handle, const Handle& was) {
 }
 
 void Handles::MarkDeleted(Object type, const void* handle) {
-  const uint64_t hash = HashOf(type, handle);
-  Shard& shard = ShardOf(hash);
+  const uint64_t hash = ComputeHash(type, handle);
+  Shard& shard = GetShard(hash);
   std::lock_guard<SpinLock> lock(shard.mutex);
   if (Slot* slot = FindSlot(shard, hash, type, handle)) slot->handle.deleted = true;
 }
 
 void Handles::MarkReported(Object type, const void* handle) {
-  const uint64_t hash = HashOf(type, handle);
-  Shard& shard = ShardOf(hash);
+  const uint64_t hash = ComputeHash(type, handle);
+  Shard& shard = GetShard(hash);
   std::lock_guard<SpinLock> lock(shard.mutex);
   if (Slot* slot = FindSlot(shard, hash, type, handle)) slot->handle.reported = true;
 }

@@ -46,7 +46,7 @@ class Handles {
     const void* client = nullptr;
     Program* program = nullptr;
   };
-  State StateOf(Object type, const void* handle) const;
+  State GetState(Object type, const void* handle) const;
   // Starts loading the state into the cache, for handles that will be queried together.
   void Prefetch(Object type, const void* handle) const;
 
@@ -58,7 +58,7 @@ class Handles {
   void UndoDestroy(Object type, const void* handle, const Handle& was);
 
   void MarkDeleted(Object type, const void* handle);
-  // Returns the same as StateOf, and records that the handle is an argument of an execution that may consume its
+  // Returns the same as GetState, and records that the handle is an argument of an execution that may consume its
   // contents.
   State Use(Object type, const void* handle, uint32_t stack, bool may_consume);
   void SetUncertain(Object type, const void* handle, bool uncertain);
@@ -94,12 +94,12 @@ class Handles {
   };
   static_assert(sizeof(Shard) == 64);
 
-  static uint64_t HashOf(Object type, const void* handle) {
+  static uint64_t ComputeHash(Object type, const void* handle) {
     return (reinterpret_cast<uint64_t>(handle) ^ static_cast<uint64_t>(type) << 56) * 0x9e3779b97f4a7c15;
   }
-  Shard& ShardOf(uint64_t hash) { return shards_[hash >> 60]; }
-  const Shard& ShardOf(uint64_t hash) const { return shards_[hash >> 60]; }
-  static uint32_t FirstOf(uint64_t hash, uint32_t mask) { return static_cast<uint32_t>(hash >> 28) & mask; }
+  Shard& GetShard(uint64_t hash) { return shards_[hash >> 60]; }
+  const Shard& GetShard(uint64_t hash) const { return shards_[hash >> 60]; }
+  static uint32_t GetFirstIndex(uint64_t hash, uint32_t mask) { return static_cast<uint32_t>(hash >> 28) & mask; }
   // The shard must be locked. Returns null if there is no entry.
   static Slot* FindSlot(const Shard& shard, uint64_t hash, Object type, const void* handle);
   static Slot& FindOrInsertSlot(Shard& shard, uint64_t hash, Object type, const void* handle);

@@ -104,7 +104,7 @@ class ValidateLayer : public Layer {
     uint16_t offset;
     Object object;
     Direction direction;
-    uint8_t index;  // index in the result of ArgumentsOf
+    uint8_t index;  // index in the result of GetArguments
   };
   // Checks a handle that is passed in. Returns false if the call should be refused.
   bool CheckUse(Call& call, const Field& f, const void* handle, const void** client);
@@ -134,7 +134,7 @@ class ValidateLayer : public Layer {
   void Add(const Call& call, const char* kind, std::string key, std::string message,
            std::vector<std::pair<std::string, uint32_t>> others = {});
   // Returns the stack trace of an incorrect call.
-  uint32_t StackOf(const Call& call) {
+  uint32_t CaptureStack(const Call& call) {
     return options_.depth == 0 ? 0
                                : state_->stacks.Capture(static_cast<const Frame*>(call.frame)->caller, options_.depth);
   }
@@ -159,7 +159,7 @@ class ValidateLayer : public Layer {
     bool only_fields : 1 = false;        // whether `fields` are all that is returned
   };
   static_assert(sizeof(Plan) == 64);
-  Plan& PlanOf(Fn fn) { return plans_[Index(fn)]; }
+  Plan& GetPlan(Fn fn) { return plans_[Index(fn)]; }
 
   // A plugin that fails to write a field usually never writes it. So the first calls of each function are checked, and
   // later one in kOneIn.
@@ -170,7 +170,7 @@ class ValidateLayer : public Layer {
   const std::shared_ptr<ValidateState> state_;
 };
 
-std::string HandleText(Object type, const void* handle);
+std::string FormatHandle(Object type, const void* handle);
 // Returns the word at this offset.
 const void* ReadHandle(const void* args, size_t offset);
 // Asks the target.

@@ -47,13 +47,13 @@ void ValidateLayer::CheckClientDestroy(Call& call, const void* client) {
   state_->handles.ForEachOwned([&](Object type, const void* handle, const Handle& h) {
     if (h.client != client || type == Object::Client || h.reported) return;
     Group& g = groups[type];
-    if (g.count++ == 0) g.created = {absl::StrCat("the first was created by ", InfoOf(h.created_by).name), h.created};
+    if (g.count++ == 0) g.created = {absl::StrCat("the first was created by ", GetInfo(h.created_by).name), h.created};
     g.handles.push_back(handle);
   });
   for (const auto& [type, g] : groups) {
     for (const void* handle : g.handles) state_->handles.MarkReported(type, handle);
     Add(call, "client-destroyed-early", ObjectName(type),
-        absl::StrCat(HandleText(Object::Client, client), " is destroyed while ", g.count, " of its objects of type ",
+        absl::StrCat(FormatHandle(Object::Client, client), " is destroyed while ", g.count, " of its objects of type ",
                      ObjectName(type), " live"),
         {g.created});
   }
@@ -65,8 +65,8 @@ void ValidateLayer::OnClientDestroyed(Call& call, const void* client) {
   for (const ValidateState::Pending& p : state_->TakeOverdue(of_client)) {
     Add(call, "callback-never-called", absl::StrCat(p.stack),
         absl::StrCat("the client is destroyed, which waits for its work, but a callback registered on ",
-                     HandleText(Object::Event, p.event), " has not come"),
-        {{absl::StrCat("registered by ", InfoOf(p.fn).name), p.stack}});
+                     FormatHandle(Object::Event, p.event), " has not come"),
+        {{absl::StrCat("registered by ", GetInfo(p.fn).name), p.stack}});
   }
 }
 
@@ -92,22 +92,22 @@ void ValidateLayer::End() {
     f.kind = "leak";
     f.key = ObjectName(key.first);
     f.message = absl::StrCat(g.count, g.count == 1 ? " object" : " objects", " of type ", ObjectName(key.first),
-                             " from ", InfoOf(g.fn).name, " never destroyed");
-    f.others.push_back({absl::StrCat("created by ", InfoOf(g.fn).name), key.second});
+                             " from ", GetInfo(g.fn).name, " never destroyed");
+    f.others.push_back({absl::StrCat("created by ", GetInfo(g.fn).name), key.second});
     state_->report.Add(std::move(f), state_->stacks);
   }
   const int64_t now = ReadMonotonicNanos();
   const TickScale scale;
   const auto missed = [&](const ValidateState::Pending& p) {
-    return now - scale.Nanos(p.since) >= options_.patience_ns;
+    return now - scale.ToNanos(p.since) >= options_.patience_ns;
   };
   for (const ValidateState::Pending& p : state_->TakeOverdue(missed)) {
     Finding f;
     f.kind = "callback-never-called";
     f.key = absl::StrCat(p.stack);
-    f.message = absl::StrCat("a callback registered on ", HandleText(Object::Event, p.event), " ",
-                             (now - scale.Nanos(p.since)) / 1000000, " ms before the end has not come");
-    f.others.push_back({absl::StrCat("registered by ", InfoOf(p.fn).name), p.stack});
+    f.message = absl::StrCat("a callback registered on ", FormatHandle(Object::Event, p.event), " ",
+                             (now - scale.ToNanos(p.since)) / 1000000, " ms before the end has not come");
+    f.others.push_back({absl::StrCat("registered by ", GetInfo(p.fn).name), p.stack});
     state_->report.Add(std::move(f), state_->stacks);
   }
   Flush();

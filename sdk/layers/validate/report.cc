@@ -10,7 +10,7 @@
 namespace backplane::layers {
 namespace {
 
-const char* NameOf(Fn fn) { return fn == Fn::kCount ? "the end" : InfoOf(fn).name; }
+const char* GetName(Fn fn) { return fn == Fn::kCount ? "the end" : GetInfo(fn).name; }
 
 host::Json Frames(const std::string& text) {
   host::Json frames = host::Json::MakeArray();
@@ -23,7 +23,7 @@ host::Json Frames(const std::string& text) {
 
 std::string Report::Text(const Finding& f, const Stacks& stacks) {
   std::string out = absl::StrCat("validate: ", f.kind, ": ", f.message, "\n");
-  if (f.fn != Fn::kCount) absl::StrAppend(&out, "    in ", NameOf(f.fn), "\n", stacks.Text(f.stack));
+  if (f.fn != Fn::kCount) absl::StrAppend(&out, "    in ", GetName(f.fn), "\n", stacks.Text(f.stack));
   for (const auto& [what, stack] : f.others) absl::StrAppend(&out, "    ", what, "\n", stacks.Text(stack));
   return out;
 }
@@ -49,7 +49,7 @@ size_t Report::size() const {
   return findings_.size();
 }
 
-uint64_t Report::CountOf(absl::string_view kind) const {
+uint64_t Report::GetCount(absl::string_view kind) const {
   MutexLock lock(mutex_);
   uint64_t count = 0;
   for (const Finding& f : findings_) count += f.kind == kind ? f.count : 0;
@@ -68,7 +68,7 @@ void Report::Finish(const Stacks& stacks, bool always) {
   host::Json list = host::Json::MakeArray();
   for (const Finding& f : findings_) {
     host::Json one = host::Json::MakeObject();
-    one.Set("kind", f.kind).Set("function", NameOf(f.fn)).Set("message", f.message);
+    one.Set("kind", f.kind).Set("function", GetName(f.fn)).Set("message", f.message);
     one.Set("count", static_cast<int64_t>(f.count)).Set("stack", Frames(stacks.Text(f.stack)));
     host::Json others = host::Json::MakeArray();
     for (const auto& [what, stack] : f.others) {

@@ -34,7 +34,7 @@ class Report {
   // Returns the number of different findings.
   size_t size() const;
   // Returns how often this kind was found.
-  uint64_t CountOf(absl::string_view kind) const;
+  uint64_t GetCount(absl::string_view kind) const;
   // Writes a line with the number of findings to `out`, if there are any or if `always`; and the JSON file.
   void Finish(const Stacks& stacks, bool always);
 

@@ -86,7 +86,7 @@ constexpr uint64_t kHashStart = 0xcbf29ce484222325;
 uint64_t AddToHash(uint64_t hash, const void* frame) {
   return (hash ^ reinterpret_cast<uint64_t>(frame)) * 0x100000001b3 ^ (hash >> 29);
 }
-uint64_t HashOf(void* const* frames, int count) {
+uint64_t ComputeHash(void* const* frames, int count) {
   uint64_t hash = kHashStart;
   for (int i = 0; i < count; ++i) hash = AddToHash(hash, frames[i]);
   return hash;
@@ -137,7 +137,7 @@ Stacks::Stacks(int64_t percent) : serial_(NextStacksSerial()), percent_(percent)
 
 uint32_t Stacks::Capture(const void* from, int depth) {
   const Frames f = Frames::Take(from, depth);
-  return Intern(HashOf(f.address, f.count), f.address, f.count);
+  return Intern(ComputeHash(f.address, f.count), f.address, f.count);
 }
 
 uint32_t Stacks::Remember(const void* from, const void* cfa, int depth) {
@@ -157,10 +157,10 @@ uint32_t Stacks::Remember(const void* from, const void* cfa, int depth) {
   const int64_t now = ReadMonotonicNanos();
   if (spent_ns_.load(std::memory_order_relaxed) > kFree + (now - start_ns_) / 100 * percent_) {
     void* only = const_cast<void*>(from);
-    return Intern(HashOf(&only, 1), &only, 1);
+    return Intern(ComputeHash(&only, 1), &only, 1);
   }
   const Frames f = Frames::Take(from, depth);
-  const uint64_t hash = HashOf(f.address, f.count);
+  const uint64_t hash = ComputeHash(f.address, f.count);
   const uint32_t stack = Intern(hash, f.address, f.count);
   unwound_.fetch_add(1, std::memory_order_relaxed);
   spent_ns_.fetch_add(ReadMonotonicNanos() - now, std::memory_order_relaxed);

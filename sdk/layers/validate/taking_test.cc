@@ -38,8 +38,8 @@ class TakingTest : public LayersTest {
     Destroy(client_);
     stack_.reset();
   }
-  uint64_t Findings() { return ReportOf(*layer_).size(); }
-  uint64_t Count() { return ReportOf(*layer_).CountOf("use-after-donate"); }
+  uint64_t Findings() { return GetReport(*layer_).size(); }
+  uint64_t Count() { return GetReport(*layer_).GetCount("use-after-donate"); }
   // Runs the program until its donated arguments are known. `y` is not donated.
   void Learn(PJRT_LoadedExecutable* program, PJRT_Buffer* y) {
     for (int i = 0; i < 9; ++i) RunOnce(program, NewBuffer(client_), y);
@@ -61,7 +61,7 @@ TEST_F(TakingTest, ADeletedArgumentOfAnExecutionIsTold) {
   d.buffer = x;
   EXPECT_OK(CALL(PJRT_Buffer_Delete, d));
   EXPECT_FALSE(Execute(program, {x, y}, &z).ok());
-  EXPECT_EQ(ReportOf(*layer_).CountOf("use-after-delete"), 1);
+  EXPECT_EQ(GetReport(*layer_).GetCount("use-after-delete"), 1);
   EXPECT_OK(Destroy(x));
   EXPECT_OK(Destroy(y));
   Destroy(program);

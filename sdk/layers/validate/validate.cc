@@ -56,7 +56,7 @@ bool NeedsContents(Fn fn) {
 
 // Returns "created by PJRT_Client_Compile" and so on.
 std::pair<std::string, uint32_t> DescribeCreation(const Handle& h) {
-  return {absl::StrCat("created by ", InfoOf(h.created_by).name), h.created};
+  return {absl::StrCat("created by ", GetInfo(h.created_by).name), h.created};
 }
 
 // Objects that the plugin owns and returns in lists: function, list, count, type.
@@ -79,14 +79,14 @@ bool HasMoreResults(Fn fn) {
     case Fn::PJRT_LoadedExecutable_Execute:
       return true;
     default:
-      return InfoOf(fn).extension != nullptr;
+      return GetInfo(fn).extension != nullptr;
   }
 }
 
 // Whether the call may consume the contents of its buffers. Extensions may do anything.
 bool MayConsume(Fn fn) {
   if (fn == Fn::PJRT_Buffer_DonateWithControlDependency) return true;
-  const char* extension = InfoOf(fn).extension;
+  const char* extension = GetInfo(fn).extension;
   return extension != nullptr && absl::string_view(extension) != "PJRT_Layouts_Extension";
 }
 
@@ -102,7 +102,7 @@ bool IsDeletedOnTarget(Stack& stack, PJRT_Buffer* buffer) {
   return error == nullptr && args.is_deleted;
 }
 
-std::string HandleText(Object type, const void* handle) { return absl::StrFormat("%s %p", ObjectName(type), handle); }
+std::string FormatHandle(Object type, const void* handle) { return absl::StrFormat("%s %p", ObjectName(type), handle); }
 
 const void* ReadHandle(const void* args, size_t offset) {
   const void* handle;
@@ -117,7 +117,7 @@ void ValidateLayer::Add(const Call& call, const char* kind, std::string key, std
   f.fn = call.fn;
   f.key = std::move(key);
   f.message = std::move(message);
-  f.stack = StackOf(call);
+  f.stack = CaptureStack(call);
   f.others = std::move(others);
   state_->report.Add(std::move(f), state_->stacks);
 }
@@ -125,7 +125,7 @@ void ValidateLayer::Add(const Call& call, const char* kind, std::string key, std
 ValidateLayer::ValidateLayer(const ValidateOptions& options)
     : options_(options), state_(std::make_shared<ValidateState>(options.out, options.json, options.budget)) {
   for (size_t f = 0; f < kNumFunctions; ++f) {
-    const absl::Span<const Argument> arguments = ArgumentsOf(static_cast<Fn>(f));
+    const absl::Span<const Argument> arguments = GetArguments(static_cast<Fn>(f));
     Plan& plan = plans_[f];
     auto add = [&](Direction one, Direction other) {
       for (size_t i = 0; i < arguments.size(); ++i) {
@@ -152,10 +152,10 @@ ValidateLayer::ValidateLayer(const ValidateOptions& options)
 }
 
 // The profiler's table has its own objects and errors.
-bool ValidateLayer::Wants(Fn fn) const { return InfoOf(fn).returns != Returns::kOther; }
+bool ValidateLayer::Wants(Fn fn) const { return GetInfo(fn).returns != Returns::kOther; }
 
 void ValidateLayer::CheckSizes(const Call& call) {
-  std::atomic<uint16_t>& fine_size = PlanOf(call.fn).fine_size;
+  std::atomic<uint16_t>& fine_size = GetPlan(call.fn).fine_size;
   if (call.args_size == fine_size.load(std::memory_order_relaxed) && call.args_size != 0) return;
   auto fine = [&] {
     if (call.args_size <= UINT16_MAX) {
@@ -180,20 +180,20 @@ void ValidateLayer::CheckSizes(const Call& call) {
     return fine();
   }
   // Otherwise the size must end at a field, or at the padding after it.
-  for (const Argument& a : ArgumentsOf(call.fn)) {
+  for (const Argument& a : GetArguments(call.fn)) {
     const size_t end = a.offset + a.size;
     if (size == end || size == (end + 7) / 8 * 8) return fine();
   }
-  if (size == newest || ArgumentsOf(call.fn).empty()) return fine();
+  if (size == newest || GetArguments(call.fn).empty()) return fine();
   tell(absl::StrCat("the end of a field, such as ", newest));
 }
 
 bool ValidateLayer::ReportDestroyed(Call& call, Object type, const void* handle, const char* member, const Handle& h) {
   std::vector<std::pair<std::string, uint32_t>> others = {
-      {absl::StrCat("destroyed by ", InfoOf(h.destroyed_by).name), h.destroyed}};
+      {absl::StrCat("destroyed by ", GetInfo(h.destroyed_by).name), h.destroyed}};
   if (h.created_by != Fn::kCount) others.push_back(DescribeCreation(h));
   Add(call, "use-after-destroy", absl::StrCat(ObjectName(type), member),
-      absl::StrCat(call.name(), ": `", member, "` is ", HandleText(type, handle), ", which has been destroyed"),
+      absl::StrCat(call.name(), ": `", member, "` is ", FormatHandle(type, handle), ", which has been destroyed"),
       std::move(others));
   return !options_.refuse;
 }
@@ -203,20 +203,20 @@ void ValidateLayer::ReportNoContents(Call& call, const Argument& a, const void* 
   if (!h.deleted && h.used != 0) others.emplace_back("last an argument of PJRT_LoadedExecutable_Execute", h.used);
   others.push_back(DescribeCreation(h));
   Add(call, h.deleted ? "use-after-delete" : "use-after-donate", a.member,
-      absl::StrCat(call.name(), ": `", a.member, "` is ", HandleText(Object::Buffer, handle), ", which ",
+      absl::StrCat(call.name(), ": `", a.member, "` is ", FormatHandle(Object::Buffer, handle), ", which ",
                    h.deleted ? "has been deleted" : "has been donated", " and has no contents"),
       std::move(others));
 }
 
 bool ValidateLayer::CheckUse(Call& call, const Field& f, const void* handle, const void** client) {
   if (handle == nullptr) return true;
-  const Handles::State state = state_->handles.StateOf(f.object, handle);
-  const bool contents = f.object == Object::Buffer && PlanOf(call.fn).needs_contents;
+  const Handles::State state = state_->handles.GetState(f.object, handle);
+  const bool contents = f.object == Object::Buffer && GetPlan(call.fn).needs_contents;
   if (state.fine && !contents) [[likely]] {
     if (*client == nullptr) *client = state.client;
     return true;
   }
-  return CheckState(call, ArgumentsOf(call.fn)[f.index], handle, state, client);
+  return CheckState(call, GetArguments(call.fn)[f.index], handle, state, client);
 }
 
 // Called for each handle; in nearly all cases the state is fine.
@@ -224,7 +224,7 @@ bool ValidateLayer::CheckState(Call& call, const Argument& a, const void* handle
                                const void** client) {
   if (!state.fine) return CheckFound(call, a, handle, state_->handles.Find(a.object, handle), client);
   if (*client == nullptr) *client = state.client;
-  if (a.object == Object::Buffer && PlanOf(call.fn).needs_contents) CheckContents(call, a, handle, state);
+  if (a.object == Object::Buffer && GetPlan(call.fn).needs_contents) CheckContents(call, a, handle, state);
   return true;
 }
 
@@ -242,20 +242,20 @@ bool ValidateLayer::CheckFound(Call& call, const Argument& a, const void* handle
   if (!h.has_value()) {
     if (!AllAreKnown(a.object)) return true;
     Add(call, "unknown-handle", a.member,
-        absl::StrCat(call.name(), ": `", a.member, "` is ", HandleText(a.object, handle),
+        absl::StrCat(call.name(), ": `", a.member, "` is ", FormatHandle(a.object, handle),
                      ", which this plugin did not hand out"));
     return !options_.refuse;
   }
   if (!h->alive) return ReportDestroyed(call, a.object, handle, a.member, *h);
   if (*client == nullptr) *client = h->client;
-  if (a.object == Object::Buffer && PlanOf(call.fn).needs_contents &&
+  if (a.object == Object::Buffer && GetPlan(call.fn).needs_contents &&
       IsDeletedOnTarget(*call.stack, static_cast<PJRT_Buffer*>(const_cast<void*>(handle)))) {
     ReportNoContents(call, a, handle, *h);
   }
   if (a.object == Object::LoadedExecutable && h->deleted && call.fn != Fn::PJRT_LoadedExecutable_IsDeleted &&
       call.fn != Fn::PJRT_LoadedExecutable_Delete) {
     Add(call, "use-after-delete", a.member,
-        absl::StrCat(call.name(), ": `", a.member, "` is ", HandleText(a.object, handle), ", which has been deleted"),
+        absl::StrCat(call.name(), ": `", a.member, "` is ", FormatHandle(a.object, handle), ", which has been deleted"),
         {DescribeCreation(*h)});
   }
   return true;
@@ -274,22 +274,22 @@ bool ValidateLayer::CheckDestroy(Call& call, const Argument& a, const void* hand
     case Handles::Destroyed::kUnknown:
       if (!AllAreKnown(a.object)) return true;
       Add(call, "unknown-handle", a.member,
-          absl::StrCat(call.name(), ": `", a.member, "` is ", HandleText(a.object, handle),
+          absl::StrCat(call.name(), ": `", a.member, "` is ", FormatHandle(a.object, handle),
                        ", which this plugin did not hand out"));
       return !options_.refuse;
     case Handles::Destroyed::kTwice: {
       std::vector<std::pair<std::string, uint32_t>> others = {
-          {absl::StrCat("destroyed by ", InfoOf(was.destroyed_by).name), was.destroyed}};
+          {absl::StrCat("destroyed by ", GetInfo(was.destroyed_by).name), was.destroyed}};
       if (was.created_by != Fn::kCount) others.push_back(DescribeCreation(was));
       Add(call, "double-destroy", ObjectName(a.object),
-          absl::StrCat(call.name(), ": ", HandleText(a.object, handle), " has been destroyed already"),
+          absl::StrCat(call.name(), ": ", FormatHandle(a.object, handle), " has been destroyed already"),
           std::move(others));
       return !options_.refuse;
     }
     case Handles::Destroyed::kNotOwned:
       Add(call, "destroy-of-borrowed", ObjectName(a.object),
-          absl::StrCat(call.name(), ": ", HandleText(a.object, handle), " belongs to another object, which ",
-                       InfoOf(was.created_by).name, " showed it of"));
+          absl::StrCat(call.name(), ": ", FormatHandle(a.object, handle), " belongs to another object, which ",
+                       GetInfo(was.created_by).name, " showed it of"));
       return !options_.refuse;
   }
   return true;
@@ -300,12 +300,12 @@ bool ValidateLayer::CheckDestroy(Call& call, const Argument& a, const void* hand
 void ValidateLayer::FillWithPattern(Call& call) {
   const size_t known = std::min(call.args_size, SizeAtMinor(call.fn, call.stack->minor_version()));
   bool any = false;
-  for (const Argument& a : ArgumentsOf(call.fn)) any |= a.Out() && a.offset + a.size <= known;
+  for (const Argument& a : GetArguments(call.fn)) any |= a.Out() && a.offset + a.size <= known;
   if (!any) return;
   auto* copy = static_cast<char*>(CopyArgs(call));
   if (copy == nullptr) return;
   auto& copies = static_cast<Frame*>(call.frame)->copies;
-  for (const Argument& a : ArgumentsOf(call.fn)) {
+  for (const Argument& a : GetArguments(call.fn)) {
     if (!a.Out() || a.offset + a.size > known) continue;
     for (uint32_t i = 0; i < a.size; ++i) copy[a.offset + i] = static_cast<char>(kPattern[i % sizeof(kPattern)]);
     copies.back().fields.push_back({a.offset, a.size});
@@ -319,14 +319,14 @@ void ValidateLayer::CheckWritten(const Call& call, size_t copy) {
   if (call.fn == Fn::PJRT_Buffer_ToHostBuffer && call.As<PJRT_Buffer_ToHostBuffer_Args>()->dst == nullptr) return;
   // An empty list needs no address.
   bool nothing = false;
-  for (const Argument& a : ArgumentsOf(call.fn)) {
+  for (const Argument& a : GetArguments(call.fn)) {
     if (a.direction != Direction::SETS || !a.integral || a.offset + a.size > c.size) continue;
     uint64_t value = 0;
     memcpy(&value, bytes + a.offset, std::min<size_t>(a.size, sizeof(value)));
     nothing |= value == 0;
   }
   size_t i = 0;
-  for (const Argument& a : ArgumentsOf(call.fn)) {
+  for (const Argument& a : GetArguments(call.fn)) {
     if (i >= c.fields.size() || c.fields[i].offset != a.offset) continue;
     const bool written = c.fields[i++].written;
     if (written || (nothing && a.pointer)) continue;
@@ -339,13 +339,13 @@ void ValidateLayer::Before(Call& call) {
   CheckSizes(call);
   const void* client = nullptr;
   bool go_on = true;
-  Plan& plan = PlanOf(call.fn);
+  Plan& plan = GetPlan(call.fn);
   for (size_t i = 0; i < plan.ins; ++i) {
     const Field& f = plan.fields[i];
     if (f.offset + sizeof(void*) > call.args_size) continue;  // the host's struct does not contain it
     const void* handle = ReadHandle(call.args, f.offset);
     go_on &= f.direction == Direction::USES ? CheckUse(call, f, handle, &client)
-                                            : CheckDestroy(call, ArgumentsOf(call.fn)[f.index], handle, &client);
+                                            : CheckDestroy(call, GetArguments(call.fn)[f.index], handle, &client);
   }
   if (call.fn == Fn::PJRT_LoadedExecutable_Execute) go_on &= CheckExecute(call, &client);
   call.memo[0] = reinterpret_cast<uint64_t>(client);
@@ -373,10 +373,10 @@ void ValidateLayer::After(Call& call) {
   const bool ok = call.result == nullptr && !refused;
   if (ok && call.memo[1] != 0 && call.reached_target) CheckWritten(call, call.memo[1] - 1);
   if (ok) TakeResults(call, client);
-  if (PlanOf(call.fn).may_consume && !refused) MarkBuffersUncertain(call);
+  if (GetPlan(call.fn).may_consume && !refused) MarkBuffersUncertain(call);
   if (!ok && !refused) {
     if (call.fn == Fn::PJRT_LoadedExecutable_Execute) MarkArgumentsUncertain(call);
-    const Plan& plan = PlanOf(call.fn);
+    const Plan& plan = GetPlan(call.fn);
     for (size_t i = 0; i < plan.ins; ++i) {
       const Field& f = plan.fields[i];
       if (f.direction != Direction::DESTROYS || f.offset + sizeof(void*) > call.args_size) continue;
@@ -394,7 +394,7 @@ void ValidateLayer::After(Call& call) {
 
 // The call may have consumed the contents of its buffers.
 void ValidateLayer::MarkBuffersUncertain(Call& call) {
-  const Plan& plan = PlanOf(call.fn);
+  const Plan& plan = GetPlan(call.fn);
   for (size_t i = 0; i < plan.ins; ++i) {
     const Field& f = plan.fields[i];
     if (f.object != Object::Buffer || f.offset + sizeof(void*) > call.args_size) continue;
@@ -414,7 +414,7 @@ void ValidateLayer::TakeResults(Call& call, const void* client) {
     if (stack == 0) stack = Remember(call);
     return stack;
   };
-  const Plan& plan = PlanOf(call.fn);
+  const Plan& plan = GetPlan(call.fn);
   for (size_t i = plan.ins; i < plan.fields.size(); ++i) {
     const Field& a = plan.fields[i];
     if (a.offset + sizeof(void*) > call.args_size) continue;
@@ -546,6 +546,6 @@ absl::StatusOr<std::unique_ptr<Layer>> MakeValidateLayer(const Options& options)
   return std::unique_ptr<Layer>(new ValidateLayer(o));
 }
 
-const Report& ReportOf(const Layer& validate) { return static_cast<const ValidateLayer&>(validate).report(); }
+const Report& GetReport(const Layer& validate) { return static_cast<const ValidateLayer&>(validate).report(); }
 
 }  // namespace backplane::layers

@@ -29,7 +29,7 @@ namespace backplane::layers {
 absl::StatusOr<std::unique_ptr<Layer>> MakeValidateLayer(const Options& options);
 
 // For tests: returns the report of a layer that MakeValidateLayer created.
-const Report& ReportOf(const Layer& validate);
+const Report& GetReport(const Layer& validate);
 
 }  // namespace backplane::layers
 

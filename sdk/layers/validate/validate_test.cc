@@ -28,8 +28,8 @@ class ValidateTest : public LayersTest {
     stack_.reset();
     unlink(path_.c_str());
   }
-  uint64_t Count(const std::string& kind) { return ReportOf(*layer_).CountOf(kind); }
-  size_t Findings() { return ReportOf(*layer_).size(); }
+  uint64_t Count(const std::string& kind) { return GetReport(*layer_).GetCount(kind); }
+  size_t Findings() { return GetReport(*layer_).size(); }
   std::string Text() {
     std::stringstream text;
     text << std::ifstream(path_).rdbuf();
@@ -511,9 +511,9 @@ TEST(HandlesTest, WhatIsLentBelongsToTheClientThatLentItLast) {
   handles.AddBorrowed(Object::DeviceDescription, &device, Fn::PJRT_TopologyDescription_GetDeviceDescriptions, &first);
   handles.AddBorrowed(Object::DeviceDescription, &device, Fn::PJRT_TopologyDescription_GetDeviceDescriptions, &second);
   handles.EndClient(&first, Fn::PJRT_Client_Destroy, 1);
-  EXPECT_TRUE(handles.StateOf(Object::DeviceDescription, &device).fine);
+  EXPECT_TRUE(handles.GetState(Object::DeviceDescription, &device).fine);
   handles.EndClient(&second, Fn::PJRT_Client_Destroy, 2);
-  EXPECT_FALSE(handles.StateOf(Object::DeviceDescription, &device).fine);
+  EXPECT_FALSE(handles.GetState(Object::DeviceDescription, &device).fine);
 }
 
 TEST(HandlesTest, GivenTwiceIsDestroyedTwice) {
@@ -559,10 +559,10 @@ TEST(HandlesTest, TheLongDeadAreForgottenAndNothingElse) {
   handles.ForEachOwned([&](Object, const void*, const Handle&) { ++owned; });
   EXPECT_EQ(owned, kLiving);
   EXPECT_TRUE(handles.Use(Object::Buffer, &objects[0], 9, false).fine);
-  EXPECT_EQ(handles.StateOf(Object::Buffer, &objects[0]).used, 9);
+  EXPECT_EQ(handles.GetState(Object::Buffer, &objects[0]).used, 9);
   handles.MarkDeleted(Object::Buffer, &objects[0]);
-  EXPECT_FALSE(handles.StateOf(Object::Buffer, &objects[0]).fine);
-  EXPECT_FALSE(handles.StateOf(Object::Event, &objects[1]).fine);
+  EXPECT_FALSE(handles.GetState(Object::Buffer, &objects[0]).fine);
+  EXPECT_FALSE(handles.GetState(Object::Event, &objects[1]).fine);
 }
 
 // Two call paths to one site, whose frames have the same size: the stacks differ in their second frame only.
@@ -635,9 +635,9 @@ TEST(StacksTest, TimeForRememberingIsBounded) {
 TEST(ArgumentsTest, EverySlotIsDescribed) {
   for (size_t f = 0; f <= Index(Fn::PJRT_TopologyDescription_GetMemorySpaceKindIds); ++f) {
     const Fn fn = static_cast<Fn>(f);
-    const FunctionInfo& info = InfoOf(fn);
+    const FunctionInfo& info = GetInfo(fn);
     size_t end = info.has_extension_start ? 16 : 8;
-    for (const Argument& a : ArgumentsOf(fn)) {
+    for (const Argument& a : GetArguments(fn)) {
       EXPECT_GE(a.offset, end) << info.name << " " << a.member << ": a field is missing before it";
       EXPECT_LT(a.offset - end, 8) << info.name << " " << a.member << ": a field is missing before it";
       end = a.offset + a.size;
@@ -647,8 +647,8 @@ TEST(ArgumentsTest, EverySlotIsDescribed) {
     EXPECT_EQ(SizeAtMinor(fn, PJRT_API_MINOR), info.args_size) << info.name;
     const absl::string_view name = info.name;
     if (name.size() > 8 && name.substr(name.size() - 8) == "_Destroy") {
-      ASSERT_EQ(ArgumentsOf(fn).size(), 1) << name;
-      EXPECT_EQ(ArgumentsOf(fn)[0].direction, Direction::DESTROYS) << name;
+      ASSERT_EQ(GetArguments(fn).size(), 1) << name;
+      EXPECT_EQ(GetArguments(fn)[0].direction, Direction::DESTROYS) << name;
     }
   }
 }

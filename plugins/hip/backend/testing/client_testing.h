@@ -149,13 +149,13 @@ class ClientTest : public EmulatedTest {
     return *client_->Load(compiled, {});
   }
 
-  static Shape ShapeOf(const DimVector& dims) {
+  static Shape MakeShape(const DimVector& dims) {
     Shape shape(PrimitiveType::kF32, dims);
     shape.set_row_major();
     return shape;
   }
   absl::StatusOr<DeviceArray> TryRoom(const DimVector& dims, int32_t memory) {
-    const Shape shape = ShapeOf(dims);
+    const Shape shape = MakeShape(dims);
     absl::StatusOr<std::shared_ptr<Storage>> storage =
         client_->Allocate(memory, static_cast<size_t>(shape.byte_size()));
     if (!storage.ok()) return storage.status();
@@ -164,7 +164,7 @@ class ClientTest : public EmulatedTest {
   DeviceArray Room(const DimVector& dims, int32_t memory = 0) {
     absl::StatusOr<DeviceArray> room = TryRoom(dims, memory);
     EXPECT_TRUE(room.ok()) << room.status();
-    return room.ok() ? *std::move(room) : DeviceArray{ShapeOf(dims), memory, nullptr, Event::Ready(room.status())};
+    return room.ok() ? *std::move(room) : DeviceArray{MakeShape(dims), memory, nullptr, Event::Ready(room.status())};
   }
   CopyFromHostEvents Fill(const DeviceArray& array, const std::vector<float>& values,
                           HostUse use = HostUse::kUntilReleased) {

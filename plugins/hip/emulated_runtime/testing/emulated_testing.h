@@ -20,8 +20,8 @@
 
 namespace backplane::hip {
 
-#define EXPECT_HIP(call) EXPECT_STREQ(GetErrorName(call), "hipSuccess") << #call << "\n" << this->ReportText()
-#define ASSERT_HIP(call) ASSERT_STREQ(GetErrorName(call), "hipSuccess") << #call << "\n" << this->ReportText()
+#define EXPECT_HIP(call) EXPECT_STREQ(GetErrorName(call), "hipSuccess") << #call << "\n" << this->FormatReport()
+#define ASSERT_HIP(call) ASSERT_STREQ(GetErrorName(call), "hipSuccess") << #call << "\n" << this->FormatReport()
 #define EXPECT_HIP_ERROR(call, error) EXPECT_STREQ(GetErrorName(call), GetErrorName(error)) << #call
 
 // Each test has a runtime of its own, with default settings unless it calls Start.
@@ -63,7 +63,7 @@ class EmulatedTest : public ::testing::Test {
   }
 
   // What was found wrong, without what is not freed.
-  std::string ReportText() {
+  std::string FormatReport() {
     std::string text(FullReport());
     const size_t leaks = std::min(text.find("not freed"), text.find("not destroyed"));
     return leaks == std::string::npos ? text : text.substr(0, leaks);

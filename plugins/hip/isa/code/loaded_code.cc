@@ -202,7 +202,7 @@ absl::Status LoadedCode::ReadMetadata(absl::string_view elf) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint64_t> LoadedCode::AddressOfSymbol(absl::string_view name) const {
+absl::StatusOr<uint64_t> LoadedCode::FindSymbolAddress(absl::string_view name) const {
   auto at = symbols_.find(name);
   if (at == symbols_.end()) return absl::NotFoundError(absl::StrCat("isa: the code object has no symbol ", name));
   return at->second;
@@ -244,7 +244,7 @@ const Function* LoadedCode::FunctionAt(uint64_t address) const {
   }
   for (Instruction& i : f.code) {
     const int64_t offset = (static_cast<int64_t>(static_cast<int16_t>(i.words[0])) + 1) * 4;
-    i.target = f.IndexOf(i.address + static_cast<uint64_t>(offset));
+    i.target = f.FindIndex(i.address + static_cast<uint64_t>(offset));
   }
   // Behind the last instruction stands one that fails, so that execution cannot run out of the function.
   Instruction& end = f.code.emplace_back();

@@ -26,7 +26,7 @@ struct Function {
   std::vector<uint32_t> index_of_word;  // for each 4 bytes, the instruction that begins there, or kNoInstruction
   static constexpr uint32_t kNoInstruction = ~0u;
 
-  uint32_t IndexOf(uint64_t at) const {
+  uint32_t FindIndex(uint64_t at) const {
     const uint64_t word = (at - address) / 4;
     return at >= address && at % 4 == 0 && word < index_of_word.size() ? index_of_word[word] : kNoInstruction;
   }
@@ -48,7 +48,7 @@ class LoadedCode : public CodeObject {
 
   const std::string& target() const override { return target_; }
   const std::vector<KernelInfo>& kernels() const override { return kernels_; }
-  absl::StatusOr<uint64_t> AddressOfSymbol(absl::string_view name) const override;
+  absl::StatusOr<uint64_t> FindSymbolAddress(absl::string_view name) const override;
   bool Owns(uint64_t address, uint64_t bytes) const override {
     return address >= base_ && bytes <= image_bytes_ && address - base_ <= image_bytes_ - bytes;
   }

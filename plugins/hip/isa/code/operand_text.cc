@@ -143,8 +143,8 @@ std::optional<Operand> ParseOperand(absl::string_view text) {
 uint64_t EncodeImmediate(const Operand& o, Type type) {
   if (o.is_float) {
     if (Is64Bit(type)) return std::bit_cast<uint64_t>(o.number);
-    if (type == Type::kBF16) return Bf16OfFloat(static_cast<float>(o.number));
-    if (Is16Bit(type)) return HalfOfDouble(o.number);
+    if (type == Type::kBF16) return ConvertFloatToBf16(static_cast<float>(o.number));
+    if (Is16Bit(type)) return ConvertDoubleToHalf(o.number);
     return std::bit_cast<uint32_t>(static_cast<float>(o.number));
   }
   if (o.is_aperture) return Is64Bit(type) ? o.value : o.value >> 32;

@@ -53,7 +53,7 @@ absl::StatusOr<std::unique_ptr<GroupRunner>> GroupRunner::Create(LaunchState* st
   }
   std::unique_ptr<GroupRunner> g(new GroupRunner(state, d, launch));
   g->entry_ = state->code->FunctionAt(d.entry);
-  if (g->entry_ == nullptr || g->entry_->IndexOf(d.entry) == Function::kNoInstruction) {
+  if (g->entry_ == nullptr || g->entry_->FindIndex(d.entry) == Function::kNoInstruction) {
     return absl::InvalidArgumentError(absl::StrCat("isa: ", state->kernel->name, ": the entry is no instruction"));
   }
   constexpr uint32_t kMaxScratch = 1 << 20;
@@ -120,7 +120,7 @@ void GroupRunner::Begin(Wave& wave, uint32_t number) {
   }
   wave.SetMask(kExecLow, active == 64 ? ~0ull : (1ull << active) - 1);
   if (lanes_ == 32) wave.scalars[kExecLow + 1] = 0;
-  wave.Enter(entry_, entry_->IndexOf(d.entry));
+  wave.Enter(entry_, entry_->FindIndex(d.entry));
 }
 
 void GroupRunner::RunWave(Wave& wave) {

@@ -46,8 +46,8 @@ BACKPLANE_ELEMENT(int64_t, kI64, uint64_t, static_cast<int64_t>(b), static_cast<
 BACKPLANE_ELEMENT(double, kF64, uint64_t, std::bit_cast<double>(b), std::bit_cast<uint64_t>(v));
 BACKPLANE_ELEMENT(uint16_t, k16, uint32_t, static_cast<uint16_t>(b), v);
 BACKPLANE_ELEMENT(int16_t, k16, uint32_t, static_cast<int16_t>(b), static_cast<uint16_t>(v));
-BACKPLANE_ELEMENT(Half, kF16, uint32_t, Half{FloatOfHalf(static_cast<uint16_t>(b))}, HalfOfFloat(v.v));
-BACKPLANE_ELEMENT(Bf16, kBF16, uint32_t, Bf16{FloatOfBf16(static_cast<uint16_t>(b))}, Bf16OfFloat(v.v));
+BACKPLANE_ELEMENT(Half, kF16, uint32_t, Half{ConvertHalfToFloat(static_cast<uint16_t>(b))}, ConvertFloatToHalf(v.v));
+BACKPLANE_ELEMENT(Bf16, kBF16, uint32_t, Bf16{ConvertBf16ToFloat(static_cast<uint16_t>(b))}, ConvertFloatToBf16(v.v));
 #undef BACKPLANE_ELEMENT
 
 template <class F>

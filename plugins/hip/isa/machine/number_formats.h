@@ -13,7 +13,7 @@
 
 namespace backplane::hip::isa {
 
-inline float FloatOfHalf(uint16_t h) {
+inline float ConvertHalfToFloat(uint16_t h) {
   const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16;
   const uint32_t exponent = (h >> 10) & 31, mantissa = h & 0x3ff;
   if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000 | mantissa << 13);
@@ -23,7 +23,7 @@ inline float FloatOfHalf(uint16_t h) {
 }
 
 // Rounds the double once. Exact intermediate results therefore give correctly rounded halves.
-inline uint16_t HalfOfDouble(double d) {
+inline uint16_t ConvertDoubleToHalf(double d) {
   const uint64_t bits = std::bit_cast<uint64_t>(d);
   const uint16_t sign = static_cast<uint16_t>(bits >> 48 & 0x8000);
   const double a = std::fabs(d);
@@ -35,17 +35,17 @@ inline uint16_t HalfOfDouble(double d) {
   const uint64_t rounded = magnitude + 0x1ffffffffffull + (magnitude >> 42 & 1);
   return static_cast<uint16_t>(sign | ((rounded >> 42) - (1008ull << 10)));
 }
-inline uint16_t HalfOfFloat(float f) { return HalfOfDouble(f); }
+inline uint16_t ConvertFloatToHalf(float f) { return ConvertDoubleToHalf(f); }
 
 // Rounds toward zero, as v_cvt_pkrtz does. Finite values stay finite.
-inline uint16_t HalfTowardZero(float f) {
-  if (std::isnan(f) || std::isinf(f)) return HalfOfFloat(f);
-  const uint16_t h = HalfOfFloat(f);
-  return std::fabs(FloatOfHalf(h)) > std::fabs(f) ? static_cast<uint16_t>(h - 1) : h;
+inline uint16_t ConvertFloatToHalfTowardZero(float f) {
+  if (std::isnan(f) || std::isinf(f)) return ConvertFloatToHalf(f);
+  const uint16_t h = ConvertFloatToHalf(f);
+  return std::fabs(ConvertHalfToFloat(h)) > std::fabs(f) ? static_cast<uint16_t>(h - 1) : h;
 }
 
-inline float FloatOfBf16(uint16_t b) { return std::bit_cast<float>(static_cast<uint32_t>(b) << 16); }
-inline uint16_t Bf16OfFloat(float f) {
+inline float ConvertBf16ToFloat(uint16_t b) { return std::bit_cast<float>(static_cast<uint32_t>(b) << 16); }
+inline uint16_t ConvertFloatToBf16(float f) {
   const uint32_t bits = std::bit_cast<uint32_t>(f);
   if (std::isnan(f)) return static_cast<uint16_t>(bits >> 16 | 0x40);
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
@@ -57,7 +57,7 @@ struct Float8Format {
 };
 inline constexpr Float8Format kFp8{3, 8}, kBf8{2, 16};
 
-inline float FloatOfFloat8(uint8_t b, Float8Format f) {
+inline float ConvertFloat8ToFloat(uint8_t b, Float8Format f) {
   if (b == 0x80) return std::numeric_limits<float>::quiet_NaN();
   const int exponent = (b & 0x7f) >> f.mantissa_bits, mantissa = b & ((1 << f.mantissa_bits) - 1);
   const int fraction = exponent == 0 ? mantissa : mantissa | 1 << f.mantissa_bits;
@@ -67,11 +67,11 @@ inline float FloatOfFloat8(uint8_t b, Float8Format f) {
 }
 
 // Values beyond the largest become NaN, or the largest if `saturate`; infinities always count as beyond.
-inline uint8_t Float8OfFloat(float v, Float8Format f, bool saturate) {
+inline uint8_t ConvertFloatToFloat8(float v, Float8Format f, bool saturate) {
   if (std::isnan(v)) return 0x80;
   const uint8_t sign = std::signbit(v) ? 0x80 : 0;
   const float a = std::fabs(v);
-  const float largest = FloatOfFloat8(0x7f, f);
+  const float largest = ConvertFloat8ToFloat(0x7f, f);
   if (std::isinf(v)) return saturate ? sign | 0x7f : 0x80;
   int exponent = 0;
   std::frexp(a, &exponent);

@@ -42,7 +42,7 @@ void Flush(Type type, Row& row, int lanes) {
 double NumberOf(Type type, const Row& row, int lane) {
   if (type == Type::kF64) return std::bit_cast<double>(row.u64[lane]);
   if (type == Type::kF32) return std::bit_cast<float>(row.u32[lane]);
-  return FloatOfHalf(static_cast<uint16_t>(row.u32[lane]));
+  return ConvertHalfToFloat(static_cast<uint16_t>(row.u32[lane]));
 }
 void SetNumber(Type type, Row& row, int lane, double v) {
   if (type == Type::kF64) {
@@ -50,7 +50,7 @@ void SetNumber(Type type, Row& row, int lane, double v) {
   } else if (type == Type::kF32) {
     row.u32[lane] = std::bit_cast<uint32_t>(static_cast<float>(v));
   } else {
-    row.u32[lane] = HalfOfDouble(v);
+    row.u32[lane] = ConvertDoubleToHalf(v);
   }
 }
 

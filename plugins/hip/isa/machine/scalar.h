@@ -10,7 +10,7 @@
 namespace backplane::hip::isa {
 
 template <class T>
-inline T ScalarOf(const Wave& wave, const Operand& o) {
+inline T ReadScalar(const Wave& wave, const Operand& o) {
   using E = Element<T>;
   if constexpr (sizeof(typename E::Bits) == 8) {
     return E::Read(wave.Scalar64(o));
@@ -29,8 +29,8 @@ inline auto ScalarArgument(const Wave& wave, const Instruction& i, bool& scc)
     return scc;
   } else {
     constexpr size_t kIndex = S::template SourceIndex<I>();
-    if (kIndex >= i.operation->sources) return ScalarOf<T>(wave, i.Result());
-    return ScalarOf<T>(wave, i.Source(kIndex));
+    if (kIndex >= i.operation->sources) return ReadScalar<T>(wave, i.Result());
+    return ReadScalar<T>(wave, i.Source(kIndex));
   }
 }
 

@@ -21,7 +21,7 @@ inline constexpr int kMaxLanes = 64;
 inline constexpr uint64_t kSharedAperture = 0x0001000000000000ull, kPrivateAperture = 0x0002000000000000ull;
 inline constexpr uint64_t kApertureMask = 0xffffffff00000000ull;
 
-// A function of a code object, decoded (decode/function.h).
+// A function of a code object, decoded (plugins/hip/isa/code/loaded_code.h).
 struct Function;
 class LoadedCode;
 

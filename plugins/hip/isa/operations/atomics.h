@@ -97,15 +97,17 @@ inline Bits ApplyAtomic(Bits before, Bits data, Bits expected) {
     case AtomicKind::kAddFloat:
       return std::bit_cast<Bits>(f(before) + f(data));
     case AtomicKind::kMinFloat:
-      return std::bit_cast<Bits>(MinOf(f(before), f(data)));
+      return std::bit_cast<Bits>(ComputeMin(f(before), f(data)));
     case AtomicKind::kMaxFloat:
-      return std::bit_cast<Bits>(MaxOf(f(before), f(data)));
+      return std::bit_cast<Bits>(ComputeMax(f(before), f(data)));
     case AtomicKind::kAddHalves:
-      return ApplyToHalves<[](uint16_t a, uint16_t b) { return HalfOfFloat(FloatOfHalf(a) + FloatOfHalf(b)); }>(
-          static_cast<uint32_t>(before), static_cast<uint32_t>(data));
+      return ApplyToHalves<[](uint16_t a, uint16_t b) {
+        return ConvertFloatToHalf(ConvertHalfToFloat(a) + ConvertHalfToFloat(b));
+      }>(static_cast<uint32_t>(before), static_cast<uint32_t>(data));
     case AtomicKind::kAddBf16s:
-      return ApplyToHalves<[](uint16_t a, uint16_t b) { return Bf16OfFloat(FloatOfBf16(a) + FloatOfBf16(b)); }>(
-          static_cast<uint32_t>(before), static_cast<uint32_t>(data));
+      return ApplyToHalves<[](uint16_t a, uint16_t b) {
+        return ConvertFloatToBf16(ConvertBf16ToFloat(a) + ConvertBf16ToFloat(b));
+      }>(static_cast<uint32_t>(before), static_cast<uint32_t>(data));
   }
   return before;
 }

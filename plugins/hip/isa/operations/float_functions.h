@@ -13,14 +13,14 @@ namespace backplane::hip::isa {
 
 // A NaN yields to a number, and -0 is less than +0.
 template <class T>
-inline T MinOf(T a, T b) {
+inline T ComputeMin(T a, T b) {
   if (std::isnan(a)) return std::isnan(b) ? a + b : b;
   if (std::isnan(b)) return a;
   if (a == b) return std::signbit(a) ? a : b;
   return a < b ? a : b;
 }
 template <class T>
-inline T MaxOf(T a, T b) {
+inline T ComputeMax(T a, T b) {
   if (std::isnan(a)) return std::isnan(b) ? a + b : b;
   if (std::isnan(b)) return a;
   if (a == b) return std::signbit(a) ? b : a;
@@ -28,9 +28,9 @@ inline T MaxOf(T a, T b) {
 }
 // The middle of three; with a NaN, the least.
 template <class T>
-inline T MedianOf(T a, T b, T c) {
-  if (std::isnan(a) || std::isnan(b) || std::isnan(c)) return MinOf(MinOf(a, b), c);
-  return MaxOf(MinOf(a, b), MinOf(MaxOf(a, b), c));
+inline T ComputeMedian(T a, T b, T c) {
+  if (std::isnan(a) || std::isnan(b) || std::isnan(c)) return ComputeMin(ComputeMin(a, b), c);
+  return ComputeMax(ComputeMin(a, b), ComputeMin(ComputeMax(a, b), c));
 }
 
 inline float FlushSubnormal(float v) { return std::fpclassify(v) == FP_SUBNORMAL ? std::copysign(0.0f, v) : v; }
@@ -63,7 +63,7 @@ inline double CosineOfRevolutions(double v) {
 }
 
 template <class T>
-inline T FractionOf(T v) {
+inline T ComputeFraction(T v) {
   if (!std::isfinite(v)) return std::numeric_limits<T>::quiet_NaN();
   constexpr T kLargest = T{1} - std::numeric_limits<T>::epsilon() / 2;
   const T f = v - std::floor(v);
@@ -85,7 +85,7 @@ inline T MantissaForFrexp(T v) {
 inline uint16_t FmaHalf(float a, float b, float c) {
   const double product = static_cast<double>(a) * b;  // exact
   const double sum = product + c;
-  if (!std::isfinite(sum)) return HalfOfDouble(sum);
+  if (!std::isfinite(sum)) return ConvertDoubleToHalf(sum);
   // Rounding to odd keeps the second rounding correct: what the sum lost is nonzero, so its last bit becomes one.
   const double other = sum - product;
   const double lost = (product - (sum - other)) + (c - other);
@@ -94,7 +94,7 @@ inline uint16_t FmaHalf(float a, float b, float c) {
     const bool away = (lost > 0) == !std::signbit(sum);
     bits = away ? bits + 1 : bits - 1;
   }
-  return HalfOfDouble(std::bit_cast<double>(bits));
+  return ConvertDoubleToHalf(std::bit_cast<double>(bits));
 }
 
 }  // namespace backplane::hip::isa

@@ -46,7 +46,7 @@ T ReadFactor(const Wave& wave, const Operand& o, MatrixType type, Slot slot) {
     return std::bit_cast<double>(LaneWord(wave, o, slot.lane, 2 * slot.element) |
                                  static_cast<uint64_t>(LaneWord(wave, o, slot.lane, 2 * slot.element + 1)) << 32);
   } else {
-    const int bits = BitsOf(type), bit = bits * slot.element;
+    const int bits = GetBitWidth(type), bit = bits * slot.element;
     const uint32_t word = LaneWord(wave, o, slot.lane, bit / 32) >> (bit % 32);
     if constexpr (std::is_same_v<T, float>) return FloatElement(type, word);
     if constexpr (std::is_same_v<T, int32_t>) return IntegerElement(type, word);

@@ -16,7 +16,7 @@ namespace backplane::hip::isa {
 
 enum class MatrixType : uint8_t { kF32, kXf32, kF16, kBf16, kF64, kI8, kU8, kI4, kU4, kFp8, kBf8 };
 
-constexpr int BitsOf(MatrixType t) {
+constexpr int GetBitWidth(MatrixType t) {
   switch (t) {
     case MatrixType::kF64:
       return 64;
@@ -43,13 +43,13 @@ inline float FloatElement(MatrixType t, uint32_t bits) {
       if (std::isnan(std::bit_cast<float>(bits))) return std::bit_cast<float>(bits);
       return std::bit_cast<float>((bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu);
     case MatrixType::kF16:
-      return FloatOfHalf(static_cast<uint16_t>(bits));
+      return ConvertHalfToFloat(static_cast<uint16_t>(bits));
     case MatrixType::kBf16:
-      return FloatOfBf16(static_cast<uint16_t>(bits));
+      return ConvertBf16ToFloat(static_cast<uint16_t>(bits));
     case MatrixType::kFp8:
-      return FloatOfFloat8(static_cast<uint8_t>(bits), kFp8);
+      return ConvertFloat8ToFloat(static_cast<uint8_t>(bits), kFp8);
     case MatrixType::kBf8:
-      return FloatOfFloat8(static_cast<uint8_t>(bits), kBf8);
+      return ConvertFloat8ToFloat(static_cast<uint8_t>(bits), kBf8);
     default:
       return 0;
   }

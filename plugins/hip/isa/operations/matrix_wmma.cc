@@ -32,7 +32,7 @@ bool FactorsAreRepeated(Wave& wave, const Operand& o, int words) {
 template <class T, MatrixType kFactor, MatrixType kResult>
 void ExecuteWmma(Wave& wave, const Instruction& i) {
   const Modifiers& m = i.modifiers;
-  constexpr int kBits = BitsOf(kFactor);
+  constexpr int kBits = GetBitWidth(kFactor);
   constexpr int kWords = kSide * kBits / 32;
   constexpr bool kHalfResult = kResult != MatrixType::kF32;
   if (wave.exec() != wave.LaneMask()) {
@@ -85,7 +85,7 @@ void ExecuteWmma(Wave& wave, const Instruction& i) {
       if constexpr (!kHalfResult || std::is_same_v<T, int32_t>) {
         word = std::bit_cast<uint32_t>(v);
       } else {
-        const uint32_t half = kResult == MatrixType::kF16 ? HalfOfFloat(v) : Bf16OfFloat(v);
+        const uint32_t half = kResult == MatrixType::kF16 ? ConvertFloatToHalf(v) : ConvertFloatToBf16(v);
         word = upper ? (word & 0xffffu) | half << 16 : (word & 0xffff0000u) | half;
       }
     }

@@ -38,10 +38,10 @@ bool ExecIsNotZero(const Wave& w) { return w.exec() != 0; }
 
 void JumpTo(Wave& wave, uint64_t address) {
   const Function* f = wave.function;
-  uint32_t index = f->IndexOf(address);
+  uint32_t index = f->FindIndex(address);
   if (index == Function::kNoInstruction) {
     f = wave.launch->code->FunctionAt(address);
-    if (f != nullptr) index = f->IndexOf(address);
+    if (f != nullptr) index = f->FindIndex(address);
   }
   if (f == nullptr || index == Function::kNoInstruction) {
     wave.Fail(absl::FailedPreconditionError(absl::StrCat("the program counter becomes 0x", absl::Hex(address),

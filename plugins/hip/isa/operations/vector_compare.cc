@@ -35,7 +35,7 @@ bool IsOfClass(T v, bool is_quiet, uint32_t mask) {
 // Of halves: their subnormals are normal as floats.
 inline bool HalfIsOfClass(uint16_t bits, uint32_t mask) {
   const uint16_t magnitude = bits & 0x7fff;
-  float v = FloatOfHalf(bits);
+  float v = ConvertHalfToFloat(bits);
   if (magnitude != 0 && magnitude < 0x400) v = std::copysign(1e-40f, v);
   return IsOfClass(v, (bits & 0x200) != 0, mask);
 }

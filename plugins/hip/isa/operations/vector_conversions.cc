@@ -67,8 +67,10 @@ constexpr Operation kVectorConversions[] = {
       const uint32_t shift = 8 * (at & 3);
       return (into & ~(255u << shift)) | uint32_t{Truncate<uint8_t>(a)} << shift;
     }>("v_cvt_pk_u8_f32"),
-    Lanes<[](float a, float b) { return PairOf(HalfTowardZero(a), HalfTowardZero(b)); }>("v_cvt_pkrtz_f16_f32"),
-    Lanes<[](float a, float b) { return PairOf(HalfTowardZero(a), HalfTowardZero(b)); }>("v_cvt_pk_rtz_f16_f32"),
+    Lanes<[](float a, float b) { return PairOf(ConvertFloatToHalfTowardZero(a), ConvertFloatToHalfTowardZero(b)); }>(
+        "v_cvt_pkrtz_f16_f32"),
+    Lanes<[](float a, float b) { return PairOf(ConvertFloatToHalfTowardZero(a), ConvertFloatToHalfTowardZero(b)); }>(
+        "v_cvt_pk_rtz_f16_f32"),
     Lanes<[](int32_t a, int32_t b) { return (PairOf(ClampTo<int16_t>(a), ClampTo<int16_t>(b))); }>("v_cvt_pk_i16_i32"),
     Lanes<[](uint32_t a, uint32_t b) { return (PairOf(ClampTo<uint16_t>(a), ClampTo<uint16_t>(b))); }>(
         "v_cvt_pk_u16_u32"),
@@ -89,21 +91,21 @@ constexpr Operation kVectorConversions[] = {
       return PairOf(ConvertToNormalized(a, 65535, false), ConvertToNormalized(b, 65535, false));
     }>("v_cvt_pk_norm_u16_f32"),
     // 8-bit floats of gfx942
-    Lanes<[](uint32_t a) { return (FloatOfFloat8(static_cast<uint8_t>(a), kFp8)); }>("v_cvt_f32_fp8"),
-    Lanes<[](uint32_t a) { return (FloatOfFloat8(static_cast<uint8_t>(a), kBf8)); }>("v_cvt_f32_bf8"),
+    Lanes<[](uint32_t a) { return (ConvertFloat8ToFloat(static_cast<uint8_t>(a), kFp8)); }>("v_cvt_f32_fp8"),
+    Lanes<[](uint32_t a) { return (ConvertFloat8ToFloat(static_cast<uint8_t>(a), kBf8)); }>("v_cvt_f32_bf8"),
     Lanes<[](uint32_t a) {
-      return PairOfFloats(FloatOfFloat8(static_cast<uint8_t>(a), kFp8),
-                          FloatOfFloat8(static_cast<uint8_t>(a >> 8), kFp8));
+      return PairOfFloats(ConvertFloat8ToFloat(static_cast<uint8_t>(a), kFp8),
+                          ConvertFloat8ToFloat(static_cast<uint8_t>(a >> 8), kFp8));
     }>("v_cvt_pk_f32_fp8"),
     Lanes<[](uint32_t a) {
-      return PairOfFloats(FloatOfFloat8(static_cast<uint8_t>(a), kBf8),
-                          FloatOfFloat8(static_cast<uint8_t>(a >> 8), kBf8));
+      return PairOfFloats(ConvertFloat8ToFloat(static_cast<uint8_t>(a), kBf8),
+                          ConvertFloat8ToFloat(static_cast<uint8_t>(a >> 8), kBf8));
     }>("v_cvt_pk_f32_bf8"),
     KeepUpperHalf(Lanes<[](float a, float b) {
-      return static_cast<uint16_t>(Float8OfFloat(a, kFp8, false) | Float8OfFloat(b, kFp8, false) << 8);
+      return static_cast<uint16_t>(ConvertFloatToFloat8(a, kFp8, false) | ConvertFloatToFloat8(b, kFp8, false) << 8);
     }>("v_cvt_pk_fp8_f32")),
     KeepUpperHalf(Lanes<[](float a, float b) {
-      return static_cast<uint16_t>(Float8OfFloat(a, kBf8, false) | Float8OfFloat(b, kBf8, false) << 8);
+      return static_cast<uint16_t>(ConvertFloatToFloat8(a, kBf8, false) | ConvertFloatToFloat8(b, kBf8, false) << 8);
     }>("v_cvt_pk_bf8_f32")),
 };
 

@@ -127,7 +127,7 @@ void ExecuteMix(Wave& wave, const Instruction& i) {
       const Operand& o = i.Source(s);
       const uint32_t word = LaneWord(wave, o, l);
       if (BitOf(m.op_sel_hi, s)) {
-        v[s] = FloatOfHalf(static_cast<uint16_t>(BitOf(m.op_sel, s) ? word >> 16 : word));
+        v[s] = ConvertHalfToFloat(static_cast<uint16_t>(BitOf(m.op_sel, s) ? word >> 16 : word));
       } else {
         v[s] = std::bit_cast<float>(word);
         halves = false;
@@ -141,7 +141,7 @@ void ExecuteMix(Wave& wave, const Instruction& i) {
       result[l] = std::bit_cast<uint32_t>(r);
     } else {
       // The sum of halves is rounded once; one with floats is a float first.
-      const uint16_t half = halves && !m.clamp ? FmaHalf(v[0], v[1], v[2]) : HalfOfFloat(r);
+      const uint16_t half = halves && !m.clamp ? FmaHalf(v[0], v[1], v[2]) : ConvertFloatToHalf(r);
       result[l] = kResult == MixResult::kLowHalf ? (result[l] & 0xffff0000u) | half
                                                  : (result[l] & 0xffffu) | uint32_t{half} << 16;
     }
@@ -254,9 +254,10 @@ constexpr T SaturateHalf(int32_t v) {
 constexpr Operation kVectorPacked[] = {
     BACKPLANE_PACKED_HALF("v_pk_add_f16", a + b),
     BACKPLANE_PACKED_HALF("v_pk_mul_f16", a* b),
-    BACKPLANE_PACKED_HALF("v_pk_min_f16", MinOf(a, b)),
-    BACKPLANE_PACKED_HALF("v_pk_max_f16", MaxOf(a, b)),
-    PackedLanes<[](Half a, Half b, Half c) { return Half{FloatOfHalf(FmaHalf(a.v, b.v, c.v))}; }>("v_pk_fma_f16"),
+    BACKPLANE_PACKED_HALF("v_pk_min_f16", ComputeMin(a, b)),
+    BACKPLANE_PACKED_HALF("v_pk_max_f16", ComputeMax(a, b)),
+    PackedLanes<[](Half a, Half b, Half c) { return Half{ConvertHalfToFloat(FmaHalf(a.v, b.v, c.v))}; }>(
+        "v_pk_fma_f16"),
     BACKPLANE_PACKED("v_pk_add_u16", uint16_t, a + b),
     BACKPLANE_PACKED("v_pk_add_i16", int16_t, a + b),
     BACKPLANE_PACKED("v_pk_sub_u16", uint16_t, a - b),

@@ -332,11 +332,11 @@ TEST(CodeObjects, KernelsAreDescribed) {
   ASSERT_GE(k.arguments.size(), 2u);
   EXPECT_EQ(k.arguments[1].value_kind, "global_buffer");
   EXPECT_EQ(k.arguments[1].offset, 8u);
-  auto at = (*code)->AddressOfSymbol("reverse.kd");
+  auto at = (*code)->FindSymbolAddress("reverse.kd");
   ASSERT_TRUE(at.ok());
   EXPECT_TRUE((*code)->Owns(*at, 64));
   EXPECT_FALSE((*code)->Owns(1, 1));
-  EXPECT_EQ((*code)->AddressOfSymbol("nothing").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ((*code)->FindSymbolAddress("nothing").status().code(), absl::StatusCode::kNotFound);
   Launch launch;
   launch.kernel = "nothing";
   EXPECT_EQ(Execute(**code, launch).status().code(), absl::StatusCode::kNotFound);

@@ -18,7 +18,7 @@ int next_result = 0;
 
 CUcontext ContextOf(int device) { return reinterpret_cast<CUcontext>(static_cast<uintptr_t>(0x100 + device)); }
 
-int DeviceOf(CUcontext context) { return static_cast<int>(reinterpret_cast<uintptr_t>(context)) - 0x100; }
+int GetDevice(CUcontext context) { return static_cast<int>(reinterpret_cast<uintptr_t>(context)) - 0x100; }
 
 template <typename... Values>
 void Log(const char* format, Values... values) {
@@ -58,7 +58,7 @@ FAKE_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice devic
   return 0;
 }
 FAKE_EXPORT CUresult cuCtxSetCurrent(CUcontext context) {
-  Log("current %d", DeviceOf(context));
+  Log("current %d", GetDevice(context));
   current_context = context;
   return 0;
 }
@@ -69,7 +69,7 @@ FAKE_EXPORT CUresult cuCtxGetCurrent(CUcontext* context) {
 FAKE_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) {
   if (bytes > size_t{1} << 30) return 2;
   *address = reinterpret_cast<uintptr_t>(std::malloc(bytes));
-  Log("allocate %zu on %d", bytes, DeviceOf(current_context));
+  Log("allocate %zu on %d", bytes, GetDevice(current_context));
   return 0;
 }
 FAKE_EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
@@ -85,7 +85,7 @@ FAKE_EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size
   return 0;
 }
 FAKE_EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr, CUcontext to, CUdeviceptr, CUcontext from, size_t bytes, CUstream) {
-  Log("peer %d to %d, %zu bytes", DeviceOf(from), DeviceOf(to), bytes);
+  Log("peer %d to %d, %zu bytes", GetDevice(from), GetDevice(to), bytes);
   return 0;
 }
 FAKE_EXPORT CUresult cuLaunchKernel(CUfunction, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z,
@@ -110,7 +110,7 @@ FAKE_EXPORT CUresult cuStreamAddCallback(CUstream stream, void (*callback)(CUstr
 FAKE_EXPORT CUresult cuGraphAddMemcpyNode(CUgraphNode*, CUgraph, const CUgraphNode*, size_t, const Memcpy3D* copy,
                                           CUcontext context) {
   Log("copy node from %d to %d, %zu x %zu x %zu, device %d", copy->srcMemoryType, copy->dstMemoryType,
-      copy->WidthInBytes, copy->Height, copy->Depth, DeviceOf(context));
+      copy->WidthInBytes, copy->Height, copy->Depth, GetDevice(context));
   return 0;
 }
 FAKE_EXPORT CUresult cuGraphAddKernelNode(CUgraphNode*, CUgraph, const CUgraphNode*, size_t count,

@@ -123,7 +123,7 @@ int Connect(const BackplaneConnectArgs* args, BackplaneMesh** out, BackplaneTran
     duplication.mesh = mesh.get();
     duplication.peer = args->process;
     if (const int code = MPI_Comm_idup(MPI_COMM_WORLD, &mesh->comm, &duplication.request); code != MPI_SUCCESS)
-      throw std::runtime_error("MPI_Comm_idup: " + MpiErrorText(code));
+      throw std::runtime_error("MPI_Comm_idup: " + FormatMpiError(code));
     mesh->transfers.insert(&duplication);
     engine.AddMeshLocked(mesh.get());
     engine.AddLocked(&duplication);
@@ -163,7 +163,7 @@ int StartTransfer(BackplaneMesh* mesh, int32_t peer, uint64_t slot, std::unique_
     mesh->transfers.insert(made.get());
     if (const int code = start(to.rank, TagOf(engine, slot), &made->request); code != MPI_SUCCESS) {
       mesh->transfers.erase(made.get());
-      throw std::runtime_error(MpiErrorText(code));
+      throw std::runtime_error(FormatMpiError(code));
     }
     engine.AddLocked(made.get());
     if (to.is_gone) engine.EndIfNotDoneLocked(made.get());

@@ -34,7 +34,7 @@ constexpr const char* kLauncherVariables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"
 
 }  // namespace
 
-std::string MpiErrorText(int error) {
+std::string FormatMpiError(int error) {
   char text[MPI_MAX_ERROR_STRING] = {};
   int size = 0;
   if (MPI_Error_string(error, text, &size) != MPI_SUCCESS) return "MPI error " + std::to_string(error);
@@ -78,7 +78,7 @@ std::string MpiEngine::Initialize() {
     if (level < MPI_THREAD_MULTIPLE) return "the host has started MPI without MPI_THREAD_MULTIPLE";
   } else {
     if (const int error = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level); error != MPI_SUCCESS)
-      return "MPI_Init_thread: " + MpiErrorText(error);
+      return "MPI_Init_thread: " + FormatMpiError(error);
     is_owner_ = true;
     if (level < MPI_THREAD_SERIALIZED) return "this MPI does not support calls from several threads";
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -159,7 +159,7 @@ void MpiEngine::AddLocked(BackplaneTransfer* transfer) {
 
 void MpiEngine::CompleteLocked(BackplaneTransfer* transfer, int error) {
   transfer->code = error == MPI_SUCCESS ? BACKPLANE_TRANSPORT_OK : BACKPLANE_TRANSPORT_FAILED;
-  if (error != MPI_SUCCESS) transfer->error = MpiErrorText(error);
+  if (error != MPI_SUCCESS) transfer->error = FormatMpiError(error);
   transfer->copy.reset();
   if (!transfer->mesh->peers.empty()) {
     BackplaneMesh::Peer& peer = transfer->mesh->peers[static_cast<size_t>(transfer->peer)];
@@ -181,7 +181,7 @@ void MpiEngine::PollLocked() {
   statuses_.resize(active_.size());
   const int error =
       MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &done, indices_.data(), statuses_.data());
-  if (error != MPI_SUCCESS && error != MPI_ERR_IN_STATUS) return BreakLocked("MPI_Testsome: " + MpiErrorText(error));
+  if (error != MPI_SUCCESS && error != MPI_ERR_IN_STATUS) return BreakLocked("MPI_Testsome: " + FormatMpiError(error));
   ++idle_polls_;
   if (done == MPI_UNDEFINED || done == 0) return;
   idle_polls_ = 0;

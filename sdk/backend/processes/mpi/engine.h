@@ -118,7 +118,7 @@ class MpiEngine {
   std::unordered_set<BackplaneMesh*> meshes_;
 };
 
-std::string MpiErrorText(int error);
+std::string FormatMpiError(int error);
 
 }  // namespace backplane::adapter
 
