@@ -147,6 +147,7 @@ bool EngineFusionPolicy::CanPlan(const Computation& kernel) const { return codeg
 
 MergeDecision EngineFusionPolicy::DecideMerge(const FusionGraph& graph, int n, int target, bool further_result) const {
   const FusionGraph::Node& p = graph.node(n);
+  if (IsShortBroadcast(*p.instruction)) return MergeDecision::kRefuse;
   // A reduce with several results is followed by get-tuple-elements, which stay outside.
   if (!p.instruction->shape().IsArray()) return MergeDecision::kRefuse;
   if (p.role == FusionRole::kUpdate || p.role == FusionRole::kWindow || p.role == FusionRole::kAlone)
@@ -217,7 +218,7 @@ MergeDecision EngineFusionPolicy::DecideJoin(const FusionGraph& graph, int n, in
 }
 
 // The elements of arrays of the target that have n in each of their rows, so that it is computed again for every row.
-// (A value that is the same along a row is computed once for each.)
+// (A value that is the same along a row is computed once for each, unless the row is shorter than a vector.)
 double EngineFusionPolicy::CountRepeats(const FusionGraph& graph, int n, int target, int depth) const {
   double repeats = 0;
   for (const FusionGraph::Use& use : graph.node(n).uses) {
@@ -225,9 +226,8 @@ double EngineFusionPolicy::CountRepeats(const FusionGraph& graph, int n, int tar
     const Instruction& user = graph.instruction(use.node);
     if (user.Is(Opcode::kReshape) && depth > 0) {
       repeats = std::max(repeats, CountRepeats(graph, use.node, target, depth - 1));
-    } else if (user.Is(Opcode::kBroadcast) && !user.dimensions().empty() &&
-               user.dimensions().back() + 1 == user.shape().rank() &&
-               user.shape().num_elements() > user.operand(0)->shape().num_elements()) {
+    } else if (user.Is(Opcode::kBroadcast) && !user.dimensions().empty() && CountRepeatsInRow(user) < kShortRow &&
+               user.shape().num_elements() > user.operand(0)->shape().num_elements() * CountRepeatsInRow(user)) {
       repeats = std::max(repeats, static_cast<double>(user.shape().num_elements()));
     }
   }

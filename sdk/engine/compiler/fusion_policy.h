@@ -88,6 +88,18 @@ bool IsFreeSource(const Instruction& instruction);
 // arithmetic on one array. A backward pass then recomputes a residual from its inputs instead of loading it.
 void DuplicateCheapProducers(Computation* computation, const CustomLowering* lowering);
 
+// Rows shorter than this have vectors that run across their ends.
+inline constexpr int64_t kShortRow = 32;
+// Returns how often a broadcast of an array repeats each element in a run, 1: not at all.
+int64_t CountRepeatsInRow(const Instruction& broadcast);
+
+// Splits a broadcast that repeats each element a few times, and all of that many times more, as the statistics of group
+// normalization: f32[32] to f32[64,64,32,10]. The first part, f32[32,10], becomes a kernel of its own. All others read
+// it in vectors; otherwise they divide indices and gather, because their vectors run across the ends of the short rows.
+void SplitShortBroadcasts(Computation* computation);
+// Whether this is such a first part.
+bool IsShortBroadcast(const Instruction& i);
+
 }  // namespace backplane::engine
 
 #endif  // BACKPLANE_SDK_ENGINE_COMPILER_FUSION_POLICY_H_
