@@ -24,6 +24,7 @@ constexpr size_t kMaxSiblings = 512;       // readers of one value that a kernel
 constexpr int64_t kLargeShared = 1024;     // elements from which kernels that read the same array are merged
 constexpr int64_t kSmallPart = 4;          // parts of an array that are at most this fraction are read before an update
 constexpr int64_t kLargeTranspose = 4096;  // elements from which a transpose is better a kernel of its own
+constexpr int64_t kLargestFused = 16 << 20;  // bytes up to which it is not, for one elementwise reader
 
 bool HasDims(const Shape& a, absl::Span<const int64_t> dims) {
   return std::equal(a.dimensions().begin(), a.dimensions().end(), dims.begin(), dims.end());
@@ -173,7 +174,7 @@ MergeDecision EngineFusionPolicy::DecideJoin(const FusionGraph& graph, int n, in
   if (facts.alone || own.alone) return MergeDecision::kRefuse;
   if (own.weight + facts.weight > kMaxInstructions) return MergeDecision::kRefuse;
   if (graph.CountInputs(p.group, target) > kMaxParameters) return MergeDecision::kRefuse;
-  if (IsLargeTranspose(*p.instruction)) return MergeDecision::kRefuse;
+  if (IsLargeTranspose(*p.instruction) && !IsOnlyReadElementwise(graph, n, target)) return MergeDecision::kRefuse;
   if (p.role == FusionRole::kReduction || own.has_reduction) return JudgeReduction(graph, n, target);
   if (PreventsWorkInPlace(graph, n, target) || PreventsUpdateInPlace(graph, n, target)) return MergeDecision::kRefuse;
 
@@ -360,6 +361,21 @@ bool EngineFusionPolicy::LeadsToRowReduction(const FusionGraph& graph, int n, ab
     return false;
   return std::any_of(p.operands.begin(), p.operands.end(), [&](int o) {
     return HaveSameDims(graph.instruction(o).shape(), shape) && LeadsToRowReduction(graph, o, space, depth - 1);
+  });
+}
+
+// Whether a transpose has one reader, in a kernel of elementwise operations without another transpose. The kernel then
+// reads it in tiles, and it need not be stored. A larger array is faster apart: its own kernel prefetches and streams.
+bool EngineFusionPolicy::IsOnlyReadElementwise(const FusionGraph& graph, int n, int target) const {
+  const FusionGraph::Node& p = graph.node(n);
+  const Facts& facts = facts_[target];
+  if (p.instruction->shape().byte_size() > kLargestFused || p.escapes || p.uses.size() != 1 || facts.has_reduction ||
+      facts.update >= 0 || !HasDims(p.instruction->shape(), facts.space) || !AreAllUsersElementwise(graph, n, target))
+    return false;
+  const std::vector<int>& members = graph.group(target).members;
+  return std::all_of(members.begin(), members.end(), [&](int m) {
+    const Instruction& i = graph.instruction(m);
+    return graph.node(m).role == FusionRole::kElementwise || i.Is(Opcode::kBroadcast);
   });
 }
 

@@ -60,6 +60,7 @@ class EngineFusionPolicy : public compiler::FusionPolicy {
   Downstream FindDownstream(const compiler::FusionGraph& graph, int n, int target) const;
   bool FeedsRows(const compiler::FusionGraph& graph, int n, int target) const;
   bool LeadsToRowReduction(const compiler::FusionGraph& graph, int n, absl::Span<const int64_t> space, int depth) const;
+  bool IsOnlyReadElementwise(const compiler::FusionGraph& graph, int n, int target) const;
   bool AreAllUsersElementwise(const compiler::FusionGraph& graph, int n, int group) const;
   bool IsCodeSmall(const compiler::FusionGraph& graph, int n, int target) const;
   double CountIndices(const compiler::FusionGraph& graph, int n, int group,

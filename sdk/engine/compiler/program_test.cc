@@ -608,6 +608,33 @@ TEST(ProgramCode, ShortGroupsAreReadInVectors) {
   }
 }
 
+// A large transpose is part of the kernel of its only reader, and a kernel of its own if there are two readers or a
+// sum.
+TEST(ProgramCode, TransposesOfOneReaderAreNotStored) {
+  const std::string begin = absl::StrCat(kHelpers, "ENTRY e {\n  x = f32[130,70] parameter(0)\n",
+                                         "  y = f32[70,130] parameter(1)\n  one = f32[] constant(1)\n",
+                                         "  ob = f32[70,130] broadcast(one), dimensions={}\n",
+                                         "  t = f32[70,130] transpose(x), dimensions={1,0}\n");
+  struct {
+    const char* end;
+    bool is_part;
+  } const cases[] = {
+      {"  a = f32[70,130] add(t, ob)\n  ROOT r = f32[70,130] multiply(a, y)\n}\n", true},
+      {"  a = f32[70,130] add(t, ob)\n  ROOT r = (f32[70,130], f32[70,130]) tuple(a, t)\n}\n", false},
+      {"  a = f32[70,130] add(t, y)\n  z = f32[] constant(0)\n  ROOT r = f32[70] reduce(a, z), dimensions={1}, "
+       "to_apply=add_f32\n}\n",
+       false},
+  };
+  for (const auto& c : cases) {
+    EXPECT_EQ(ProgramDifference(begin + c.end), "") << c.end;
+    std::string error;
+    const std::string log = absl::StrJoin(CompileLogOf(begin + c.end, &error), "\n");
+    EXPECT_EQ(error, "");
+    EXPECT_EQ(!absl::StrContains(log, "transpose_fusion: kernel"), c.is_part) << log;
+    EXPECT_TRUE(absl::StrContains(log, "transpose: tiles")) << log;
+  }
+}
+
 // A scan by halves as JAX writes it: each level slices, and pads, what the level below has made. Were all of it one
 // kernel, its code would double twice with each level, and compiling this one would take hours.
 std::string ScanByHalves(const std::string& x, int n, std::string& lines) {
