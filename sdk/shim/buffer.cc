@@ -16,7 +16,7 @@ absl::Status Deleted(const PJRT_Buffer* buffer, const char* what) {
 absl::StatusOr<backplane::shim::HeldArray> PJRT_Buffer::Read(const char* what) {
   backplane::MutexLock lock(mu);
   if (gone()) return Deleted(this, what);
-  return backplane::shim::HeldArray{{shape, memory->info->id, storage, ready}, Mark()};
+  return backplane::shim::HeldArray{{shape, memory->info->id, storage, ready}, GetMark()};
 }
 
 absl::StatusOr<backplane::shim::HeldArray> PJRT_Buffer::Take(const char* what) {

@@ -154,7 +154,7 @@ class Row {
         if (b->gone()) [[unlikely]]
           return DeletedError(e, i, b);
         request.arguments.emplace_back(b->shape, b->memory->info->id, b->storage, b->ready);
-        uses.push_back(b->Mark());
+        uses.push_back(b->GetMark());
       }
       if (parameters[i].shape.IsToken()) [[unlikely]]
         request.arguments[i].shape = parameters[i].shape;

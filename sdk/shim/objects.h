@@ -193,7 +193,7 @@ struct PJRT_Buffer {
   void CommitDonation();
   bool gone() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return deleted || claimed; }
   // Returns the mark for another reader.
-  const backplane::shim::UseMark& Mark() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+  const backplane::shim::UseMark& GetMark() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     if (use == nullptr) use = backplane::shim::MakeUseMark();
     return use;
   }
