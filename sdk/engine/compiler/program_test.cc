@@ -601,7 +601,7 @@ TEST(ProgramCode, ShortGroupsAreReadInVectors) {
     options.tolerance = 2e-5;
     EXPECT_EQ(ProgramDifference(program, options), "") << run;
     std::string error;
-    const std::string log = absl::StrJoin(CompileLogOf(program, &error), "\n");
+    const std::string log = absl::StrJoin(GetCompileLog(program, &error), "\n");
     EXPECT_EQ(error, "");
     EXPECT_TRUE(absl::StrContains(log, absl::StrCat("columns: ", 16 * run, " "))) << log;
     EXPECT_FALSE(absl::StrContains(log, "reductions: 32")) << log;
@@ -628,7 +628,7 @@ TEST(ProgramCode, TransposesOfOneReaderAreNotStored) {
   for (const auto& c : cases) {
     EXPECT_EQ(ProgramDifference(begin + c.end), "") << c.end;
     std::string error;
-    const std::string log = absl::StrJoin(CompileLogOf(begin + c.end, &error), "\n");
+    const std::string log = absl::StrJoin(GetCompileLog(begin + c.end, &error), "\n");
     EXPECT_EQ(error, "");
     EXPECT_EQ(!absl::StrContains(log, "transpose_fusion: kernel"), c.is_part) << log;
     EXPECT_TRUE(absl::StrContains(log, "transpose: tiles")) << log;
