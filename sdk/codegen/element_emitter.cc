@@ -106,6 +106,14 @@ Val ElementEmitter::Round(PrimitiveType t, Value* v) {
   return FromStorage(t, stored);
 }
 
+// Processors return the NaN of an operand, or one whose lower bits are zero. GPUs may return other ones.
+Val ElementEmitter::RoundArithmetic(PrimitiveType t, Value* v) {
+  const bool keeps_nan = target_->family == TargetFamily::kX86;
+  if (t != PrimitiveType::kBF16 || !keeps_nan) return Round(t, v);
+  return FromStorage(
+      t, b_.CreateBitCast(math_.ConvertFloat(b_, v, b_.getBFloatTy(), true), WithLanes(b_.getInt16Ty(), v)));
+}
+
 Value* ElementEmitter::WrapInt(PrimitiveType t, Value* v) {
   int bits = BitWidth(t);
   if (bits >= 8) return v;

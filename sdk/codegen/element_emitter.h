@@ -51,6 +51,8 @@ class ElementEmitter {
 
   // Rounds or wraps a result in the compute type to a value of type t.
   Val Round(PrimitiveType t, llvm::Value* computed);
+  // The same for the result of an instruction of the machine whose operands have type t, or of a few of them.
+  Val RoundArithmetic(PrimitiveType t, llvm::Value* computed);
 
   Val Constant(const Literal& literal, int64_t linear);
   // Sets *v to the identity of a reduction by `op`, such as zero or one. Returns false if there is none.

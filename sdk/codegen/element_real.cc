@@ -94,7 +94,9 @@ Val ElementEmitter::UnaryFloat(const Instruction& op, PrimitiveType t, const Val
       !std::signbit(SmallBitsToFloat(t, FloatToSmallBits(t, -0.0f)))) {
     exact = false;
   }
-  return exact || !rounded ? Val{y} : Round(t, y);
+  if (exact || !rounded) return {y};
+  const bool is_arithmetic = fn == Fn::kExp || fn == Fn::kTanh || fn == Fn::kLogistic || fn == Fn::kSqrt;
+  return is_arithmetic ? RoundArithmetic(t, y) : Round(t, y);
 }
 
 Val ElementEmitter::BinaryFloat(Opcode op, PrimitiveType t, const Val& a, const Val& c, bool rounded) {
@@ -134,7 +136,8 @@ Val ElementEmitter::BinaryFloat(Opcode op, PrimitiveType t, const Val& a, const 
   if (is_sum ? fuses_sums_ : op == Opcode::kMultiply && target_->fuses_sums_of_products) {
     if (auto* instruction = llvm::dyn_cast<llvm::Instruction>(r)) instruction->setHasAllowContract(true);
   }
-  return rounded ? Round(t, r) : Val{r};
+  if (!rounded) return {r};
+  return op == Opcode::kRemainder || op == Opcode::kPower || op == Opcode::kAtan2 ? Round(t, r) : RoundArithmetic(t, r);
 }
 
 Val ElementEmitter::UnaryInt(const Instruction& op, PrimitiveType t, const Val& in) {

@@ -225,7 +225,7 @@ V VectorMath::Emit(llvm::IRBuilderBase& b, MathFn fn, V x, V y) {
   }
 }
 
-V VectorMath::ConvertFloat(llvm::IRBuilderBase& b, V x, llvm::Type* to) {
+V VectorMath::ConvertFloat(llvm::IRBuilderBase& b, V x, llvm::Type* to, bool nan_is_bf16) {
   llvm::Type* from = x->getType()->getScalarType();
   if (from == to) return x;
   auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
@@ -264,8 +264,9 @@ V VectorMath::ConvertFloat(llvm::IRBuilderBase& b, V x, llvm::Type* to) {
     auto constant = [&](uint32_t c) { return llvm::ConstantInt::get(i32, c); };
     V odd = b.CreateAnd(b.CreateLShr(bits, constant(16)), constant(1));
     V rounded = b.CreateAdd(bits, b.CreateAdd(odd, constant(0x7fff)));
+    // A NaN stays, because the sum of zeros and 0x7fff + odd does not reach the upper half; others might overflow.
     V quiet = b.CreateOr(bits, constant(0x400000));
-    V chosen = b.CreateSelect(b.CreateFCmpUNO(x, x), quiet, rounded);
+    V chosen = nan_is_bf16 ? rounded : b.CreateSelect(b.CreateFCmpUNO(x, x), quiet, rounded);
     V top = b.CreateTrunc(b.CreateLShr(chosen, constant(16)), i16);
     return b.CreateBitCast(top, shaped(to));
   }

@@ -74,7 +74,8 @@ class VectorMath {
 
   // Converts between float types of equal lane count. Rounds to nearest even and keeps NaN. bf16 and f16 values have
   // LLVM's types `bfloat` and `half`.
-  llvm::Value* ConvertFloat(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Type* element_type);
+  // `nan_is_bf16`: if an element of `x` is NaN, the lower half of its bits is zero, so bf16 represents it.
+  llvm::Value* ConvertFloat(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Type* element_type, bool nan_is_bf16 = false);
 
   // Converts floats to integers as HLO does: truncates, saturates and converts NaN to zero.
   llvm::Value* FloatToInt(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Type* int_element_type, bool is_signed);

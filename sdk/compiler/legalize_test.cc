@@ -4,6 +4,7 @@
 #include "sdk/compiler/expand_small_dots.h"
 #include "sdk/compiler/legalize.h"
 #include "sdk/compiler/select_small_branches.h"
+#include "sdk/compiler/split_reductions.h"
 
 namespace backplane::compiler {
 namespace {
@@ -35,6 +36,13 @@ TEST(Golden, ExpandSmallDots) {
 TEST(Golden, SelectSmallBranches) {
   RunGoldenFile("sdk/compiler/testdata/select-small-branches.hlo",
                 [] { return std::make_unique<SelectSmallBranches>(); });
+}
+
+TEST(Golden, SplitReductions) {
+  GoldenOptions options;
+  options.tolerance = 1e-4;  // sums in another order
+  RunGoldenFile(
+      "sdk/compiler/testdata/split-reductions.hlo", [] { return std::make_unique<SplitReductions>(); }, options);
 }
 
 TEST(Golden, LegalizeLayouts) {

@@ -16,7 +16,7 @@ absl::Status Deleted(const PJRT_Buffer* buffer, const char* what) {
 absl::StatusOr<backplane::shim::HeldArray> PJRT_Buffer::Read(const char* what) {
   backplane::MutexLock lock(mu);
   if (gone()) return Deleted(this, what);
-  return backplane::shim::HeldArray{{shape, memory->info->id, storage, ready}, use};
+  return backplane::shim::HeldArray{{shape, memory->info->id, storage, ready}, GetMark()};
 }
 
 absl::StatusOr<backplane::shim::HeldArray> PJRT_Buffer::Take(const char* what) {
@@ -32,7 +32,7 @@ absl::StatusOr<backplane::shim::HeldArray> PJRT_Buffer::Claim(bool* sole) {
   backplane::shim::HeldArray array{{shape, memory->info->id, nullptr, backplane::Event()}, nullptr};
   // Nothing throws from here on.
   claimed = true;
-  *sole = use.use_count() == 1;
+  *sole = use.use_count() <= 1;
   if (*sole) std::atomic_thread_fence(std::memory_order_acquire);
   array.storage = std::move(storage);
   array.ready = std::move(ready);
@@ -71,9 +71,9 @@ absl::StatusOr<HeldArray> AwaitArray(PJRT_Buffer* buffer, const char* what) {
 }  // namespace
 
 PJRT_Buffer* NewBuffer(std::shared_ptr<ClientState> client, PJRT_Device* device, MemoryObject* memory,
-                       DeviceArray array, UseMark use) {
+                       DeviceArray&& array, UseMark use) {
   return new PJRT_Buffer(std::move(client), device != nullptr ? device : memory->devices.front(), memory,
-                         std::move(array), use != nullptr ? std::move(use) : MakeUseMark());
+                         std::move(array), std::move(use));
 }
 
 absl::Status SetLayout(ClientState& client, const PJRT_Buffer_MemoryLayout* layout, Shape* shape) {
@@ -194,8 +194,8 @@ absl::Status Buffer_IsOnCpu(PJRT_Buffer_IsOnCpu_Args& a) {
 
 absl::Status Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args& a) {
   BP_REQUIRE(a.buffer);
-  absl::StatusOr<HeldArray> array = a.buffer->Read("ready event");
-  a.event = NewEvent(array.ok() ? array->ready : Event::Ready(array.status()));
+  MutexLock lock(a.buffer->mu);
+  a.event = NewEvent(a.buffer->gone() ? Event::Ready(Deleted(a.buffer, "ready event")) : a.buffer->ready);
   return absl::OkStatus();
 }
 
@@ -210,24 +210,25 @@ absl::Status Buffer_UnsafePointer(PJRT_Buffer_UnsafePointer_Args& a) {
 absl::Status Buffer_IncreaseExternalReferenceCount(PJRT_Buffer_IncreaseExternalReferenceCount_Args& a) {
   BP_REQUIRE(a.buffer);
   ASSIGN_OR_RETURN(HeldArray array, AwaitArray(a.buffer, "external reference"));
+  auto hold = std::make_unique<HeldArray>(std::move(array));
   MutexLock lock(a.buffer->mu);
   if (a.buffer->external_references++ == 0) {
-    if (array.storage != nullptr) array.storage->BeginHostAccess();
-    a.buffer->external_hold = std::move(array);
+    hold->storage->BeginHostAccess();
+    a.buffer->external_hold = std::move(hold);
   }
   return absl::OkStatus();
 }
 
 absl::Status Buffer_DecreaseExternalReferenceCount(PJRT_Buffer_DecreaseExternalReferenceCount_Args& a) {
   BP_REQUIRE(a.buffer);
-  HeldArray hold;  // freed after the lock is released
+  std::unique_ptr<HeldArray> hold;  // freed after the lock is released
   MutexLock lock(a.buffer->mu);
   if (a.buffer->external_references == 0) {
     return absl::InvalidArgumentError("external reference: decreased more often than increased");
   }
   if (--a.buffer->external_references == 0) {
-    hold = std::exchange(a.buffer->external_hold, HeldArray());
-    if (hold.storage != nullptr) hold.storage->EndHostAccess();
+    hold = std::move(a.buffer->external_hold);
+    hold->storage->EndHostAccess();
   }
   return absl::OkStatus();
 }
@@ -237,8 +238,8 @@ absl::Status Buffer_OpaqueDeviceMemoryDataPointer(PJRT_Buffer_OpaqueDeviceMemory
   {
     // Memory with external references stays addressable after deletion and donation.
     MutexLock lock(a.buffer->mu);
-    if (a.buffer->external_hold.storage != nullptr) {
-      a.device_memory_ptr = a.buffer->external_hold.storage->data();
+    if (a.buffer->external_hold != nullptr) {
+      a.device_memory_ptr = a.buffer->external_hold->storage->data();
       return absl::OkStatus();
     }
   }

@@ -140,17 +140,21 @@ class Row {
   // Reads the arguments that are not donated.
   absl::Status Read(const PJRT_LoadedExecutable& e, PJRT_Buffer* const* arguments, size_t count) {
     const std::vector<ParameterInfo>& parameters = e.executable->signature().parameters;
-    request.arguments.resize(count);
-    uses.resize(count);
+    request.arguments.reserve(count);
+    uses.reserve(count);
     for (size_t i = 0; i < count; ++i) {
-      if (i < donated.size() && donated[i]) continue;
+      if (i < donated.size() && donated[i]) {
+        request.arguments.emplace_back();
+        uses.emplace_back();
+        continue;
+      }
       PJRT_Buffer* b = arguments[i];
       {
         MutexLock lock(b->mu);
         if (b->gone()) [[unlikely]]
           return DeletedError(e, i, b);
-        request.arguments[i] = DeviceArray{b->shape, b->memory->info->id, b->storage, b->ready};
-        uses[i] = b->use;
+        request.arguments.emplace_back(b->shape, b->memory->info->id, b->storage, b->ready);
+        uses.push_back(b->GetMark());
       }
       if (parameters[i].shape.IsToken()) [[unlikely]]
         request.arguments[i].shape = parameters[i].shape;
@@ -197,6 +201,9 @@ using StorageList = absl::InlinedVector<const Storage*, 8>;
 
 // Whether an output uses the memory of one of `arguments` or of another output.
 bool AnyShared(const StorageList& arguments, const std::vector<DeviceArray>& outputs) {
+  // What has no other reference is shared with nothing. So it is for the outputs of a program that has ended.
+  if (std::all_of(outputs.begin(), outputs.end(), [](const DeviceArray& o) { return o.storage.use_count() <= 1; }))
+    return false;
   const size_t n = arguments.size() + outputs.size();
   if (n * outputs.size() <= 256) {
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -314,9 +321,13 @@ struct Running {
   std::vector<UseMark> uses;  // of the arguments, which it still reads
 };
 
-void KeepWhileRunning(const Event& done, std::shared_ptr<const Running> running) {
+void KeepWhileRunning(const PJRT_LoadedExecutable& e, const std::shared_ptr<LoadedExecutable>& loaded,
+                      const std::vector<UseMark>& uses, const Event& done) {
   if (done.IsReady()) return;
-  const absl::Status kept = CatchExceptions([&] { done.OnReady([running](const absl::Status&) {}); });
+  const absl::Status kept = CatchExceptions([&] {
+    auto running = std::make_shared<const Running>(Running{e.client, loaded, e.device_assignment, uses});
+    done.OnReady([running](const absl::Status&) {});
+  });
   if (!kept.ok()) (void)done.Await();  // no memory for a callback
 }
 
@@ -330,20 +341,21 @@ struct Launched {
 absl::Status LaunchOn(const PJRT_LoadedExecutable& e, const std::shared_ptr<LoadedExecutable>& loaded, Row& row,
                       Launched* launched) {
   StorageList readable;
+  readable.reserve(row.request.arguments.size());
   for (size_t i = 0; i < row.request.arguments.size(); ++i) {
     readable.push_back(row.request.donated[i] ? nullptr : row.request.arguments[i].storage.get());
   }
-  auto running = std::make_shared<const Running>(Running{e.client, loaded, e.device_assignment, std::move(row.uses)});
   ASSIGN_OR_RETURN(ExecuteResult result, CatchExceptions([&] { return loaded->Execute(std::move(row.request)); }));
   row.CommitDonation();
-  KeepWhileRunning(result.done, running);
+  KeepWhileRunning(e, loaded, row.uses, result.done);
   RETURN_IF_ERROR(result.failure);
   const size_t expected = e.executable->signature().outputs.size();
   if (result.outputs.size() != expected) [[unlikely]] {
     return absl::InternalError(absl::StrCat("execute: the backend returned ", result.outputs.size(),
                                             " outputs, the executable has ", expected));
   }
-  launched->marks = OutputMarks(readable, running->uses, result.outputs);
+  launched->marks = OutputMarks(readable, row.uses, result.outputs);
+  row.uses.clear();  // a program in progress has its own
   launched->outputs = std::move(result.outputs);
   launched->done = std::move(result.done);
   return absl::OkStatus();
@@ -360,6 +372,7 @@ absl::Status ReturnOutputs(const PJRT_LoadedExecutable& e, PJRT_LoadedExecutable
                            absl::Span<const LaunchDevice> targets, absl::Span<Launched> launched) {
   absl::InlinedVector<std::unique_ptr<PJRT_Buffer>, 8> buffers;
   absl::InlinedVector<std::unique_ptr<PJRT_Event>, 1> events;
+  if (!launched.empty()) buffers.reserve(launched.size() * launched[0].outputs.size());
   for (size_t d = 0; d < launched.size(); ++d) {
     Launched& from = launched[d];
     for (size_t i = 0; i < from.outputs.size(); ++i) {

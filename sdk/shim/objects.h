@@ -18,6 +18,7 @@
 #include "api/pjrt_c_api.h"
 #include "base/mutex.h"
 #include "sdk/backend/backend.h"
+#include "sdk/backend/block_cache.h"
 #include "sdk/backend/compile_cache.h"
 #include "sdk/backend/exceptions.h"
 #include "sdk/shim/convert.h"
@@ -137,7 +138,8 @@ namespace backplane::shim {
 
 // A mark that is shared by everything that may read the same memory: buffers, copies and programs in progress, external
 // references. If a buffer has the only reference to its mark, it may be donated with its memory. The program that
-// computes its value needs no mark, because the ready event orders the writes.
+// computes its value needs no mark, because the ready event orders the writes. A buffer has no mark until something
+// else reads its memory.
 using UseMark = std::shared_ptr<const char>;
 inline UseMark MakeUseMark() { return std::make_shared<const char>('\0'); }
 
@@ -149,7 +151,7 @@ struct HeldArray : DeviceArray {
 
 struct PJRT_Buffer {
   PJRT_Buffer(std::shared_ptr<backplane::shim::ClientState> c, PJRT_Device* d, backplane::shim::MemoryObject* m,
-              backplane::DeviceArray a, backplane::shim::UseMark u)
+              backplane::DeviceArray&& a, backplane::shim::UseMark u)
       : client(std::move(c)),
         device(d),
         memory(m),
@@ -157,6 +159,10 @@ struct PJRT_Buffer {
         storage(std::move(a.storage)),
         ready(std::move(a.ready)),
         use(std::move(u)) {}
+
+  // A program may have hundreds of outputs, which live until the next call.
+  static void* operator new(size_t) { return backplane::BlockCache<sizeof(PJRT_Buffer)>::Allocate(); }
+  static void operator delete(void* block) { backplane::BlockCache<sizeof(PJRT_Buffer)>::Free(block); }
 
   const std::shared_ptr<backplane::shim::ClientState> client;
   PJRT_Device* const device;
@@ -167,11 +173,12 @@ struct PJRT_Buffer {
   // Null once deleted or donated, or if there is no value.
   std::shared_ptr<backplane::Storage> storage ABSL_GUARDED_BY(mu);
   backplane::Event ready ABSL_GUARDED_BY(mu);
-  backplane::shim::UseMark use ABSL_GUARDED_BY(mu);  // reset with the storage
+  backplane::shim::UseMark use ABSL_GUARDED_BY(mu);  // null: nothing else reads the memory; reset with the storage
   bool deleted ABSL_GUARDED_BY(mu) = false;
   bool claimed ABSL_GUARDED_BY(mu) = false;  // a launch has taken the array and may put it back
   int64_t external_references ABSL_GUARDED_BY(mu) = 0;
-  backplane::shim::HeldArray external_hold ABSL_GUARDED_BY(mu);  // keeps the memory while there are references
+  // Keeps the memory while there are external references; null: there are none.
+  std::unique_ptr<backplane::shim::HeldArray> external_hold ABSL_GUARDED_BY(mu);
   std::unique_ptr<backplane::shim::LayoutView> layout_view ABSL_GUARDED_BY(mu);  // created on demand
   std::vector<size_t> dynamic_dimensions ABSL_GUARDED_BY(mu);                    // created on demand
 
@@ -185,6 +192,11 @@ struct PJRT_Buffer {
   void UndoClaim(backplane::shim::HeldArray array);
   void CommitDonation();
   bool gone() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return deleted || claimed; }
+  // Returns the mark for another reader.
+  const backplane::shim::UseMark& GetMark() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    if (use == nullptr) use = backplane::shim::MakeUseMark();
+    return use;
+  }
 };
 
 namespace backplane::shim {
@@ -278,7 +290,7 @@ inline PJRT_Event* NewEvent(Event event) { return new PJRT_Event{std::move(event
 // Returns a new buffer for an array in `memory`. `device` null: the memory's first device. `use` null: nothing else
 // reads the memory.
 PJRT_Buffer* NewBuffer(std::shared_ptr<ClientState> client, PJRT_Device* device, MemoryObject* memory,
-                       DeviceArray array, UseMark use = nullptr);
+                       DeviceArray&& array, UseMark use = nullptr);
 
 // Returns the memory that a pair of arguments selects (`memory` first, else the default memory of `device`), which must
 // belong to this client.

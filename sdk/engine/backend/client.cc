@@ -8,6 +8,7 @@
 
 #include "core/types/primitive_type.h"
 #include "core/types/status_macros.h"
+#include "sdk/backend/block_cache.h"
 #include "sdk/backend/faults.h"
 #include "sdk/backend/host_limits.h"
 #include "sdk/engine/backend/executable.h"
@@ -19,14 +20,14 @@ constexpr int64_t kExitMilliseconds = 3000;
 
 class PoolStorage : public Storage {
  public:
-  PoolStorage(std::shared_ptr<MemoryBudget> budget, std::shared_ptr<PackedWeights> packed_weights, size_t size)
-      : budget_(std::move(budget)), packed_weights_(std::move(packed_weights)), size_(size) {}
+  PoolStorage(std::shared_ptr<PackedWeights> packed_weights, size_t size)
+      : packed_weights_(std::move(packed_weights)), size_(size) {}
   ~PoolStorage() override {
     packed_weights_->Drop(forms_);
-    if (block_ != nullptr) budget_->Free(block_);
+    if (block_ != nullptr) packed_weights_->budget().Free(block_);
   }
   absl::Status Allocate() {
-    ASSIGN_OR_RETURN(block_, budget_->Allocate(size_, "cpu"));
+    ASSIGN_OR_RETURN(block_, packed_weights_->budget().Allocate(size_, "cpu"));
     return absl::OkStatus();
   }
   void* data() const override { return block_; }
@@ -36,8 +37,7 @@ class PoolStorage : public Storage {
   void EndHostAccess() override { packed_weights_->EndHostAccess(forms_); }
 
  private:
-  const std::shared_ptr<MemoryBudget> budget_;
-  const std::shared_ptr<PackedWeights> packed_weights_;
+  const std::shared_ptr<PackedWeights> packed_weights_;  // which holds the budget
   KeptForms forms_;
   void* block_ = nullptr;
   const size_t size_;
@@ -147,8 +147,8 @@ EngineClient::~EngineClient() {
 
 absl::StatusOr<std::shared_ptr<Storage>> EngineClient::Allocate(int32_t, size_t bytes) {
   RETURN_IF_ERROR(Fault(FaultSite::kStorage));
-  auto storage =
-      std::make_shared<PoolStorage>(budget_, packed_weights_, bytes);  // first, so that a block always has an owner
+  auto storage = std::allocate_shared<PoolStorage>(CachedAllocator<PoolStorage>(), packed_weights_,
+                                                   bytes);  // first, so that a block always has an owner
   RETURN_IF_ERROR(storage->Allocate());
   return storage;
 }

@@ -26,10 +26,10 @@ class EngineLaunch : public ProgramLaunch {
     arguments_.reserve(request().arguments.size());
     for (const DeviceArray& a : request().arguments) arguments_.push_back(a.storage ? a.storage->data() : nullptr);
     results->reserve(outputs.size());
+    outputs_.reserve(outputs.size());
+    const int32_t memory = client.topology().devices[static_cast<size_t>(request().device)].memories[0];
     for (size_t k = 0; k < outputs.size(); ++k) {
-      DeviceArray out;
-      out.shape = outputs[k].shape;
-      out.memory = client.topology().devices[static_cast<size_t>(request().device)].memories[0];
+      DeviceArray& out = results->emplace_back(outputs[k].shape, memory);
       const int32_t alias = outputs[k].alias;
       // The program stores one element in ByteWidth bytes, whatever element size the layout states.
       const size_t bytes = out.shape.IsArray() ? static_cast<size_t>(out.shape.byte_size()) : 0;
@@ -44,7 +44,6 @@ class EngineLaunch : public ProgramLaunch {
         }
       }
       outputs_.push_back(out.storage->data());
-      results->push_back(std::move(out));
     }
     return absl::OkStatus();
   }

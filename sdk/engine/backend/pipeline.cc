@@ -12,6 +12,7 @@
 #include "sdk/compiler/legalize.h"
 #include "sdk/compiler/outline_scalar_control.h"
 #include "sdk/compiler/select_small_branches.h"
+#include "sdk/compiler/split_reductions.h"
 #include "sdk/engine/backend/client.h"
 #include "sdk/engine/backend/executable.h"
 #include "sdk/engine/codegen/classify.h"
@@ -42,6 +43,7 @@ absl::Status LowerForEngine(Module* module, const CustomLowering* lowering, std:
   p.Add<compiler::SelectSmallBranches>();
   p.Add<FuseAttention>(lowering);
   p.Add<compiler::ExpandSmallDots>(contractions.is_claimed);       // to broadcasts, products and sums
+  p.Add<compiler::SplitReductions>();
   p.Add<compiler::LegalizeContractions>(std::move(contractions));  // dots and convolutions that the library takes
   p.Add<SimplifyAlgebra>(false);  // transposes that the two brought in, but not back into dots
   p.Add<EliminateCommonSubexpressions>();

@@ -305,6 +305,22 @@ ENTRY e {
   }
 }
 
+// Every number and every NaN of bf16, as the first operand and, in another order, as the second.
+TEST(Element, ArithmeticOfAllBf16) {
+  for (const char* operation : {"add(x, y)", "subtract(x, y)", "multiply(x, y)", "divide(x, y)", "exponential(x)",
+                                "tanh(x)", "logistic(x)", "sqrt(x)"}) {
+    EXPECT_EQ(Difference(absl::StrCat("HloModule m\nENTRY e {\n  n = u16[65536] iota(), iota_dimension=0\n"
+                                      "  x = bf16[65536] bitcast-convert(n)\n  p = u16[] parameter(0)\n"
+                                      "  pb = u16[65536] broadcast(p), dimensions={}\n  one = u16[] constant(1)\n"
+                                      "  ob = u16[65536] broadcast(one), dimensions={}\n"
+                                      "  odd = u16[65536] or(pb, ob)\n  m = u16[65536] multiply(n, odd)\n"
+                                      "  y = bf16[65536] bitcast-convert(m)\n  ROOT r = bf16[65536] ",
+                                      operation, "\n}\n")),
+              "")
+        << operation;
+  }
+}
+
 TEST(Element, NarrowVectors) {
   for (int bytes : {16, 32}) {
     RunOptions o = Specials();

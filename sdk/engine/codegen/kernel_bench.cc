@@ -167,6 +167,18 @@ int main(int argc, char** argv) {
   hx = f32[1048576] multiply(x, hb)
   ROOT r = f32[1048576] multiply(hx, p)
 )");
+  Bench(filter, "silu_bf16", R"(
+  a = bf16[16384] parameter(0)
+  b = bf16[16384] parameter(1)
+  one = bf16[] constant(1)
+  ob = bf16[16384] broadcast(one), dimensions={}
+  n = bf16[16384] negate(a)
+  x = bf16[16384] exponential(n)
+  s = bf16[16384] add(ob, x)
+  d = bf16[16384] divide(ob, s)
+  m = bf16[16384] multiply(a, d)
+  ROOT r = bf16[16384] multiply(m, b)
+)");
   Bench(filter, "softmax_4096x1024", R"(
   x = f32[4096,1024] parameter(0)
   ninf = f32[] constant(-inf)

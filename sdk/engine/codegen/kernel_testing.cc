@@ -72,7 +72,7 @@ absl::StatusOr<std::unique_ptr<TestKernel>> TestKernel::Make(const std::string& 
   jit::CompileOptions compile;
   compile.host = &kernel->host_;
   compile.verify = true;
-  if (std::getenv("KERNEL_TEST_DUMP") != nullptr) {
+  if (options.keep_code || std::getenv("KERNEL_TEST_DUMP") != nullptr) {
     compile.asm_dump = &kernel->assembly_;
     compile.ir_dump = &kernel->ir_;
   }

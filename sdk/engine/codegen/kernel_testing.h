@@ -15,8 +15,9 @@
 namespace backplane::engine::codegen {
 
 struct RunOptions {
-  int chunks = 3;      // how many ranges each phase is cut into
-  bool share = false;  // use all in-place pairs
+  bool keep_code = false;  // for ir() and assembly(); also with the environment variable KERNEL_TEST_DUMP
+  int chunks = 3;          // how many ranges each phase is cut into
+  bool share = false;      // use all in-place pairs
   int max_vector_bytes = 64;
   double tolerance = 2e-6;  // relative, for f32; other float types from their precision
   uint32_t seed = 1;

@@ -114,6 +114,39 @@ void EmitPhaseBody(PhaseFrame& f, const LoopPhase& planned) {
   });
 }
 
+namespace {
+
+constexpr int64_t kCacheLine = 64, kSmallestRow = 1 << 10, kLargestRow = 1 << 18, kLargestRowInL1 = 1 << 14;  // bytes
+constexpr int64_t kLargeArray = 1 << 21;  // bytes, beyond the second-level cache of most processors
+
+// Fetches the part of the next row that lies below the vector of the outputs, of each large argument. The first pass
+// over a row waits for memory, and the last one for arithmetic; so the memory works while the last pass computes.
+void PrefetchNextRow(PhaseFrame& f, const RowPhase& kind, const PhaseLoops& loops) {
+  const auto output =
+      std::find_if(f.phase.outputs.begin(), f.phase.outputs.end(), [](const PhaseOutput& o) { return !o.per_row; });
+  if (output == f.phase.outputs.end()) return;
+  const int64_t elements = f.phase.work_items * kind.row_length;
+  Value* position = nullptr;
+  for (const Instruction* p : f.computation().parameters()) {
+    if (!p->shape().IsArray() || p->shape().num_elements() != elements) continue;
+    const int64_t width = p->shape().byte_size() / elements, row = kind.row_length * width;
+    if (row < kSmallestRow || row > kLargestRow || p->shape().byte_size() < kLargeArray) continue;
+    if (position == nullptr)
+      position = f.indices.Uniform(StoreAddress(f.vars, *output, OutputIndex(f.vars, loops, *output)));
+    Value* offset = f.b.CreateMul(f.b.CreateZExtOrTrunc(position, f.b.getInt64Ty()), f.Number(width));
+    Value* base = f.buffers[static_cast<size_t>(p->parameter_number())];
+    for (int64_t at = 0; at < std::max<int64_t>(kind.lanes, 1) * width; at += kCacheLine) {
+      Value* address = f.b.CreateGEP(f.b.getInt8Ty(), base, f.b.CreateAdd(offset, f.Number(row + at)));
+      constexpr int kRead = 0, kData = 1, kL1 = 3, kL2 = 2;
+      f.b.CreateIntrinsic(
+          llvm::Intrinsic::prefetch, {address->getType()},
+          {address, f.b.getInt32(kRead), f.b.getInt32(row <= kLargestRowInL1 ? kL1 : kL2), f.b.getInt32(kData)});
+    }
+  }
+}
+
+}  // namespace
+
 void EmitPhaseBody(PhaseFrame& f, const RowPhase& kind) {
   for (const Instruction* x : kind.staged) {
     const int64_t bytes = kind.row_length * backplane::codegen::ComputedBytes(x->shape().element_type());
@@ -128,7 +161,10 @@ void EmitPhaseBody(PhaseFrame& f, const RowPhase& kind) {
     // First what has one element for each row: the row may be overwritten by the loops that follow.
     f.EvalAndStore(loops, {}, true);
     f.LoopNestOver(loops, static_cast<size_t>(kind.item_groups), kind.lanes, tail, f.Number(0), f.Number(n),
-                   [&](const Guards& guards) { f.EvalAndStore(loops, guards, false); });
+                   [&](const Guards& guards) {
+                     PrefetchNextRow(f, kind, loops);
+                     f.EvalAndStore(loops, guards, false);
+                   });
   });
 }
 

@@ -1,6 +1,7 @@
 // Reductions of every form, row kernels, windows and scatters, against the evaluator.
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "gtest/gtest.h"
@@ -476,6 +477,25 @@ TEST(Reduce, NarrowVectors) {
     EXPECT_EQ(Difference(Reduce("s8", "maximum", "-128", "9,77", "77", "0"), o), "");
     EXPECT_EQ(Difference(absl::StrReplaceAll(kArgmax, {{"$IN", "5,300"}, {"$OUT", "5"}, {"$D", "1"}}), o), "");
     EXPECT_EQ(Difference(absl::StrReplaceAll(kLayerNorm, {{"$T", "bf16"}, {"$R", "7"}, {"$C", "100"}}), o), "");
+  }
+}
+
+// The rows of a large array are fetched ahead, those of a small one are not.
+TEST(Rows, FetchesTheNextRow) {
+  for (const bool large : {false, true}) {
+    const std::string n = large ? "1030" : "30";
+    const std::string hlo = absl::StrReplaceAll(
+        "HloModule m\nmax { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] maximum(a, b) }\nENTRY e {\n"
+        "  x = f32[N,515] parameter(0)\n  low = f32[] constant(-inf)\n"
+        "  m = f32[N] reduce(x, low), dimensions={1}, to_apply=max\n"
+        "  b = f32[N,515] broadcast(m), dimensions={0}\n  ROOT r = f32[N,515] subtract(x, b)\n}\n",
+        {{"[N", "[" + n}});
+    EXPECT_EQ(Difference(hlo), "");
+    RunOptions options;
+    options.keep_code = true;
+    absl::StatusOr<std::unique_ptr<TestKernel>> kernel = TestKernel::Make(hlo, options);
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    EXPECT_EQ(absl::StrContains((*kernel)->ir(), "llvm.prefetch"), large);
   }
 }
 

@@ -64,7 +64,7 @@ void DuplicateForUser(Instruction* user, const Instruction* i) {
 
 bool IsFreeSource(const Instruction& i) {
   if (i.Is(Opcode::kConstant)) return i.shape().IsScalar();
-  return i.Is(Opcode::kIota) || i.Is(Opcode::kBroadcast);
+  return i.Is(Opcode::kIota) || (i.Is(Opcode::kBroadcast) && !IsShortBroadcast(i));
 }
 
 void DuplicateCheapProducers(Computation* computation, const CustomLowering* lowering) {

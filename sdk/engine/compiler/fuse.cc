@@ -35,6 +35,7 @@ void OrderBeforeConvolutions(Computation* c) {
 absl::StatusOr<bool> Fuse::Run(Module* module) {
   bool changed = false;
   for (Computation* c : CollectControlFlowComputations(module)) {
+    SplitShortBroadcasts(c);
     DuplicateCheapProducers(c, lowering_);
     EngineFusionPolicy policy(lowering_);
     ASSIGN_OR_RETURN(const bool fused, compiler::FusionGraph(c, &policy).Fuse());

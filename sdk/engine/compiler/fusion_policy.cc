@@ -24,6 +24,7 @@ constexpr size_t kMaxSiblings = 512;       // readers of one value that a kernel
 constexpr int64_t kLargeShared = 1024;     // elements from which kernels that read the same array are merged
 constexpr int64_t kSmallPart = 4;          // parts of an array that are at most this fraction are read before an update
 constexpr int64_t kLargeTranspose = 4096;  // elements from which a transpose is better a kernel of its own
+constexpr int64_t kLargestFused = 16 << 20;  // bytes up to which it is not, for one elementwise reader
 
 bool HasDims(const Shape& a, absl::Span<const int64_t> dims) {
   return std::equal(a.dimensions().begin(), a.dimensions().end(), dims.begin(), dims.end());
@@ -147,6 +148,7 @@ bool EngineFusionPolicy::CanPlan(const Computation& kernel) const { return codeg
 
 MergeDecision EngineFusionPolicy::DecideMerge(const FusionGraph& graph, int n, int target, bool further_result) const {
   const FusionGraph::Node& p = graph.node(n);
+  if (IsShortBroadcast(*p.instruction)) return MergeDecision::kRefuse;
   // A reduce with several results is followed by get-tuple-elements, which stay outside.
   if (!p.instruction->shape().IsArray()) return MergeDecision::kRefuse;
   if (p.role == FusionRole::kUpdate || p.role == FusionRole::kWindow || p.role == FusionRole::kAlone)
@@ -172,7 +174,7 @@ MergeDecision EngineFusionPolicy::DecideJoin(const FusionGraph& graph, int n, in
   if (facts.alone || own.alone) return MergeDecision::kRefuse;
   if (own.weight + facts.weight > kMaxInstructions) return MergeDecision::kRefuse;
   if (graph.CountInputs(p.group, target) > kMaxParameters) return MergeDecision::kRefuse;
-  if (IsLargeTranspose(*p.instruction)) return MergeDecision::kRefuse;
+  if (IsLargeTranspose(*p.instruction) && !IsOnlyReadElementwise(graph, n, target)) return MergeDecision::kRefuse;
   if (p.role == FusionRole::kReduction || own.has_reduction) return JudgeReduction(graph, n, target);
   if (PreventsWorkInPlace(graph, n, target) || PreventsUpdateInPlace(graph, n, target)) return MergeDecision::kRefuse;
 
@@ -217,7 +219,7 @@ MergeDecision EngineFusionPolicy::DecideJoin(const FusionGraph& graph, int n, in
 }
 
 // The elements of arrays of the target that have n in each of their rows, so that it is computed again for every row.
-// (A value that is the same along a row is computed once for each.)
+// (A value that is the same along a row is computed once for each, unless the row is shorter than a vector.)
 double EngineFusionPolicy::CountRepeats(const FusionGraph& graph, int n, int target, int depth) const {
   double repeats = 0;
   for (const FusionGraph::Use& use : graph.node(n).uses) {
@@ -225,9 +227,8 @@ double EngineFusionPolicy::CountRepeats(const FusionGraph& graph, int n, int tar
     const Instruction& user = graph.instruction(use.node);
     if (user.Is(Opcode::kReshape) && depth > 0) {
       repeats = std::max(repeats, CountRepeats(graph, use.node, target, depth - 1));
-    } else if (user.Is(Opcode::kBroadcast) && !user.dimensions().empty() &&
-               user.dimensions().back() + 1 == user.shape().rank() &&
-               user.shape().num_elements() > user.operand(0)->shape().num_elements()) {
+    } else if (user.Is(Opcode::kBroadcast) && !user.dimensions().empty() && CountRepeatsInRow(user) < kShortRow &&
+               user.shape().num_elements() > user.operand(0)->shape().num_elements() * CountRepeatsInRow(user)) {
       repeats = std::max(repeats, static_cast<double>(user.shape().num_elements()));
     }
   }
@@ -360,6 +361,21 @@ bool EngineFusionPolicy::LeadsToRowReduction(const FusionGraph& graph, int n, ab
     return false;
   return std::any_of(p.operands.begin(), p.operands.end(), [&](int o) {
     return HaveSameDims(graph.instruction(o).shape(), shape) && LeadsToRowReduction(graph, o, space, depth - 1);
+  });
+}
+
+// Whether a transpose has one reader, in a kernel of elementwise operations without another transpose. The kernel then
+// reads it in tiles, and it need not be stored. A larger array is faster apart: its own kernel prefetches and streams.
+bool EngineFusionPolicy::IsOnlyReadElementwise(const FusionGraph& graph, int n, int target) const {
+  const FusionGraph::Node& p = graph.node(n);
+  const Facts& facts = facts_[target];
+  if (p.instruction->shape().byte_size() > kLargestFused || p.escapes || p.uses.size() != 1 || facts.has_reduction ||
+      facts.update >= 0 || !HasDims(p.instruction->shape(), facts.space) || !AreAllUsersElementwise(graph, n, target))
+    return false;
+  const std::vector<int>& members = graph.group(target).members;
+  return std::all_of(members.begin(), members.end(), [&](int m) {
+    const Instruction& i = graph.instruction(m);
+    return graph.node(m).role == FusionRole::kElementwise || i.Is(Opcode::kBroadcast);
   });
 }
 

@@ -60,6 +60,7 @@ class EngineFusionPolicy : public compiler::FusionPolicy {
   Downstream FindDownstream(const compiler::FusionGraph& graph, int n, int target) const;
   bool FeedsRows(const compiler::FusionGraph& graph, int n, int target) const;
   bool LeadsToRowReduction(const compiler::FusionGraph& graph, int n, absl::Span<const int64_t> space, int depth) const;
+  bool IsOnlyReadElementwise(const compiler::FusionGraph& graph, int n, int target) const;
   bool AreAllUsersElementwise(const compiler::FusionGraph& graph, int n, int group) const;
   bool IsCodeSmall(const compiler::FusionGraph& graph, int n, int target) const;
   double CountIndices(const compiler::FusionGraph& graph, int n, int group,
@@ -87,6 +88,18 @@ bool IsFreeSource(const Instruction& instruction);
 // Gives each reader its own copy of values that are cheaper to compute again than to store: sources, broadcasts, and
 // arithmetic on one array. A backward pass then recomputes a residual from its inputs instead of loading it.
 void DuplicateCheapProducers(Computation* computation, const CustomLowering* lowering);
+
+// Rows shorter than this have vectors that run across their ends.
+inline constexpr int64_t kShortRow = 32;
+// Returns how often a broadcast of an array repeats each element in a run, 1: not at all.
+int64_t CountRepeatsInRow(const Instruction& broadcast);
+
+// Splits a broadcast that repeats each element a few times, and all of that many times more, as the statistics of group
+// normalization: f32[32] to f32[64,64,32,10]. The first part, f32[32,10], becomes a kernel of its own. All others read
+// it in vectors; otherwise they divide indices and gather, because their vectors run across the ends of the short rows.
+void SplitShortBroadcasts(Computation* computation);
+// Whether this is such a first part.
+bool IsShortBroadcast(const Instruction& i);
 
 }  // namespace backplane::engine
 

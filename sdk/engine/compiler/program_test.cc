@@ -585,6 +585,56 @@ TEST(Log, NamesWhatIsInterpreted) {
   EXPECT_TRUE(absl::StrContains(interpreted[0], "f32[<=6] is no dense array of static size")) << interpreted[0];
 }
 
+// Each group has its own mean, `run` elements of one position belong to a group. All vectors run across groups.
+TEST(ProgramCode, ShortGroupsAreReadInVectors) {
+  for (int run : {9, 17, 31}) {
+    const std::string array = absl::StrCat("f32[2,128,16,", run, "]");
+    const std::string program = absl::StrCat(
+        kHelpers, "ENTRY e {\n  x = ", array, " parameter(0)\n  zero = f32[] constant(0)\n",
+        "  s = f32[2,16] reduce(x, zero), dimensions={1,3}, to_apply=add_f32\n  n = f32[] constant(0.001)\n",
+        "  nb = f32[2,16] broadcast(n), dimensions={}\n  m = f32[2,16] multiply(s, nb)\n  mb = ", array,
+        " broadcast(m), dimensions={0,2}\n  d = ", array, " subtract(x, mb)\n  q = ", array,
+        " multiply(d, d)\n  v = f32[2,16] reduce(q, zero), dimensions={1,3}, to_apply=add_f32\n",
+        "  i = f32[2,16] rsqrt(v)\n  ib = ", array, " broadcast(i), dimensions={0,2}\n  ROOT r = ", array,
+        " multiply(d, ib)\n}\n");
+    ProgramRunOptions options;
+    options.tolerance = 2e-5;
+    EXPECT_EQ(ProgramDifference(program, options), "") << run;
+    std::string error;
+    const std::string log = absl::StrJoin(GetCompileLog(program, &error), "\n");
+    EXPECT_EQ(error, "");
+    EXPECT_TRUE(absl::StrContains(log, absl::StrCat("columns: ", 16 * run, " "))) << log;
+    EXPECT_FALSE(absl::StrContains(log, "reductions: 32")) << log;
+  }
+}
+
+// A large transpose is part of the kernel of its only reader, and a kernel of its own if there are two readers or a
+// sum.
+TEST(ProgramCode, TransposesOfOneReaderAreNotStored) {
+  const std::string begin = absl::StrCat(kHelpers, "ENTRY e {\n  x = f32[130,70] parameter(0)\n",
+                                         "  y = f32[70,130] parameter(1)\n  one = f32[] constant(1)\n",
+                                         "  ob = f32[70,130] broadcast(one), dimensions={}\n",
+                                         "  t = f32[70,130] transpose(x), dimensions={1,0}\n");
+  struct {
+    const char* end;
+    bool is_part;
+  } const cases[] = {
+      {"  a = f32[70,130] add(t, ob)\n  ROOT r = f32[70,130] multiply(a, y)\n}\n", true},
+      {"  a = f32[70,130] add(t, ob)\n  ROOT r = (f32[70,130], f32[70,130]) tuple(a, t)\n}\n", false},
+      {"  a = f32[70,130] add(t, y)\n  z = f32[] constant(0)\n  ROOT r = f32[70] reduce(a, z), dimensions={1}, "
+       "to_apply=add_f32\n}\n",
+       false},
+  };
+  for (const auto& c : cases) {
+    EXPECT_EQ(ProgramDifference(begin + c.end), "") << c.end;
+    std::string error;
+    const std::string log = absl::StrJoin(GetCompileLog(begin + c.end, &error), "\n");
+    EXPECT_EQ(error, "");
+    EXPECT_EQ(!absl::StrContains(log, "transpose_fusion: kernel"), c.is_part) << log;
+    EXPECT_TRUE(absl::StrContains(log, "transpose: tiles")) << log;
+  }
+}
+
 // A scan by halves as JAX writes it: each level slices, and pads, what the level below has made. Were all of it one
 // kernel, its code would double twice with each level, and compiling this one would take hours.
 std::string ScanByHalves(const std::string& x, int n, std::string& lines) {

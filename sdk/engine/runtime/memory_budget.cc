@@ -79,7 +79,7 @@ absl::Status MemoryBudget::OutOfMemoryError(uint64_t bytes, absl::string_view wh
 absl::Status MemoryBudget::ReserveOrWait(int64_t bytes, absl::string_view what, Use use, void** block) {
   bool leave_room = use == Use::kPersistent;
   bool last = false;
-  const auto limit = std::chrono::steady_clock::now() + kMaxWait;
+  std::chrono::steady_clock::time_point limit;  // set at the first wait
   for (;;) {
     const uint64_t changes = workers_ == nullptr ? 0 : workers_->changes();
     bool system_refuses = false;
@@ -91,9 +91,11 @@ absl::Status MemoryBudget::ReserveOrWait(int64_t bytes, absl::string_view what, 
       system_refuses = true;
     }
     if (reclaimer_ && reclaimer_(bytes) > 0) continue;
-    if (!last && workers_ != nullptr && std::chrono::steady_clock::now() < limit &&
-        workers_->WaitForChange(changes, kStallTimeout))
-      continue;
+    if (!last && workers_ != nullptr) {
+      const auto now = std::chrono::steady_clock::now();
+      if (limit == std::chrono::steady_clock::time_point()) limit = now + kMaxWait;
+      if (now < limit && workers_->WaitForChange(changes, kStallTimeout)) continue;
+    }
     if (leave_room && !system_refuses) {  // nobody computes who could use the room
       leave_room = false;
       continue;

@@ -102,11 +102,21 @@ void* Map(size_t bytes) {
 }  // namespace
 
 struct MemoryPool::Impl {
+  // The counters are written under the lock, so they need no atomic additions, which cost as much as the rest.
   struct alignas(64) SizeClass {
     SpinLock lock;
     Header* free = nullptr;
-    std::atomic<int64_t> count{0};
+    std::atomic<int64_t> count{0};        // of the blocks in `free`
+    std::atomic<int64_t> allocations{0};  // ever
+    std::atomic<int64_t> live{0};
+
+    // Requires the lock.
+    static void Add(std::atomic<int64_t>& counter, int64_t n) {
+      counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+    }
   };
+
+  static bool IsFromSlab(int size_class) { return ClassPayload(size_class) <= kLargestSlabPayload; }
 
   explicit Impl(const Options& options) : options(options) {}
 
@@ -119,15 +129,20 @@ struct MemoryPool::Impl {
     }
   }
 
-  Header* PopFree(int size_class) {
+  // Takes a free block of this class. `allocated`: it is now live.
+  Header* PopFree(int size_class, bool allocated) {
     SizeClass& c = classes[size_class];
     if (c.count.load(std::memory_order_relaxed) == 0) return nullptr;
     std::lock_guard<SpinLock> lock(c.lock);
     Header* header = c.free;
     if (header == nullptr) return nullptr;
     c.free = header->next;
-    c.count.fetch_sub(1, std::memory_order_relaxed);
-    kept.fetch_sub(ClassPayload(header->size_class), std::memory_order_relaxed);
+    SizeClass::Add(c.count, -1);
+    if (allocated) {
+      SizeClass::Add(c.allocations, 1);
+      SizeClass::Add(c.live, 1);
+    }
+    if (!IsFromSlab(size_class)) kept.fetch_sub(ClassPayload(size_class), std::memory_order_relaxed);
     return header;
   }
 
@@ -180,11 +195,11 @@ struct MemoryPool::Impl {
       return nullptr;
     }
     const int wanted = ClassFor(bytes);
-    Header* header = PopFree(wanted);
+    Header* header = PopFree(wanted, true);
     if (ABSL_PREDICT_FALSE(header == nullptr)) {
-      const bool slab = ClassPayload(wanted) <= kLargestSlabPayload;
+      const bool slab = IsFromSlab(wanted);
       for (int i = 1; i <= kClassesToSearch && !slab && header == nullptr && wanted + i < kNumClasses; ++i) {
-        header = PopFree(wanted + i);
+        header = PopFree(wanted + i, true);
       }
       if (header == nullptr) {
         header = slab ? NewFromSlab(wanted) : NewMapping(wanted);
@@ -193,13 +208,16 @@ struct MemoryPool::Impl {
           return nullptr;
         }
         header->size_class = wanted;
+        SizeClass& c = classes[wanted];
+        std::lock_guard<SpinLock> lock(c.lock);
+        SizeClass::Add(c.allocations, 1);
+        SizeClass::Add(c.live, 1);
       }
     }
     header->requested = bytes;
     header->live = 1;
     UpdateMaximum(peak, now);
     UpdateMaximum(largest, static_cast<int64_t>(bytes));
-    allocations.fetch_add(1, std::memory_order_relaxed);
     return header + 1;
   }
 
@@ -208,25 +226,28 @@ struct MemoryPool::Impl {
     if (header->live != 1) return;  // not ours, or given back before: leaking is the only safe answer
     header->live = 0;
     in_use.fetch_sub(header->requested, std::memory_order_relaxed);
-    frees.fetch_add(1, std::memory_order_relaxed);
-    const int64_t payload = ClassPayload(header->size_class);
     SizeClass& c = classes[header->size_class];
     // Counted before it can be taken, so that the sum never goes below zero.
-    const int64_t kept_now = kept.fetch_add(payload, std::memory_order_relaxed) + payload;
+    int64_t kept_now = 0;
+    if (!IsFromSlab(header->size_class)) {
+      const int64_t payload = ClassPayload(header->size_class);
+      kept_now = kept.fetch_add(payload, std::memory_order_relaxed) + payload;
+    }
     {
       std::lock_guard<SpinLock> lock(c.lock);
       header->next = c.free;
       c.free = header;
-      c.count.fetch_add(1, std::memory_order_relaxed);
+      SizeClass::Add(c.count, 1);
+      SizeClass::Add(c.live, -1);
     }
     if (ABSL_PREDICT_FALSE(kept_now > static_cast<int64_t>(options.max_kept_bytes))) Trim(options.max_kept_bytes);
   }
 
   // Only blocks with a mapping of their own can go.
   void Trim(size_t keep) {
-    for (int i = kNumClasses - 1; i >= 0 && ClassPayload(i) > kLargestSlabPayload; --i) {
+    for (int i = kNumClasses - 1; i >= 0 && !IsFromSlab(i); --i) {
       while (kept.load(std::memory_order_relaxed) > static_cast<int64_t>(keep)) {
-        Header* header = PopFree(i);
+        Header* header = PopFree(i, false);
         if (header == nullptr) break;
         reserved.fetch_sub(header->mapping_bytes, std::memory_order_relaxed);
         munmap(header->mapping, header->mapping_bytes);
@@ -248,9 +269,7 @@ struct MemoryPool::Impl {
   alignas(64) std::atomic<int64_t> in_use{0};
   std::atomic<int64_t> peak{0};
   std::atomic<int64_t> largest{0};
-  std::atomic<int64_t> allocations{0};
-  std::atomic<int64_t> frees{0};
-  std::atomic<int64_t> kept{0};
+  std::atomic<int64_t> kept{0};  // free bytes in blocks that are mappings of their own
   std::atomic<int64_t> reserved{0};
   std::atomic<int64_t> peak_reserved{0};
 };
@@ -279,16 +298,15 @@ MemoryPool::Statistics MemoryPool::GetStatistics() const {
   s.peak_bytes_in_use = impl_->peak.load(std::memory_order_relaxed);
   s.bytes_reserved = impl_->reserved.load(std::memory_order_relaxed);
   s.peak_bytes_reserved = impl_->peak_reserved.load(std::memory_order_relaxed);
-  s.bytes_kept = impl_->kept.load(std::memory_order_relaxed);
   s.largest_alloc_bytes = impl_->largest.load(std::memory_order_relaxed);
-  s.num_allocations = impl_->allocations.load(std::memory_order_relaxed);
-  s.num_live = s.num_allocations - impl_->frees.load(std::memory_order_relaxed);
   s.bytes_limit = impl_->options.limit_bytes;
-  for (int i = kNumClasses - 1; i >= 0; --i) {
-    if (impl_->classes[i].count.load(std::memory_order_relaxed) > 0) {
-      s.largest_free_block_bytes = ClassPayload(i);
-      break;
-    }
+  for (int i = 0; i < kNumClasses; ++i) {
+    const Impl::SizeClass& c = impl_->classes[i];
+    s.num_allocations += c.allocations.load(std::memory_order_relaxed);
+    s.num_live += c.live.load(std::memory_order_relaxed);
+    const int64_t free = c.count.load(std::memory_order_relaxed);
+    s.bytes_kept += free * static_cast<int64_t>(ClassPayload(i));
+    if (free > 0) s.largest_free_block_bytes = static_cast<int64_t>(ClassPayload(i));
   }
   return s;
 }

@@ -19,7 +19,8 @@ class MemoryPool {
   static constexpr size_t kTailPadding = 64;
 
   struct Options {
-    // When more memory than this is free, the pool returns the largest free blocks to the system.
+    // When more memory than this is free, the pool returns the largest free blocks to the system. Blocks of up to 64
+    // KiB do not count, because they stay with the pool.
     size_t max_kept_bytes = size_t{4} << 30;
     // The pool returns free memory to the system before a new allocation would raise bytes_reserved above this; 0: no
     // such limit.

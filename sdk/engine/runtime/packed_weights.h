@@ -72,6 +72,7 @@ class PackedWeights {
   int64_t Reclaim(int64_t bytes);
 
   int64_t bytes() const;  // of all forms that are kept
+  MemoryBudget& budget() const { return *budget_; }
 
  private:
   using Blocks = std::vector<Block>;  // to free without the lock
