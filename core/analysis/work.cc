@@ -32,11 +32,8 @@ double CountAccessedBytes(const Instruction& instruction) {
 
 Cost CountWork(const Instruction& instruction) {
   Cost total;
+  if (instruction.info().Has(kNoOp)) return total;
   switch (instruction.opcode()) {
-    case Opcode::kParameter:
-    case Opcode::kConstant:
-    case Opcode::kTuple:
-    case Opcode::kGetTupleElement:
     case Opcode::kBitcast:
       return total;
     case Opcode::kFusion:

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <set>
 
 #include "absl/strings/match.h"
@@ -326,6 +327,18 @@ TEST(Builder, ScalarBinaryComputationIsMadeOnce) {
   EXPECT_EQ(*MakeScalarBinaryComputation(&m, Opcode::kAdd, kF32), a);
   EXPECT_NE(*MakeScalarBinaryComputation(&m, Opcode::kAdd, kS32), a);
   EXPECT_NE(*MakeScalarBinaryComputation(&m, Opcode::kMaximum, kF32), a);
+}
+
+TEST(OpTable, TraitsAgree) {
+  for (const OpInfo& info : Operations()) {
+    const bool has_window = std::count(info.attributes.begin(), info.attributes.end(), AttrId::kWindow) > 0;
+    const bool forwards = info.Has(kForwardsOperand), controls = info.Has(kControlFlow);
+    const bool per_element = info.Has(kReduces) || info.Has(kCallsPerElement);
+    EXPECT_EQ(info.Has(kReducesWindows), info.Has(kReduces) && has_window) << info.text;
+    EXPECT_TRUE(info.Has(kHasCalled) || !(per_element || controls)) << info.text;
+    EXPECT_FALSE(per_element && controls) << info.text;
+    EXPECT_TRUE(!forwards || info.arity >= 1) << info.text;
+  }
 }
 
 TEST(OpTable, NamesAndCosts) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "absl/strings/ascii.h"
@@ -774,6 +775,32 @@ absl::StatusOr<Sharding> ParseSharding(absl::string_view text) {
   ASSIGN_OR_RETURN(Sharding s, ParseSharding(c, 0));
   if (!c.AtEnd()) return c.Error("text after the sharding");
   return s;
+}
+
+int64_t Window::CountElements() const {
+  int64_t n = 1;
+  for (const WindowDimension& d : dimensions) {
+    if (__builtin_mul_overflow(n, d.size, &n)) return std::numeric_limits<int64_t>::max();
+  }
+  return n;
+}
+
+ComparisonDirection InvertDirection(ComparisonDirection d) {
+  switch (d) {
+    case ComparisonDirection::kEq:
+      return ComparisonDirection::kNe;
+    case ComparisonDirection::kNe:
+      return ComparisonDirection::kEq;
+    case ComparisonDirection::kGe:
+      return ComparisonDirection::kLt;
+    case ComparisonDirection::kGt:
+      return ComparisonDirection::kLe;
+    case ComparisonDirection::kLe:
+      return ComparisonDirection::kGt;
+    case ComparisonDirection::kLt:
+      return ComparisonDirection::kGe;
+  }
+  return d;
 }
 
 int64_t FfiAttribute::array_size() const {

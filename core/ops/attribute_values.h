@@ -26,6 +26,8 @@ struct WindowDimension {
 };
 struct Window {
   std::vector<WindowDimension> dimensions;
+  // Returns the product of the sizes: how many elements a window has, those on padding included. At most INT64_MAX.
+  int64_t CountElements() const;
   bool operator==(const Window&) const = default;
 };
 
@@ -106,6 +108,9 @@ struct ReplicaGroups {
 using Pairs = std::vector<std::pair<int64_t, int64_t>>;  // source_target_pairs={{0,1},{1,0}}
 
 enum class ComparisonDirection : uint8_t { kEq, kNe, kGe, kGt, kLe, kLt };
+// Returns the direction that holds if and only if `d` does not, for numbers that are ordered: not for NaN, except
+// between equal and not-equal.
+ComparisonDirection InvertDirection(ComparisonDirection d);
 enum class ComparisonType : uint8_t { kFloat, kTotalOrder, kSigned, kUnsigned };
 enum class Precision : uint8_t { kDefault, kHigh, kHighest, kPackedNibble };
 enum class FftType : uint8_t { kFft, kIfft, kRfft, kIrfft };

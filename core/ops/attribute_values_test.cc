@@ -27,6 +27,39 @@ TEST(ReplicaGroups, Expands) {
   EXPECT_THAT((ReplicaGroups{{{3, 1}, {0, 2}}, {}}.Expand()), ElementsAre(ElementsAre(3, 1), ElementsAre(0, 2)));
 }
 
+TEST(Window, CountsElements) {
+  EXPECT_EQ(Window().CountElements(), 1);
+  Window window;
+  window.dimensions = {{.size = 3, .padding_low = 2}, {.size = 1}, {.size = 5, .window_dilation = 2}};
+  EXPECT_EQ(window.CountElements(), 15);
+  window.dimensions.push_back({.size = std::numeric_limits<int64_t>::max() / 2});
+  EXPECT_EQ(window.CountElements(), std::numeric_limits<int64_t>::max());
+}
+
+TEST(ComparisonDirection, InvertsAllDirections) {
+  auto holds = [](ComparisonDirection d, int a, int b) {
+    switch (d) {
+      case ComparisonDirection::kEq:
+        return a == b;
+      case ComparisonDirection::kNe:
+        return a != b;
+      case ComparisonDirection::kGe:
+        return a >= b;
+      case ComparisonDirection::kGt:
+        return a > b;
+      case ComparisonDirection::kLe:
+        return a <= b;
+      case ComparisonDirection::kLt:
+        return a < b;
+    }
+    return false;
+  };
+  for (int d = 0; d < 6; ++d) {
+    const auto direction = static_cast<ComparisonDirection>(d);
+    for (int b : {-1, 0, 1}) EXPECT_NE(holds(direction, 0, b), holds(InvertDirection(direction), 0, b)) << d;
+  }
+}
+
 TEST(Sharding, TextRoundTrips) {
   for (absl::string_view text :
        {"{replicated}", "{manual}", "{unknown}", "{unreduced}", "{maximal device=3}", "{devices=[2,2]<=[4]}",

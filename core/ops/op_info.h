@@ -23,16 +23,20 @@ enum class Opcode : uint8_t {
 };
 
 enum OpTrait : uint32_t {
-  kElementwise = 1,        // an output element is computed from the same element of each operand
-  kCommutative = 2,        // the two operands may be swapped
-  kDeclared = 4,           // operands and attributes do not determine the result shape: it must be given
-  kSideEffect = 8,         // must not be removed or reordered with other side effects
-  kCollective = 16,        // several devices execute it together
-  kHasCalled = 32,         // has called computations
-  kTranscendental = 64,    // its cost is counted in transcendentals
-  kResultAccuracy = 128,   // takes a result accuracy
-  kCallsPerElement = 256,  // its called computations run for single elements
-  kReduces = 512,          // the last of its called computations is a reducer: it combines two elements into one
+  kElementwise = 1,         // an output element is computed from the same element of each operand
+  kCommutative = 2,         // the two operands may be swapped
+  kDeclared = 4,            // operands and attributes do not determine the result shape: it must be given
+  kSideEffect = 8,          // must not be removed or reordered with other side effects
+  kCollective = 16,         // several devices execute it together
+  kHasCalled = 32,          // has called computations
+  kTranscendental = 64,     // its cost is counted in transcendentals
+  kResultAccuracy = 128,    // takes a result accuracy
+  kCallsPerElement = 256,   // its called computations run for single elements
+  kReduces = 512,           // the last of its called computations is a reducer: it combines two elements into one
+  kReducesWindows = 1024,   // the reducer combines the elements of each window
+  kControlFlow = 2048,      // executes its called computations: a call, a conditional, a loop
+  kForwardsOperand = 4096,  // its result is its first operand: a barrier, a domain, a dependency
+  kNoOp = 8192,             // computes nothing: a parameter, a constant, a tuple, an element of a tuple
 };
 
 // Which element types the operands of an elementwise operation may have.
@@ -117,6 +121,9 @@ struct OpInfo {
   int since = 0, accuracy_since = 0;
 
   bool Has(OpTrait t) const { return (traits & t) != 0; }
+  // Whether it reduces elements within one device, not those of several ones: all operations with a reducer that are no
+  // collectives.
+  bool ReducesLocally() const { return Has(kReduces) && !Has(kCollective); }
 };
 
 // Returns the table, in the order of the enumerators. It is built on first use. Thread-safe.

@@ -123,13 +123,10 @@ absl::StatusOr<BatchedValue> Batcher::BatchInstruction(const Instruction& i, con
     }
     case Opcode::kGetTupleElement:
       return x[0].elements[static_cast<size_t>(i.tuple_index())];
-    case Opcode::kOptimizationBarrier:
-    case Opcode::kDomain:
-    case Opcode::kAddDependency:
-      return x[0];
     case Opcode::kCall:
       return Run(*i.called(0), x);
     default:
+      if (i.info().Has(kForwardsOperand)) return x[0];
       break;
   }
   if (i.HasSideEffect()) return LoopOverBatch(i, x);

@@ -625,21 +625,9 @@ bool IsArithmetic(const Computation& c) {
   });
 }
 
-bool CallsReducer(const Instruction& i) {
-  switch (i.opcode()) {
-    case Opcode::kReduce:
-    case Opcode::kReduceWindow:
-    case Opcode::kSelectAndScatter:
-    case Opcode::kScatter:
-    case Opcode::kSort:
-    case Opcode::kMap:
-      return true;
-    case Opcode::kAllReduce:
-    case Opcode::kReduceScatter:
-      return !IsArithmetic(*i.called(0));
-    default:
-      return false;
-  }
+bool IsExpandable(const Instruction& i) {
+  if (i.Is(Opcode::kAllReduce) || i.Is(Opcode::kReduceScatter)) return !IsArithmetic(*i.called(0));
+  return i.info().Has(kCallsPerElement);
 }
 
 bool HasDynamicSize(const Instruction& i) {
@@ -663,7 +651,7 @@ absl::StatusOr<const Computation*> MakeLoopComputation(const Instruction& i) {
 }  // namespace
 
 absl::StatusOr<bool> ExpandReductions::ExpandOne(Computation* c, Instruction* i) const {
-  if (!CallsReducer(*i) || HasDynamicSize(*i) || (i->users().empty() && i != c->root() && !i->HasSideEffect())) {
+  if (!IsExpandable(*i) || HasDynamicSize(*i) || (i->users().empty() && i != c->root() && !i->HasSideEffect())) {
     return false;
   }
   if (!i->info().Has(kCollective) &&

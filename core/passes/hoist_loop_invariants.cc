@@ -41,7 +41,7 @@ bool IsExpensive(const Instruction* i) {
     case Opcode::kRemainder:
       return true;
     default: {
-      if (i->info().Has(kReduces) && !i->info().Has(kCollective)) return true;
+      if (i->info().ReducesLocally()) return true;
       if (!i->info().Has(kElementwise)) return false;
       Instruction::ContextStorage storage;
       return EstimateCost(i->Context(storage), i->shape()).transcendentals > 0;

@@ -31,7 +31,7 @@ absl::Status VerifySingleCallers(const Module& module) {
   absl::flat_hash_map<const Computation*, const Instruction*> caller;
   for (const Computation* c : CollectControlFlowComputations(&module)) {
     for (const auto& i : c->instructions()) {
-      if (!i->Is(Opcode::kWhile) && !i->Is(Opcode::kConditional) && !i->Is(Opcode::kCall)) continue;
+      if (!i->info().Has(kControlFlow)) continue;
       for (const Computation* called : i->called()) {
         auto [at, fresh] = caller.try_emplace(called, i.get());
         if (fresh) continue;

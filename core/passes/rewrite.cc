@@ -9,7 +9,7 @@ namespace {
 void Collect(Computation* c, absl::flat_hash_set<Computation*>& seen, std::vector<Computation*>& order) {
   if (!seen.insert(c).second) return;
   for (const auto& i : c->instructions()) {
-    if (!i->Is(Opcode::kWhile) && !i->Is(Opcode::kConditional) && !i->Is(Opcode::kCall)) continue;
+    if (!i->info().Has(kControlFlow)) continue;
     for (Computation* called : i->called()) Collect(called, seen, order);
   }
   order.push_back(c);

@@ -16,7 +16,7 @@ absl::StatusOr<bool> UnshareComputations::Run(Module* module) {
     Computation* c = work.back();
     work.pop_back();
     for (Instruction* i : c->Snapshot()) {
-      if (!i->Is(Opcode::kWhile) && !i->Is(Opcode::kConditional) && !i->Is(Opcode::kCall)) continue;
+      if (!i->info().Has(kControlFlow)) continue;
       for (size_t k = 0; k < i->called().size(); ++k) {
         Computation* callee = i->called(static_cast<int64_t>(k));
         if (!owned.insert(callee).second) {

@@ -61,6 +61,8 @@ class Shape {
   void set_layout(Layout layout) { layout_ = std::move(layout); }
   void clear_layout();   // recursively
   void set_row_major();  // recursively: every array gets the default layout
+  // Whether an array is row-major, without tiles or padding (Layout::IsRowMajor). It is if it has no layout.
+  bool IsRowMajor() const { return !layout_ || layout_->IsRowMajor(); }
   Shape WithoutLayout() const;
   Shape WithElementType(PrimitiveType t) const;
 

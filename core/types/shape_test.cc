@@ -118,8 +118,9 @@ TEST(Shape, EqualityAndLayouts) {
   Shape a = Parsed("f32[2,3]{0,1}"), b = Parsed("f32[2,3]{1,0}");
   EXPECT_TRUE(a == b);
   EXPECT_FALSE(a.Identical(b));
-  EXPECT_TRUE(b.layout().IsRowMajor());
-  EXPECT_FALSE(a.layout().IsRowMajor());
+  EXPECT_TRUE(b.IsRowMajor());
+  EXPECT_FALSE(a.IsRowMajor());
+  EXPECT_TRUE(a.WithoutLayout().IsRowMajor());
   a.set_row_major();
   EXPECT_TRUE(a.Identical(b));
   EXPECT_FALSE(a.WithoutLayout().has_layout());

@@ -30,9 +30,6 @@ bool IsPadded(const Shape& shape) {
   return shape.has_layout() && (!shape.layout().tiles.empty() || shape.layout().element_size_in_bits != 0);
 }
 
-// A shape without a layout is row-major.
-bool IsRowMajorArray(const Shape& shape) { return !shape.has_layout() || shape.layout().IsRowMajor(); }
-
 // A literal's data as storage that is only read.
 class LiteralStorage : public Storage {
  public:
@@ -137,7 +134,7 @@ absl::StatusOr<Literal> MemorySpaces::Read(const DeviceArray& array) const {
   RETURN_IF_ERROR(CheckHasStorage(array, "read"));
   const Shape row_major = array.shape.WithoutLayout();
   if (IsHost(array.memory)) {
-    if (IsRowMajorArray(array.shape)) return Literal::Borrow(row_major, array.storage->data());
+    if (array.shape.IsRowMajor()) return Literal::Borrow(row_major, array.storage->data());
     Literal out(row_major);
     RETURN_IF_ERROR(CopyBetweenLayouts(array.shape, array.storage->data(), row_major, out.mutable_bytes()));
     return out;
@@ -146,7 +143,7 @@ absl::StatusOr<Literal> MemorySpaces::Read(const DeviceArray& array) const {
   const size_t bytes = StorageBytes(array.shape);
   if (bytes == 0) return out;
   const int32_t device = GetDevice(array.memory);
-  if (IsRowMajorArray(array.shape)) {
+  if (array.shape.IsRowMajor()) {
     RETURN_IF_ERROR(memory_->CopyOut(device, array.storage->data(), out.mutable_bytes(), bytes));
     return out;
   }
@@ -163,7 +160,7 @@ absl::Status MemorySpaces::Write(const Literal& value, const DeviceArray& array)
   const Shape row_major = value.shape().WithoutLayout();
   if (IsHost(array.memory)) return CopyBetweenLayouts(row_major, value.bytes(), array.shape, array.storage->data());
   const int32_t device = GetDevice(array.memory);
-  if (IsRowMajorArray(array.shape)) return memory_->CopyIn(device, value.bytes(), array.storage->data(), bytes);
+  if (array.shape.IsRowMajor()) return memory_->CopyIn(device, value.bytes(), array.storage->data(), bytes);
   Staging staging(bytes);
   if (IsPadded(array.shape)) {  // keeps what is in the padding
     RETURN_IF_ERROR(memory_->CopyOut(device, array.storage->data(), staging.data(), bytes));

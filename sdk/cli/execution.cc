@@ -16,9 +16,8 @@ namespace {
 
 bool IsReordered(const Shape& shape) {
   bool found = false;
-  ForEachLeaf(shape, [&](const Shape& leaf, const std::vector<int64_t>&) {
-    found |= leaf.IsArray() && leaf.has_layout() && !leaf.layout().IsRowMajor();
-  });
+  ForEachLeaf(shape,
+              [&](const Shape& leaf, const std::vector<int64_t>&) { found |= leaf.IsArray() && !leaf.IsRowMajor(); });
   return found;
 }
 

@@ -380,7 +380,7 @@ class Matcher {
       return std::nullopt;
     ComparisonDirection direction = mask->direction();
     auto replace = [&direction](ComparisonDirection (*f)(ComparisonDirection)) { direction = f(direction); };
-    if (!keep) replace(&Opposite);
+    if (!keep) replace(&InvertDirection);
     if (l->axis == key_axis_) {
       std::swap(l, r);
       replace(&Mirrored);
@@ -410,22 +410,6 @@ class Matcher {
     }
   }
 
-  static ComparisonDirection Opposite(ComparisonDirection d) {
-    switch (d) {
-      case ComparisonDirection::kGe:
-        return ComparisonDirection::kLt;
-      case ComparisonDirection::kGt:
-        return ComparisonDirection::kLe;
-      case ComparisonDirection::kLe:
-        return ComparisonDirection::kGt;
-      case ComparisonDirection::kLt:
-        return ComparisonDirection::kGe;
-      case ComparisonDirection::kEq:
-        return ComparisonDirection::kNe;
-      default:
-        return ComparisonDirection::kEq;
-    }
-  }
   static ComparisonDirection Mirrored(ComparisonDirection d) {
     switch (d) {
       case ComparisonDirection::kGe:

@@ -156,13 +156,6 @@ class Assigner {
         leaves.assign(o.begin() + first, o.begin() + first + count);
         break;
       }
-      case Opcode::kBitcast:
-      case Opcode::kReshape:
-      case Opcode::kOptimizationBarrier:
-      case Opcode::kDomain:
-      case Opcode::kAddDependency:
-        leaves = values_of_.at(i->operand(0));
-        break;
       case Opcode::kAfterAll:
         leaves = {kNoValue};
         break;
@@ -179,6 +172,10 @@ class Assigner {
         }
         [[fallthrough]];
       default:
+        if (i->Is(Opcode::kBitcast) || i->Is(Opcode::kReshape) || i->info().Has(kForwardsOperand)) {
+          leaves = values_of_.at(i->operand(0));
+          break;
+        }
         UseOperands(i, at);
         leaves = NewLeaves(i, i->shape(), at);
     }

@@ -199,13 +199,8 @@ Rule FindRule(Opcode opcode) {
       return RandomNumbers;
     case Opcode::kBitcastConvert:
       return BitcastConvert;
-    case Opcode::kReduce:
-    case Opcode::kReduceWindow:
-    case Opcode::kScatter:
-    case Opcode::kSelectAndScatter:
-      return Promoted;
     default:
-      return nullptr;
+      return Info(opcode).ReducesLocally() ? Promoted : nullptr;
   }
 }
 

@@ -12,21 +12,8 @@ namespace {
 
 // Instructions whose slots are those of their operands, or which have none.
 bool OwnsNoSlot(const Instruction& i) {
-  switch (i.opcode()) {
-    case Opcode::kParameter:
-    case Opcode::kConstant:
-    case Opcode::kTuple:
-    case Opcode::kGetTupleElement:
-    case Opcode::kBitcast:
-    case Opcode::kReshape:
-    case Opcode::kOptimizationBarrier:
-    case Opcode::kDomain:
-    case Opcode::kAddDependency:
-    case Opcode::kAfterAll:
-      return true;
-    default:
-      return false;
-  }
+  return i.info().Has(kNoOp) || i.info().Has(kForwardsOperand) || i.Is(Opcode::kBitcast) || i.Is(Opcode::kReshape) ||
+         i.Is(Opcode::kAfterAll);
 }
 
 class ScheduleBuilder {

@@ -23,13 +23,11 @@ class Locations final : public stablehlo::LocationResolver {
   std::vector<stablehlo::SourceLocation> all_;
 };
 
-bool IsDefaultLayout(const Shape& shape) { return !shape.has_layout() || shape.layout().IsRowMajor(); }
-
 // An argument or result of main has one layout attribute, which cannot describe the elements of a tuple.
 absl::Status CheckTupleLayout(const Shape& shape, absl::string_view what) {
   if (!shape.IsTuple()) return absl::OkStatus();
   bool is_default = true;
-  ForEachLeaf(shape, [&](const Shape& leaf, const std::vector<int64_t>&) { is_default &= IsDefaultLayout(leaf); });
+  ForEachLeaf(shape, [&](const Shape& leaf, const std::vector<int64_t>&) { is_default &= leaf.IsRowMajor(); });
   if (is_default) return absl::OkStatus();
   return absl::UnimplementedError(
       absl::StrCat("stablehlo export: ", what, ": StableHLO has no layouts for the elements of a tuple"));
@@ -79,7 +77,7 @@ NamedAttrs Exporter::ArgumentAttributes(int64_t i, bool unpack_results) const {
     out.push_back({"jax.buffer_donor", self->Bool(true)});
     break;
   }
-  if (i < static_cast<int64_t>(config.parameter_layouts.size()) && !IsDefaultLayout(config.parameter_layouts[i])) {
+  if (i < static_cast<int64_t>(config.parameter_layouts.size()) && !config.parameter_layouts[i].IsRowMajor()) {
     out.push_back({"mhlo.layout_mode", self->String(config.parameter_layouts[i].layout().ToString())});
   }
   if (i < static_cast<int64_t>(config.parameter_memory_kinds.size()) && !config.parameter_memory_kinds[i].empty()) {
@@ -97,7 +95,7 @@ NamedAttrs Exporter::ResultAttributes(int64_t i, bool unpack_results) const {
   const Shape* layout = nullptr;
   if (known && !unpack_results) layout = &layouts;
   if (known && unpack_results && layouts.IsTuple() && i < layouts.tuple_size()) layout = &layouts.tuple_shapes(i);
-  if (layout != nullptr && layout->IsArray() && !IsDefaultLayout(*layout)) {
+  if (layout != nullptr && layout->IsArray() && !layout->IsRowMajor()) {
     out.push_back({"mhlo.layout_mode", self->String(layout->layout().ToString())});
   }
   if (i < static_cast<int64_t>(config.result_memory_kinds.size()) && !config.result_memory_kinds[i].empty()) {

@@ -225,7 +225,7 @@ absl::StatusOr<Literal> InRowMajorOrder(Literal read, const proto::ShapeProto& w
   if (!(shape == read.shape())) {
     return InvalidProto(absl::StrCat("literal of ", shape.ToString(), " in a constant of ", read.shape().ToString()));
   }
-  if (!shape.has_layout() || shape.layout().IsRowMajor()) return read;
+  if (shape.IsRowMajor()) return read;
   const auto& order = shape.layout().minor_to_major;
   Literal out(read.shape());
   if (read.num_elements() == 0) return out;

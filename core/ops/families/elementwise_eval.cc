@@ -152,8 +152,7 @@ absl::StatusOr<Literal> EvaluateConvert(const OpContext& op, Args args, EvalEnv&
   if (op.opcode == Opcode::kBitcastConvert) return BitcastConvert(op, args);
   if (op.opcode == Opcode::kBitcast) {
     ASSIGN_OR_RETURN(Shape shape, InferResultShape(op));
-    const bool plain = (!shape.has_layout() || shape.layout().IsRowMajor()) &&
-                       (!op.operand(0).has_layout() || op.operand(0).layout().IsRowMajor());
+    const bool plain = shape.IsRowMajor() && op.operand(0).IsRowMajor();
     if (!plain) return BitcastLayouts(op, *args[0], shape);
     if (shape.element_type() == args[0]->shape().element_type()) return args[0]->Reshape(shape.dimensions());
     return BitcastConvert(op, args);

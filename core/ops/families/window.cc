@@ -101,9 +101,7 @@ absl::StatusOr<Shape> InferWindow(const OpContext& op) {
 
 Cost CostWindow(const OpContext& op, const Shape& result) {
   Cost cost = ElementCost(op, result, 0);
-  double window = 1;
-  for (const WindowDimension& d : op.attrs->Get<Window>(AttrId::kWindow).dimensions)
-    window *= static_cast<double>(d.size);
+  const double window = static_cast<double>(op.attrs->Get<Window>(AttrId::kWindow).CountElements());
   cost.flops = window * (op.opcode == Opcode::kReduceWindow ? ElementCount(result) : ElementCount(op.operand(1)));
   return cost;
 }

@@ -128,8 +128,7 @@ absl::StatusOr<Literal> ReduceWindow(const OpContext& op, Args args, EvalEnv& en
   const bool tuple = shape.IsTuple();
   const Window& window = op.attrs->Get<Window>(AttrId::kWindow);
   const std::optional<Opcode> simple = n == 1 ? env.CalledBinaryOp(0) : std::nullopt;
-  int64_t positions = 1;
-  for (const WindowDimension& d : window.dimensions) positions *= d.size;
+  const int64_t positions = window.CountElements();
   std::vector<Literal> inputs, results;
   std::vector<PrimitiveType> types;
   for (size_t i = 0; i < n; ++i) {

@@ -156,24 +156,6 @@ Instruction* CompareUnsignedZero(Instruction* i, Rewriter& to) {
   return nullptr;
 }
 
-ComparisonDirection InvertDirection(ComparisonDirection d) {
-  switch (d) {
-    case ComparisonDirection::kEq:
-      return ComparisonDirection::kNe;
-    case ComparisonDirection::kNe:
-      return ComparisonDirection::kEq;
-    case ComparisonDirection::kGe:
-      return ComparisonDirection::kLt;
-    case ComparisonDirection::kGt:
-      return ComparisonDirection::kLe;
-    case ComparisonDirection::kLe:
-      return ComparisonDirection::kGt;
-    case ComparisonDirection::kLt:
-      return ComparisonDirection::kGe;
-  }
-  return d;
-}
-
 // Inverting a comparison is wrong for floats, because NaN is neither below nor at least any number. Only equal and
 // not-equal are opposites.
 Instruction* NotOfCompare(Instruction* i, Rewriter& to) {

@@ -1,8 +1,9 @@
 #include "core/passes/partition/factors.h"
-#include "absl/algorithm/container.h"
 
 #include <algorithm>
 #include <numeric>
+
+#include "absl/algorithm/container.h"
 
 namespace backplane {
 namespace {
@@ -184,6 +185,15 @@ int64_t CountBatchDims(const Instruction& i) {
 
 }  // namespace
 
+Ints MatchDims(const Ints& of, const Ints& in) {
+  Ints matching;
+  for (const int64_t factor : of) {
+    const auto at = absl::c_find(in, factor);
+    matching.push_back(factor < 0 || at == in.end() ? -1 : at - in.begin());
+  }
+  return matching;
+}
+
 std::optional<Factors> GetFactors(const Instruction& i) {
   if (i.operand_count() == 0 || !i.operand(0)->shape().IsArray()) return std::nullopt;
   const Shape &in = i.operand(0)->shape(), &out = i.shape();
@@ -214,8 +224,11 @@ std::optional<Factors> GetFactors(const Instruction& i) {
       return GetGatherFactors(i);
     case Opcode::kScatter:
       return GetScatterFactors(i);
-    case Opcode::kReverse:
-      return MapDims(i, 1, [](int64_t) { return true; });
+    case Opcode::kReverse: {
+      Factors f = MapDims(i, 1, [](int64_t) { return true; });
+      f.permuted = i.dimensions();
+      return f;
+    }
     case Opcode::kSlice:
     case Opcode::kDynamicSlice:
       return MapDims(i, 1, [&](int64_t d) { return out.dimensions(d) == in.dimensions(d); });

@@ -16,11 +16,15 @@ namespace backplane {
 struct Factors {
   std::vector<Ints> operands;
   Ints result;                   // applies to each element of a tuple; the elements have the same dimensions
+  Ints permuted;                 // factors along which a shard of the result needs other shards of the operands
   bool is_pass_through = false;  // each result element is computed from one element of each operand
 };
 
 // Returns nullopt for operations without a rule.
 std::optional<Factors> GetFactors(const Instruction& i);
+
+// Returns for each dimension in `of` the dimension in `in` that has the same factor, or -1.
+Ints MatchDims(const Ints& of, const Ints& in);
 
 }  // namespace backplane
 

@@ -45,10 +45,6 @@ Partitioner::MaybeShards Partitioner::ComputeOnShards(Instruction* i) {
   if (!known || i->HasSideEffect() || !i->control_predecessors().empty() || i->info().Has(kCollective)) return none;
   if (!i->shape().IsArray()) return none;  // see PartitionMultiOutput
   switch (i->opcode()) {
-    case Opcode::kBroadcast:
-      return PartitionBroadcast(i);
-    case Opcode::kTranspose:
-      return PartitionTranspose(i);
     case Opcode::kReshape:
       return PartitionReshape(i);
     case Opcode::kReduce:
@@ -57,63 +53,13 @@ Partitioner::MaybeShards Partitioner::ComputeOnShards(Instruction* i) {
       return PartitionDot(i);
     case Opcode::kConvolution:
       return PartitionConvolution(i);
-    case Opcode::kSlice:
-    case Opcode::kPad:
-    case Opcode::kReverse:
-    case Opcode::kConcatenate:
-    case Opcode::kDynamicSlice:
-    case Opcode::kDynamicUpdateSlice:
-    case Opcode::kReduceWindow:
-    case Opcode::kSort:
-    case Opcode::kFft:
-    case Opcode::kCholesky:
-    case Opcode::kTriangularSolve:
-      return PartitionAlongUntouchedDims(i);
     case Opcode::kGather:
       return PartitionGather(i);
     case Opcode::kScatter:
       return PartitionScatter(i);
     default:
-      return i->info().Has(kElementwise) ? PartitionElementwise(i) : none;
+      return PartitionAlongFactors(i);
   }
-}
-
-Partitioner::MaybeShards Partitioner::PartitionElementwise(Instruction* i) {
-  const Tiling* best = nullptr;
-  for (const Instruction* o : i->operands()) {
-    if (o->shape().dimensions() != i->shape().dimensions()) {
-      if (!o->shape().IsScalar()) return std::optional<Shards>();
-      continue;
-    }
-    const Shards* s = FindShards(o);
-    if (s != nullptr && (best == nullptr || s->tiling.CountTiles() > best->CountTiles())) best = &s->tiling;
-  }
-  if (best == nullptr) return std::optional<Shards>();
-  const Tiling tiling = *best;
-  std::vector<Instruction*> operands;
-  for (Instruction* o : i->operands()) {
-    const bool scalar = o->shape().IsScalar() && !i->shape().IsScalar();
-    ASSIGN_OR_RETURN(Instruction * x, ReshardTo(o, scalar ? Tiling::Replicated(0, partitions_) : tiling));
-    operands.push_back(x);
-  }
-  return Shards{c_->AddClone(i, tiling.ShardShape(i->shape()), operands), tiling};
-}
-
-Partitioner::MaybeShards Partitioner::PartitionBroadcast(Instruction* i) {
-  const Shards& s = *FindShards(i->operand(0));
-  Ints from(static_cast<size_t>(i->shape().rank()), -1);
-  const Ints& dims = i->dimensions();
-  for (size_t d = 0; d < dims.size(); ++d) from[static_cast<size_t>(dims[d])] = static_cast<int64_t>(d);
-  Tiling tiling = s.tiling.SelectDims(from);
-  Instruction* x = MakeBroadcast(c_, i, s.value, tiling.ShardShape(i->shape()), dims);
-  return Shards{x, std::move(tiling)};
-}
-
-Partitioner::MaybeShards Partitioner::PartitionTranspose(Instruction* i) {
-  const Shards& s = *FindShards(i->operand(0));
-  Tiling tiling = s.tiling.SelectDims(i->dimensions());
-  Instruction* x = c_->AddClone(i, tiling.ShardShape(i->shape()), {s.value});
-  return Shards{x, std::move(tiling)};
 }
 
 // Splits the dimensions of operand and result into runs of equal products. In each run only the outermost dimension may
@@ -184,6 +130,13 @@ Partitioner::MaybeShards Partitioner::PartitionReduce(Instruction* i) {
   return Shards{x, std::move(result)};
 }
 
+void Partitioner::SplitFactorsLike(const Instruction* x, const Ints& factors, Tiling& tiling) const {
+  const Shards* s = FindShards(x);
+  for (size_t d = 0; s != nullptr && d < factors.size(); ++d) {
+    if (factors[d] >= 0) tiling.SplitLike(factors[d], s->tiling, static_cast<int64_t>(d));
+  }
+}
+
 Partitioner::MaybeShards Partitioner::PartitionDot(Instruction* i) {
   const Factors f = *GetFactors(*i);
   const Ints &left = f.operands[0], &right = f.operands[1];
@@ -192,14 +145,10 @@ Partitioner::MaybeShards Partitioner::PartitionDot(Instruction* i) {
   // Dimensions: those of the result, then the contracting dimensions.
   Tiling product = Tiling::Replicated(static_cast<int64_t>(f.result.size()) + contracted, partitions_);
   // The larger operand takes precedence. Dimensions of the other one that are split differently are gathered.
-  auto split_like = [&](const Instruction* x, const Ints& at) {
-    const Shards* s = FindShards(x);
-    for (size_t k = 0; s != nullptr && k < at.size(); ++k) product.SplitLike(at[k], s->tiling, static_cast<int64_t>(k));
-  };
   const bool left_first = lhs->shape().num_elements() >= rhs->shape().num_elements();
-  if (left_first) split_like(lhs, left);
-  split_like(rhs, right);
-  if (!left_first) split_like(lhs, left);
+  if (left_first) SplitFactorsLike(lhs, left, product);
+  SplitFactorsLike(rhs, right, product);
+  if (!left_first) SplitFactorsLike(lhs, left, product);
   if (product.IsReplicated()) return std::optional<Shards>();
   ASSIGN_OR_RETURN(Instruction * a, ReshardTo(lhs, product.SelectDims(left)));
   ASSIGN_OR_RETURN(Instruction * b, ReshardTo(rhs, product.SelectDims(right)));
@@ -234,67 +183,53 @@ Partitioner::MaybeShards Partitioner::PartitionConvolution(Instruction* i) {
   return Shards{x, std::move(tiling)};
 }
 
-// Splits operations along the dimensions that they leave as they are.
-std::optional<Tiling> Partitioner::ChooseTiling(absl::Span<Instruction* const> operands,
-                                                absl::FunctionRef<bool(int64_t dim)> may_split) const {
+std::optional<Tiling> Partitioner::ChooseOperandTiling(const Instruction& i, const Factors& factors) const {
+  auto is_local = [&](int64_t factor) {
+    return absl::c_linear_search(factors.result, factor) && !absl::c_linear_search(factors.permuted, factor) &&
+           absl::c_all_of(factors.operands,
+                          [&](const Ints& list) { return list.empty() || absl::c_linear_search(list, factor); });
+  };
   std::optional<Tiling> best;
-  for (const Instruction* operand : operands) {
-    const Shards* known = FindShards(operand);
-    if (known == nullptr) continue;
+  for (size_t k = 0; k < factors.operands.size(); ++k) {
+    const Ints& of_operand = factors.operands[k];
+    const Shards* known = FindShards(i.operand(static_cast<int64_t>(k)));
+    if (known == nullptr || of_operand.empty()) continue;
     Tiling tiling = known->tiling;
-    for (int64_t d = 0; d < operand->shape().rank(); ++d) {
-      if (tiling.IsTiled(d) && !may_split(d)) tiling = tiling.ReplicateDim(d);
+    for (size_t d = 0; d < of_operand.size(); ++d) {
+      const int64_t dim = static_cast<int64_t>(d);
+      if (tiling.IsTiled(dim) && (of_operand[d] < 0 || !is_local(of_operand[d]))) tiling = tiling.ReplicateDim(dim);
     }
     if (!tiling.IsReplicated() && (!best || tiling.CountTiles() > best->CountTiles())) best = std::move(tiling);
   }
   return best;
 }
 
-Partitioner::MaybeShards Partitioner::PartitionAlongUntouchedDims(Instruction* i) {
-  int64_t split_operands = 1;  // the leading operands to split; the others are replicated
-  if (i->Is(Opcode::kConcatenate) || i->Is(Opcode::kTriangularSolve)) split_operands = i->operand_count();
-  if (i->Is(Opcode::kDynamicUpdateSlice)) split_operands = 2;
-  const Shape& in = i->operand(0)->shape();
-  auto is_untouched = [&](int64_t d) {
-    const size_t k = static_cast<size_t>(d);
-    switch (i->opcode()) {
-      case Opcode::kSlice:
-        return i->slices()[k] == SliceDimension{0, in.dimensions(d), 1};
-      case Opcode::kPad:
-        return i->padding()[k] == PaddingDimension{};
-      case Opcode::kDynamicSlice:
-        return i->shape().dimensions(d) == in.dimensions(d);
-      case Opcode::kDynamicUpdateSlice:
-        return i->operand(1)->shape().dimensions(d) == in.dimensions(d);
-      case Opcode::kReduceWindow:
-        return i->window().dimensions[k] == WindowDimension{};
-      case Opcode::kFft:
-      case Opcode::kCholesky:
-      case Opcode::kTriangularSolve:
-        return GetFactors(*i)->result[k] >= 0;
-      default:  // reverse, concatenate, sort
-        return !absl::c_linear_search(i->dimensions(), d);
-    }
-  };
-  const std::optional<Tiling> chosen = ChooseTiling(i->operands().subspan(0, split_operands), is_untouched);
-  if (!chosen) return std::optional<Shards>();
-  Tiling tiling = *chosen;
+Partitioner::MaybeShards Partitioner::PartitionAlongFactors(Instruction* i) {
+  const std::optional<Factors> f = GetFactors(*i);
+  if (!f) return std::optional<Shards>();
+  const std::optional<Tiling> tiling = ChooseOperandTiling(*i, *f);
+  if (!tiling) return std::optional<Shards>();
+  Tiling result = tiling->SelectDims(MatchDims(f->result, f->operands[0]));
   std::vector<Instruction*> operands(i->operands().begin(), i->operands().end());
-  for (int64_t k = 0; k < split_operands; ++k) {
-    ASSIGN_OR_RETURN(operands[static_cast<size_t>(k)], ReshardTo(i->operand(k), tiling));
+  for (size_t k = 0; k < operands.size(); ++k) {
+    if (f->operands[k].empty()) continue;
+    ASSIGN_OR_RETURN(operands[k], ReshardTo(operands[k], *tiling));
   }
-  const Shape shard = tiling.ShardShape(i->shape());
-  Instruction* x = c_->AddClone(i, shard, operands);
+  std::vector<Shape> shapes;
+  for (const Shape& full : i->shape().IsTuple() ? i->shape().tuple_shapes() : std::vector<Shape>{i->shape()})
+    shapes.push_back(result.ShardShape(full));
+  Instruction* x = c_->AddClone(i, i->shape().IsTuple() ? Shape::Tuple(shapes) : shapes[0], operands);
   if (i->Is(Opcode::kSlice)) {
     SliceConfig slices = i->slices();
-    for (int64_t d = 0; d < in.rank(); ++d) {
-      if (tiling.IsTiled(d)) slices[static_cast<size_t>(d)].limit = shard.dimensions(d);
+    for (int64_t d = 0; d < result.rank(); ++d) {
+      if (result.IsTiled(d)) slices[static_cast<size_t>(d)].limit = shapes[0].dimensions(d);
     }
     x->mutable_attrs().Set(AttrId::kSlices, std::move(slices));
   } else if (i->Is(Opcode::kDynamicSlice)) {
-    x->mutable_attrs().Set(AttrId::kDynamicSliceSizes, Ints(shard.dimensions().begin(), shard.dimensions().end()));
+    x->mutable_attrs().Set(AttrId::kDynamicSliceSizes,
+                           Ints(shapes[0].dimensions().begin(), shapes[0].dimensions().end()));
   }
-  return Shards{x, std::move(tiling)};
+  return Shards{x, std::move(result)};
 }
 
 // Splits a gather along the batch dimensions of the indices, and along the operand dimensions that it copies in full or
@@ -304,14 +239,8 @@ Partitioner::MaybeShards Partitioner::PartitionGather(Instruction* i) {
   const Ints &of_operand = f.operands[0], &of_indices = f.operands[1];
   Instruction *operand = i->operand(0), *indices = i->operand(1);
   Tiling tiling = Tiling::Replicated(i->shape().rank(), partitions_);
-  auto split_like = [&](const Instruction* x, const Ints& becomes) {
-    const Shards* s = FindShards(x);
-    for (size_t d = 0; s != nullptr && d < becomes.size(); ++d) {
-      if (becomes[d] >= 0) tiling.SplitLike(becomes[d], s->tiling, static_cast<int64_t>(d));
-    }
-  };
-  split_like(indices, of_indices);
-  split_like(operand, of_operand);
+  SplitFactorsLike(indices, of_indices, tiling);
+  SplitFactorsLike(operand, of_operand, tiling);
   if (tiling.IsReplicated()) return std::optional<Shards>();
   const Tiling operand_tiling = tiling.SelectDims(of_operand);
   ASSIGN_OR_RETURN(Instruction * x, ReshardTo(operand, operand_tiling));
@@ -332,13 +261,8 @@ Partitioner::MaybeShards Partitioner::PartitionScatter(Instruction* i) {
   const std::optional<Factors> f = GetFactors(*i);
   if (!f) return std::optional<Shards>();
   Tiling tiling = Tiling::Replicated(i->shape().rank(), partitions_);
-  for (int64_t k : {2, 1, 0}) {  // the updates take precedence: they are computed last
-    const Shards* s = FindShards(i->operand(k));
-    const Ints& becomes = f->operands[static_cast<size_t>(k)];
-    for (size_t d = 0; s != nullptr && d < becomes.size(); ++d) {
-      if (becomes[d] >= 0) tiling.SplitLike(becomes[d], s->tiling, static_cast<int64_t>(d));
-    }
-  }
+  for (int64_t k : {2, 1, 0})  // the updates take precedence: they are computed last
+    SplitFactorsLike(i->operand(k), f->operands[static_cast<size_t>(k)], tiling);
   if (tiling.IsReplicated()) return PartitionScatterByUpdates(i);
   std::vector<Instruction*> operands;
   for (size_t k = 0; k < 3; ++k) {
@@ -451,35 +375,14 @@ absl::StatusOr<bool> Partitioner::PartitionBatchedCall(Instruction* i) {
 // Splits an operation with several results along the dimensions in which it works on each element independently: a
 // sort of keys and values, a search for the largest elements, a reduction of several arrays such as argmax.
 absl::StatusOr<bool> Partitioner::PartitionMultiOutput(Instruction* i) {
-  const std::optional<Factors> factors = GetFactors(*i);
-  if (!factors || !i->control_predecessors().empty()) return false;
-  const bool has_initial_values = i->Is(Opcode::kReduce) || i->Is(Opcode::kReduceWindow);
-  const int64_t inputs = has_initial_values ? i->operand_count() / 2 : i->operand_count();
+  if (!i->control_predecessors().empty()) return false;
   bool is_dynamic = false;  // a shard would not know how much of it is used
   for (const Shape& s : i->shape().tuple_shapes()) is_dynamic |= s.HasDynamicDimensions();
   for (const Instruction* o : i->operands()) is_dynamic |= o->shape().HasDynamicDimensions();
   if (is_dynamic) return false;
-  const Ints& of_operand = factors->operands[0];
-  const std::optional<Tiling> chosen = ChooseTiling(i->operands().subspan(0, inputs), [&](int64_t d) {
-    const int64_t factor = of_operand[static_cast<size_t>(d)];
-    return factor >= 0 && absl::c_linear_search(factors->result, factor);
-  });
-  if (!chosen) return false;
-  const Tiling tiling = *chosen;
-  Ints from;  // the dimension of the operands for each one of the results
-  for (const int64_t factor : factors->result) {
-    const auto at = absl::c_find(of_operand, factor);
-    from.push_back(factor < 0 || at == of_operand.end() ? -1 : at - of_operand.begin());
-  }
-  const Tiling result = tiling.SelectDims(from);
-  std::vector<Instruction*> operands(i->operands().begin(), i->operands().end());
-  for (int64_t k = 0; k < inputs; ++k) {
-    ASSIGN_OR_RETURN(operands[static_cast<size_t>(k)], ReshardTo(i->operand(k), tiling));
-  }
-  std::vector<Shape> shapes;
-  for (const Shape& full : i->shape().tuple_shapes()) shapes.push_back(result.ShardShape(full).WithoutLayout());
-  Instruction* on_shards = c_->AddClone(i, Shape::Tuple(shapes), operands);
-  ReplaceWithShardsOfTuple(i, on_shards, std::vector<Tiling>(shapes.size(), result));
+  ASSIGN_OR_RETURN(const std::optional<Shards> shards, PartitionAlongFactors(i));
+  if (!shards) return false;
+  ReplaceWithShardsOfTuple(i, shards->value, std::vector<Tiling>(i->shape().tuple_shapes().size(), shards->tiling));
   return true;
 }
 

@@ -267,6 +267,48 @@ TEST(PartitionModule, MultipliesPartialSumsByFiniteFactorsOnly) {
   }
 }
 
+// Each line works on dimension 0 or 1 only. Split along the other one, it needs no communication.
+TEST(PartitionModule, SplitsAlongDimensionsThatAnOperationLeavesAlone) {
+  for (const auto& [worked_on, operation] : std::vector<std::pair<int, const char*>>{
+           {0, "f32[3,8] slice(x), slice={[1:7:2], [0:8]}"},
+           {1, "f32[8,12] pad(x, zero), padding=0_0x1_3"},
+           {0, "f32[8,8] reverse(x), dimensions={0}"},
+           {1, "f32[8,8] reverse(x), dimensions={1}"},
+           {1, "f32[8,2] dynamic-slice(x, start, start), dynamic_slice_sizes={8,2}"},
+           {0, "f32[8,8] dynamic-update-slice(x, row, start, start)"},
+           {0, "f32[7,8] reduce-window(x, zero), window={size=2x1}, to_apply=sum"},
+           {1, "f32[8,16] concatenate(x, x), dimensions={1}"},
+           {0, "f32[8,8] sort(x), dimensions={0}, to_apply=less"},
+       }) {
+    for (int split : {0, 1}) {
+      auto module = ParseAndPartition(absl::StrCat(R"(
+HloModule m, num_partitions=4
+sum {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT l = pred[] compare(a, b), direction=LT
+}
+ENTRY e {
+  x = f32[8,8] parameter(0), sharding={devices=)",
+                                                   split == 0 ? "[4,1]" : "[1,4]", R"(<=[4]}
+  row = f32[1,8] parameter(1), sharding={replicated}
+  start = s32[] parameter(2), sharding={replicated}
+  zero = f32[] constant(0)
+  ROOT r = )",
+                                                   operation, "\n}\n"));
+      ASSERT_NE(module, nullptr);
+      bool communicates = false;
+      for (const auto& i : module->entry()->instructions()) communicates |= i->info().Has(kCollective);
+      EXPECT_EQ(communicates, split == worked_on) << module->ToString();
+    }
+  }
+}
+
 // Each matrix or row is worked on as a whole, so the batch may be split.
 TEST(PartitionModule, SplitsBatchesOfTransformsAndFactorizations) {
   auto module = ParseAndPartition(R"(

@@ -121,20 +121,15 @@ absl::StatusOr<bool> Partitioner::Rewrite() {
         RETURN_IF_ERROR(BroadcastRandomValue(i));
         changed = true;
         continue;
-      case Opcode::kReduce:
-      case Opcode::kReduceWindow:
-      case Opcode::kSort:
-      case Opcode::kTopK:
-        if (partitions_ >= 2 && !manual && i->shape().IsTuple()) {
-          ASSIGN_OR_RETURN(const bool is_split, PartitionMultiOutput(i));
-          changed |= is_split;
-          continue;
-        }
-        break;
       default:
         break;
     }
     if (partitions_ < 2 || manual) continue;
+    if (i->shape().IsTuple()) {
+      ASSIGN_OR_RETURN(const bool is_split, PartitionMultiOutput(i));
+      changed |= is_split;
+      continue;
+    }
     const Tiling* propagated = depth_ == 0 && i->shape().IsArray() ? context_.FindPropagated(i) : nullptr;
     ASSIGN_OR_RETURN(std::optional<Shards> shards, ComputeOnShards(i));
     if (!shards && propagated == nullptr) continue;

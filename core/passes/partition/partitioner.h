@@ -34,6 +34,7 @@
 #include "core/ir/module.h"
 #include "core/passes/partition/annotations.h"
 #include "core/passes/partition/custom_partitioning.h"
+#include "core/passes/partition/factors.h"
 #include "core/passes/partition/propagation.h"
 #include "core/passes/partition/tiling.h"
 
@@ -112,18 +113,19 @@ class Partitioner {
 
   // local_rules.cc. Each rule returns the shards of the result, or nullopt if it does not apply.
   MaybeShards ComputeOnShards(Instruction* i);
-  MaybeShards PartitionElementwise(Instruction* i);
-  MaybeShards PartitionBroadcast(Instruction* i);
-  MaybeShards PartitionTranspose(Instruction* i);
   MaybeShards PartitionReshape(Instruction* i);
   MaybeShards PartitionReduce(Instruction* i);
   MaybeShards PartitionDot(Instruction* i);
   MaybeShards PartitionConvolution(Instruction* i);
-  MaybeShards PartitionAlongUntouchedDims(Instruction* i);
-  // Of the tilings of operands with equal dimensions, restricted to dimensions that may be split: the one with the most
-  // tiles. None if no operand has tiles there.
-  std::optional<Tiling> ChooseTiling(absl::Span<Instruction* const> operands,
-                                     absl::FunctionRef<bool(int64_t dim)> may_split) const;
+  // Splits an operation whose operands with factors list the same ones, in the same order. Each element of a tuple has
+  // the tiling that is returned.
+  MaybeShards PartitionAlongFactors(Instruction* i);
+  // Returns the tiling with the most tiles of those of the operands, restricted to the dimensions along which each
+  // shard of the result needs one shard of every operand. None if no operand has tiles there.
+  std::optional<Tiling> ChooseOperandTiling(const Instruction& i, const Factors& factors) const;
+  // `tiling` has one dimension for each factor, `factors` lists those of the dimensions of `x`. Splits dimensions of
+  // `tiling` that are not split yet like the shards of `x`.
+  void SplitFactorsLike(const Instruction* x, const Ints& factors, Tiling& tiling) const;
   MaybeShards PartitionGather(Instruction* i);
   MaybeShards PartitionScatter(Instruction* i);
   MaybeShards PartitionScatterByUpdates(Instruction* i);

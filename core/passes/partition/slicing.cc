@@ -119,56 +119,22 @@ absl::StatusOr<Instruction*> Partitioner::RecomputeSlice(Instruction* full, cons
                                                               static_cast<size_t>(ByteWidth(shard.element_type())))));
       return MakeBroadcast(c_, full, MakeConstant(c_, full, std::move(element)), shard, {});
     }
-    case Opcode::kBroadcast: {
-      ASSIGN_OR_RETURN(Instruction * x, ReshardTo(full->operand(0), tiling.SelectDims(full->dimensions())));
-      return MakeBroadcast(c_, full, x, shard, full->dimensions());
-    }
-    case Opcode::kTranspose: {
-      Ints inverse(full->dimensions().size());
-      for (size_t d = 0; d < inverse.size(); ++d) {
-        inverse[static_cast<size_t>(full->dimensions()[d])] = static_cast<int64_t>(d);
-      }
-      ASSIGN_OR_RETURN(Instruction * x, ReshardTo(full->operand(0), tiling.SelectDims(inverse)));
-      return c_->AddClone(full, shard, {x});
-    }
-    case Opcode::kReduce: {
-      Ints source;
-      int64_t next = 0;
-      for (int64_t d = 0; d < full->operand(0)->shape().rank(); ++d) {
-        const Ints& reduced = full->dimensions();
-        source.push_back(std::find(reduced.begin(), reduced.end(), d) == reduced.end() ? next++ : -1);
-      }
-      std::vector<Instruction*> operands(full->operands().begin(), full->operands().end());
-      for (size_t k = 0; k < operands.size() / 2; ++k) {
-        ASSIGN_OR_RETURN(operands[k], ReshardTo(operands[k], tiling.SelectDims(source)));
-      }
-      return c_->AddClone(full, shard, operands);
-    }
-    case Opcode::kDot: {
-      // Batch and free dimensions take the tiling of the result. Contracting dimensions are not split.
-      const Factors f = *GetFactors(*full);
-      auto of_operand = [&](int64_t k) {
-        Ints source;
-        for (int64_t factor : f.operands[static_cast<size_t>(k)]) {
-          const auto at = std::find(f.result.begin(), f.result.end(), factor);
-          source.push_back(at == f.result.end() ? -1 : at - f.result.begin());
-        }
-        return tiling.SelectDims(source);
-      };
-      ASSIGN_OR_RETURN(Instruction * a, ReshardTo(full->operand(0), of_operand(0)));
-      ASSIGN_OR_RETURN(Instruction * b, ReshardTo(full->operand(1), of_operand(1)));
-      return c_->AddClone(full, shard, {a, b});
-    }
-    default:
+    case Opcode::kBroadcast:
+    case Opcode::kTranspose:
+    case Opcode::kReduce:
+    case Opcode::kDot:
       break;
+    default:
+      if (!full->info().Has(kElementwise)) return none;
   }
-  if (!full->info().Has(kElementwise) || !full->control_predecessors().empty()) return none;
-  std::vector<Instruction*> operands;
-  for (Instruction* o : full->operands()) {
-    const bool same_dims = o->shape().dimensions() == full->shape().dimensions();
-    if (!same_dims && !o->shape().IsScalar()) return none;
-    ASSIGN_OR_RETURN(Instruction * x, ReshardTo(o, same_dims ? tiling : Tiling::Replicated(0, partitions_)));
-    operands.push_back(x);
+  if (!full->control_predecessors().empty()) return none;
+  // The operands take the tiling of the result. Dimensions that only operands have, such as contracting ones, are not
+  // split.
+  const std::optional<Factors> f = GetFactors(*full);
+  if (!f) return none;
+  std::vector<Instruction*> operands(full->operands().begin(), full->operands().end());
+  for (size_t k = 0; k < operands.size(); ++k) {
+    ASSIGN_OR_RETURN(operands[k], ReshardTo(operands[k], tiling.SelectDims(MatchDims(f->operands[k], f->result))));
   }
   return c_->AddClone(full, shard, operands);
 }

@@ -26,7 +26,7 @@ constexpr size_t kMaxMovingReads = 4;      // the places at which a kernel compu
 
 bool IsCheap(const Instruction& i) {
   return !i.info().Has(OpTrait::kTranscendental) && !i.Is(Opcode::kDivide) && !i.Is(Opcode::kRemainder) &&
-         !i.Is(Opcode::kPower) && !i.Is(Opcode::kReduce) && !i.Is(Opcode::kReduceWindow) && i.called().empty();
+         !i.Is(Opcode::kPower) && i.called().empty();
 }
 
 // Whether the instruction computes an element from those at the same position, or from none.
@@ -71,7 +71,7 @@ FusionRole GpuFusionPolicy::GetRole(const Instruction& i) const {
   if (FindScan(i)) return FusionRole::kNotFusible;
   if (!codegen::CanEvaluate(i).ok()) return FusionRole::kNotFusible;
   if (i.Is(Opcode::kReduce)) return FusionRole::kReduction;
-  if (i.Is(Opcode::kReduceWindow)) return FusionRole::kWindow;
+  if (i.info().Has(OpTrait::kReducesWindows)) return FusionRole::kWindow;
   if (!i.shape().IsArray()) return FusionRole::kNotFusible;
   if (i.Is(Opcode::kDynamicUpdateSlice)) return FusionRole::kUpdate;
   if (i.Is(Opcode::kIota) || compiler::MovesElements(i)) return FusionRole::kIndexing;

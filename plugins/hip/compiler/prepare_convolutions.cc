@@ -310,10 +310,9 @@ class Convolution {
   // Gradients of kernels have windows that are larger than the output. Their products are summed over what was the
   // batch, so they read the features of the input and of the gradient as rows and columns.
   bool MakeContiguous() {
-    int64_t window = 1, space = 1;
-    for (const WindowDimension& w : window_.dimensions) window *= w.size;
+    int64_t space = 1;
     for (const int64_t d : dims_.output_spatial) space *= op_->shape().dimensions(d);
-    const bool is_gradient = window > space;
+    const bool is_gradient = window_.CountElements() > space;
     std::vector<Instruction*> operands = {op_->operand(0), op_->operand(1)};
     ConvolutionDimensions dims = dims_;
     bool changes = false;

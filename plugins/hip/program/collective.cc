@@ -79,8 +79,7 @@ absl::Status CollectiveStep::DescribeLeaves(MakeCombiner make_combiner) {
     const Shape& operand = collective_.operand(static_cast<int64_t>(k))->shape();
     const Shape& small = op == Opcode::kAllGather ? operand : result;
     for (const Shape* shape : {&operand, &result}) {
-      if (shape->has_layout() && !shape->layout().IsRowMajor())
-        return absl::UnimplementedError("an array that is not row-major");
+      if (!shape->IsRowMajor()) return absl::UnimplementedError("an array that is not row-major");
     }
     const int64_t width = ByteWidth(result.element_type());
     Leaf leaf;

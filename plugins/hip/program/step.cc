@@ -107,7 +107,7 @@ absl::StatusOr<Literal> HostStep::Read(const Shape& shape, const std::vector<Slo
   if (value.byte_size() == 0) return value;
   RETURN_IF_ERROR(
       state.queue->CopyOut(state.slots[slot], value.mutable_bytes(), static_cast<size_t>(value.byte_size())));
-  if (!shape.has_layout() || shape.layout().IsRowMajor()) return value;
+  if (shape.IsRowMajor()) return value;
   Literal row_major(value.shape());
   RETURN_IF_ERROR(CopyBetweenLayouts(shape, value.bytes(), value.shape(), row_major.mutable_bytes()));
   return row_major;
@@ -124,8 +124,7 @@ absl::Status HostStep::Write(const Literal& value, const Shape& shape, const std
   const SlotId slot = slots[(*at)++];
   if (!shape.IsArray() || value.byte_size() == 0) return absl::OkStatus();
   const size_t bytes = static_cast<size_t>(value.byte_size());
-  if (!shape.has_layout() || shape.layout().IsRowMajor())
-    return state.queue->CopyIn(value.bytes(), state.slots[slot], bytes);
+  if (shape.IsRowMajor()) return state.queue->CopyIn(value.bytes(), state.slots[slot], bytes);
   Literal ordered(value.shape());
   RETURN_IF_ERROR(CopyBetweenLayouts(value.shape(), value.bytes(), shape, ordered.mutable_bytes()));
   return state.queue->CopyIn(ordered.bytes(), state.slots[slot], bytes);

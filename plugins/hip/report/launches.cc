@@ -43,8 +43,7 @@ void AddArithmetic(const Instruction& i, ProgramLaunch* launch) {
     for (const auto& inner : i.called(0)->instructions()) AddArithmetic(*inner, launch);
     return;
   }
-  if (i.Is(Opcode::kParameter) || i.Is(Opcode::kConstant) || i.Is(Opcode::kTuple) || i.Is(Opcode::kGetTupleElement))
-    return;
+  if (i.info().Has(OpTrait::kNoOp)) return;
   Instruction::ContextStorage storage;
   const Cost cost = EstimateCost(i.Context(storage), i.shape());
   launch->flops += cost.flops;

@@ -119,9 +119,7 @@ class Writer {
   void Instructions(const Instruction& i) {
     if (i.Is(Opcode::kFusion)) {
       for (const auto& inner : i.called(0)->instructions()) {
-        const bool does_nothing = inner->Is(Opcode::kParameter) || inner->Is(Opcode::kTuple) ||
-                                  inner->Is(Opcode::kGetTupleElement) || inner->Is(Opcode::kConstant);
-        if (!does_nothing) Instructions(*inner);
+        if (!inner->info().Has(OpTrait::kNoOp)) Instructions(*inner);
       }
       return;
     }

@@ -4,6 +4,7 @@
 #include "plugins/tpu_emulator/plugin/executable.h"
 #include "plugins/tpu_emulator/plugin/tiled_copy.h"
 #include "sdk/backend/host_copy.h"
+#include "sdk/backend/strided_copy.h"
 #include "sdk/engine/backend/client.h"
 
 namespace backplane::tpu {
@@ -12,14 +13,6 @@ namespace {
 constexpr int64_t kExitMilliseconds = 3000;
 
 bool IsTiled(const Shape& shape) { return shape.IsArray() && shape.has_layout() && !shape.layout().tiles.empty(); }
-
-bool IsDense(const HostArray& array) {
-  int64_t stride = ByteWidth(array.type);
-  for (size_t d = array.dims.size(); d-- > 0; stride *= array.dims[d]) {
-    if (array.dims[d] != 1 && array.byte_strides[d] != stride) return false;
-  }
-  return true;
-}
 
 bool HasStorage(const DeviceArray& array) {
   return array.storage != nullptr && array.storage->size() >= StorageBytes(array.shape);
@@ -35,8 +28,10 @@ EmulatorClient::~EmulatorClient() {
 
 // Handles the common case of a dense host array and a tiled device array. MemorySpaces handles all others and errors.
 absl::Status EmulatorClient::CopyFromHost(const HostArray& src, const DeviceArray& dst) {
-  const bool is_common_case = IsTiled(dst.shape) && IsDense(src) && HasStorage(dst) &&
-                              src.type == dst.shape.element_type() && src.dims == dst.shape.dimensions();
+  const bool is_common_case =
+      IsTiled(dst.shape) && HasStorage(dst) &&
+      backplane::IsDenseRowMajor(src.dims, static_cast<size_t>(ByteWidth(src.type)), src.byte_strides) &&
+      src.type == dst.shape.element_type() && src.dims == dst.shape.dimensions();
   if (!is_common_case) return memories_->CopyFromHost(src, dst);
   if (dst.shape.num_elements() == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(TiledCopy copy, TiledCopy::Plan(dst.shape, TiledCopy::Direction::kToTiled));
@@ -46,8 +41,7 @@ absl::Status EmulatorClient::CopyFromHost(const HostArray& src, const DeviceArra
 
 absl::Status EmulatorClient::CopyToHost(const DeviceArray& src, const Shape& host_shape_with_layout, void* dst) {
   const Shape& host = host_shape_with_layout;
-  const bool is_common_case =
-      IsTiled(src.shape) && HasStorage(src) && host == src.shape && (!host.has_layout() || host.layout().IsRowMajor());
+  const bool is_common_case = IsTiled(src.shape) && HasStorage(src) && host == src.shape && host.IsRowMajor();
   if (!is_common_case) return memories_->CopyToHost(src, host_shape_with_layout, dst);
   if (src.shape.num_elements() == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(TiledCopy copy, TiledCopy::Plan(src.shape, TiledCopy::Direction::kToRowMajor));

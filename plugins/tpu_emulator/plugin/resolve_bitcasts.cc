@@ -9,7 +9,7 @@
 namespace backplane::tpu {
 namespace {
 
-bool IsRowMajor(const Shape& s) {
+bool HasRowMajorOrder(const Shape& s) {
   return !s.has_layout() || std::is_sorted(s.layout().minor_to_major.rbegin(), s.layout().minor_to_major.rend());
 }
 
@@ -28,7 +28,7 @@ absl::StatusOr<bool> ResolveBitcasts::Run(Module* module) {
     if (!i->Is(Opcode::kBitcast) || !i->shape().IsArray() || !i->operand(0)->shape().IsArray()) return false;
     const Shape from = i->operand(0)->shape(), to = i->shape();
     if (from.element_type() != to.element_type() || from.num_elements() != to.num_elements()) return false;
-    if (IsRowMajor(from) && IsRowMajor(to)) return false;
+    if (HasRowMajorOrder(from) && HasRowMajorOrder(to)) return false;
     const Ints order = MajorToMinorOrder(to);
     Ints inverse(order.size());
     std::vector<int64_t> physical;

@@ -19,13 +19,10 @@ bool ContainsF64(const Shape& s) {
   return std::any_of(s.tuple_shapes().begin(), s.tuple_shapes().end(), ContainsF64);
 }
 
-// Whether the operation combines elements by a computation of its own, which is rewritten as well.
-bool HasReducer(const Instruction& i) { return i.info().Has(OpTrait::kReduces) && !i.info().Has(OpTrait::kCollective); }
-
 // Whether the result is a pair if the operands are pairs. The operation then computes nothing, or returns an operand up
 // to its sign.
 bool PreservesPairs(const Instruction& i) {
-  if (HasReducer(i)) return true;
+  if (i.info().ReducesLocally() || i.info().Has(OpTrait::kForwardsOperand)) return true;
   switch (i.opcode()) {
     case Opcode::kAbs:
       return !IsComplex(i.operand(0)->shape().element_type());
@@ -60,9 +57,6 @@ bool PreservesPairs(const Instruction& i) {
     case Opcode::kCall:
     case Opcode::kTuple:
     case Opcode::kGetTupleElement:
-    case Opcode::kOptimizationBarrier:
-    case Opcode::kAddDependency:
-    case Opcode::kDomain:
     case Opcode::kAllGather:
     case Opcode::kAllToAll:
     case Opcode::kCollectivePermute:
@@ -87,7 +81,7 @@ class Rounder {
 
   absl::Status RoundComputation(absl::flat_hash_map<const Computation*, Computation*>& combiners, bool& changed) {
     for (Instruction* i : c_->Snapshot()) {
-      if (HasReducer(*i) && ContainsF64(i->shape())) {
+      if (i->info().ReducesLocally() && ContainsF64(i->shape())) {
         // The last computation is the combiner; the first one of a select-and-scatter compares.
         const int64_t last = static_cast<int64_t>(i->called().size()) - 1;
         ASSIGN_OR_RETURN(Computation * combiner, RoundCombiner(i->called(last), combiners));
@@ -270,7 +264,7 @@ class Rounder {
                                              absl::flat_hash_map<const Computation*, Computation*>& rounded) {
     if (auto at = rounded.find(of); at != rounded.end()) return at->second;
     const bool computes = std::any_of(of->instructions().begin(), of->instructions().end(), [](const auto& i) {
-      return ContainsF64(i->shape()) && (!PreservesPairs(*i) || HasReducer(*i));
+      return ContainsF64(i->shape()) && (!PreservesPairs(*i) || i->info().ReducesLocally());
     });
     if (!computes) return rounded[of] = of;
     Computation* copy = c_->parent()->CloneComputation(of);

@@ -68,13 +68,9 @@ FusionRole KernelPolicy::GetRole(const Instruction& i) const {
       return FusionRole::kUpdate;
     case Opcode::kReduce:
       return FusionRole::kReduction;
-    case Opcode::kReduceWindow:
-    case Opcode::kSelectAndScatter:
-      return FusionRole::kWindow;
-    case Opcode::kDot:
-    case Opcode::kConvolution:
-      return FusionRole::kContraction;
     default:
+      if (IsContraction(i)) return FusionRole::kContraction;
+      if (i.info().Has(OpTrait::kReducesWindows)) return FusionRole::kWindow;
       return i.info().Has(OpTrait::kElementwise) ? FusionRole::kElementwise : FusionRole::kNotFusible;
   }
 }

@@ -134,8 +134,8 @@ void DescribeFusion(const Instruction& fusion, const Machine& machine, KernelDes
   VectorWorkCounter vector(machine);
   for (const auto& owned : body.instructions()) {
     const Instruction& i = *owned;
-    if (i.Is(Opcode::kDot) || i.Is(Opcode::kConvolution)) contraction = &i;
-    if (i.Is(Opcode::kReduce) || i.Is(Opcode::kReduceWindow) || i.Is(Opcode::kSelectAndScatter)) reduction = &i;
+    if (IsContraction(i)) contraction = &i;
+    if (IsReduction(i)) reduction = &i;
     const bool elementwise = i.info().Has(OpTrait::kElementwise);
     computes |= elementwise;
     moves |= !elementwise && IsListedInContents(i.opcode()) && !i.Is(Opcode::kIota);
@@ -275,15 +275,14 @@ void DescribeSingle(const Instruction& i, const Machine& machine, absl::Span<con
     for (KernelPort& port : d.operands) port.may_alias_result = *kind != CollectiveKind::kAllGather;
     return DescribeCollective(i, *kind, torus, d);
   }
+  if (IsReduction(i)) {
+    d.category = "reduction";
+    return;
+  }
   switch (i.opcode()) {
     case Opcode::kCopy:
       d.category = "copy";
       for (KernelPort& port : d.operands) port.may_alias_result = false;
-      return;
-    case Opcode::kReduce:
-    case Opcode::kReduceWindow:
-    case Opcode::kSelectAndScatter:
-      d.category = "reduction";
       return;
     case Opcode::kSlice:
     case Opcode::kDynamicSlice:
@@ -357,21 +356,13 @@ void DescribeSingle(const Instruction& i, const Machine& machine, absl::Span<con
 }  // namespace
 
 bool IsKernel(const Instruction& i) {
+  const OpInfo& info = i.info();
+  if (info.Has(OpTrait::kNoOp) || info.Has(OpTrait::kForwardsOperand) || info.Has(OpTrait::kControlFlow)) return false;
   switch (i.opcode()) {
-    case Opcode::kParameter:
-    case Opcode::kConstant:
-    case Opcode::kTuple:
-    case Opcode::kGetTupleElement:
     case Opcode::kBitcast:
-    case Opcode::kOptimizationBarrier:
     case Opcode::kAfterAll:
-    case Opcode::kAddDependency:
-    case Opcode::kDomain:
     case Opcode::kPartitionId:
     case Opcode::kReplicaId:
-    case Opcode::kWhile:
-    case Opcode::kConditional:
-    case Opcode::kCall:
     case Opcode::kCopyStart:  // inserted by write_prefetches.h; they run in parallel with other kernels
     case Opcode::kCopyDone:
       return false;

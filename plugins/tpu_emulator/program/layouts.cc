@@ -7,6 +7,7 @@
 #include "core/passes/rewrite.h"
 #include "core/types/physical_layout.h"
 #include "core/types/status_macros.h"
+#include "plugins/tpu_emulator/program/operation_traits.h"
 
 namespace backplane::tpu {
 namespace {
@@ -43,7 +44,7 @@ std::vector<bool> FindOrderFreeOperands(const Instruction& i) {
     return order_free;
   std::vector<const Instruction*> work;
   for (const auto& inner : i.called(0)->instructions()) {
-    if (!inner->Is(Opcode::kDot) && !inner->Is(Opcode::kConvolution)) continue;
+    if (!IsContraction(*inner)) continue;
     work.assign(inner->operands().begin(), inner->operands().end());
   }
   absl::flat_hash_set<const Instruction*> seen;
@@ -223,6 +224,10 @@ class Assigner {
 
   absl::Status Assign(Computation* c, Instruction* i, absl::Span<const Shape> parameters) {
     const auto set = [i](Shape shape) { i->mutable_shape() = std::move(shape); };
+    if (i->info().Has(OpTrait::kForwardsOperand)) {
+      set(i->operand(0)->shape());
+      return absl::OkStatus();
+    }
     switch (i->opcode()) {
       case Opcode::kParameter:
         set(parameters[static_cast<size_t>(i->parameter_number())]);
@@ -235,11 +240,6 @@ class Assigner {
       }
       case Opcode::kGetTupleElement:
         set(i->operand(0)->shape().tuple_shapes(i->tuple_index()));
-        return absl::OkStatus();
-      case Opcode::kOptimizationBarrier:
-      case Opcode::kAddDependency:
-      case Opcode::kDomain:
-        set(i->operand(0)->shape());
         return absl::OkStatus();
       case Opcode::kTranspose:
         ReplaceWithBitcast(c, i, TransposedLayout(*i));

@@ -40,6 +40,10 @@ bool IsScalarUnitOp(const Instruction& i) {
                      [&](const Instruction* o) { return o->shape().IsArray() && is_one(o->shape()); });
 }
 
+bool IsContraction(const Instruction& i) { return i.Is(Opcode::kDot) || i.Is(Opcode::kConvolution); }
+
+bool IsReduction(const Instruction& i) { return i.info().ReducesLocally() && !i.Is(Opcode::kScatter); }
+
 bool IsNarrowFloat(PrimitiveType type) { return IsFloat(type) && BitWidth(type) < 32; }
 
 bool KeepsTiles(const Shape& from, const Shape& to) {

@@ -17,6 +17,13 @@ double ComputeVectorCost(Opcode opcode);
 // result are all single integers or predicates. Such an operation belongs to no kernel.
 bool IsScalarUnitOp(const Instruction& i);
 
+// Whether the operation is a matrix product or a convolution, which the matrix unit computes.
+bool IsContraction(const Instruction& i);
+
+// Whether the operation reduces the elements of an array, or of windows of it. A scatter does not: its indices say
+// which elements it combines.
+bool IsReduction(const Instruction& i);
+
 // Whether `type` is a floating-point type narrower than 32 bits: bf16, f16, the 8-bit floats and below.
 bool IsNarrowFloat(PrimitiveType type);
 

@@ -93,6 +93,7 @@ class Walker {
   }
 
   BufferList GetBuffers(const Instruction& i, absl::Span<const BufferList> parameters, int64_t loop) {
+    if (i.Is(Opcode::kBitcast) || i.info().Has(OpTrait::kForwardsOperand)) return out_.values.at(i.operand(0));
     switch (i.opcode()) {
       case Opcode::kParameter:
         return parameters[static_cast<size_t>(i.parameter_number())];
@@ -112,11 +113,6 @@ class Walker {
         const int64_t first = FirstLeaf(i.operand(0)->shape(), i.tuple_index());
         return BufferList(tuple.begin() + first, tuple.begin() + first + LeafCount(i.shape()));
       }
-      case Opcode::kBitcast:
-      case Opcode::kOptimizationBarrier:
-      case Opcode::kAddDependency:
-      case Opcode::kDomain:
-        return out_.values.at(i.operand(0));
       case Opcode::kWhile:
         return WalkLoop(i, loop);
       case Opcode::kConditional:

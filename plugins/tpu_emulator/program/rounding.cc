@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
+#include "plugins/tpu_emulator/program/operation_traits.h"
 
 namespace backplane::tpu {
 namespace {
@@ -50,8 +51,7 @@ bool IsExactIota(const Instruction& i) {
 
 // Whether the operation is computed in f32 if it has narrow floats. Others read or write the bits of the narrow type.
 bool IsComputedInF32(const Instruction& i) {
-  if (i.Is(Opcode::kReduce) || i.Is(Opcode::kReduceWindow)) return i.shape().IsArray();
-  if (i.Is(Opcode::kSelectAndScatter)) return true;
+  if (IsReduction(i)) return i.shape().IsArray();
   if (i.Is(Opcode::kReducePrecision)) return false;  // it operates on the bits of the narrow type
   return (i.info().Has(OpTrait::kElementwise) && !i.Is(Opcode::kConvert)) || MovesElementsOnly(i) ||
          (i.Is(Opcode::kIota) && IsExactIota(i));

@@ -85,18 +85,13 @@ void VectorWorkCounter::AddInstruction(const Instruction& i) {
       return;
     case Opcode::kReduce:
       return AddReduce(i);
-    case Opcode::kReduceWindow: {
-      int64_t points = 1;
-      for (const WindowDimension& d : i.window().dimensions) points *= d.size;
-      return Add(VectorOp::kSimple, static_cast<double>(CountRegisters(i.shape())) * static_cast<double>(points) *
+    case Opcode::kReduceWindow:
+      return Add(VectorOp::kSimple, static_cast<double>(CountRegisters(i.shape())) *
+                                        static_cast<double>(i.window().CountElements()) *
                                         CountCombinerOps(*i.called(0)));
-    }
-    case Opcode::kSelectAndScatter: {
-      int64_t points = 1;
-      for (const WindowDimension& d : i.window().dimensions) points *= d.size;
-      return Add(VectorOp::kSimple,
-                 static_cast<double>(CountRegisters(i.operand(1)->shape())) * static_cast<double>(2 * points));
-    }
+    case Opcode::kSelectAndScatter:
+      return Add(VectorOp::kSimple, 2 * static_cast<double>(CountRegisters(i.operand(1)->shape())) *
+                                        static_cast<double>(i.window().CountElements()));
     case Opcode::kReshape:
       if (KeepsTiles(i.operand(0)->shape(), i.shape())) return;
       return Add(VectorOp::kRelayout, static_cast<double>(CountRegisters(i.shape())));

@@ -14,19 +14,7 @@ namespace {
 
 // Operations that are never offered to a claim: constants and parameters, and operations that only pass values on.
 bool IsBookkeeping(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kParameter:
-    case Opcode::kConstant:
-    case Opcode::kTuple:
-    case Opcode::kGetTupleElement:
-    case Opcode::kAfterAll:
-    case Opcode::kAddDependency:
-    case Opcode::kOptimizationBarrier:
-    case Opcode::kDomain:
-      return true;
-    default:
-      return false;
-  }
+  return opcode == Opcode::kAfterAll || Info(opcode).Has(kNoOp) || Info(opcode).Has(kForwardsOperand);
 }
 
 // Calls fn for every leaf that the instruction reads or writes.

@@ -46,7 +46,7 @@ absl::Status AddOperands(const Shape& shape, const Literal& value, std::vector<D
   if (shape.IsArray()) {
     dense.buffer.dims = absl::MakeConstSpan(shape.dimensions());
     dense.buffer.data = const_cast<std::byte*>(value.bytes());
-    if (!IsRowMajor(shape)) {
+    if (!shape.IsRowMajor()) {
       dense.memory = std::make_unique<std::byte[]>(static_cast<size_t>(value.byte_size()));
       RETURN_IF_ERROR(Transpose(value.shape(), value.bytes(), shape, dense.memory.get()));
       dense.buffer.data = dense.memory.get();
@@ -66,7 +66,7 @@ void AddResults(const Shape& shape, Literal& value, std::vector<Dense>* out) {
   dense.buffer.type = shape.element_type();
   if (shape.IsArray()) {
     dense.buffer.dims = absl::MakeConstSpan(shape.dimensions());
-    if (IsRowMajor(shape)) {
+    if (shape.IsRowMajor()) {
       dense.buffer.data = value.mutable_bytes();
     } else {
       dense.memory = std::make_unique<std::byte[]>(static_cast<size_t>(value.byte_size()));

@@ -32,7 +32,7 @@ class DevicePlacement : public Placement {
 absl::StatusOr<Value> ToValue(const MemorySpaces& memories, const DeviceArray& array) {
   if (!array.shape.IsToken() && array.storage == nullptr)
     return absl::InternalError(absl::StrCat("argument ", array.shape.ToString(), ": no memory"));
-  if (array.shape.IsArray() && !memories.IsHost(array.memory) && IsRowMajor(array.shape)) {
+  if (array.shape.IsArray() && !memories.IsHost(array.memory) && array.shape.IsRowMajor()) {
     return Value::OfStorage(array.shape, array.storage);
   }
   ASSIGN_OR_RETURN(Literal literal, memories.Read(array));
@@ -123,7 +123,7 @@ absl::Status Work::WriteOutputs(std::vector<Value>& leaves, Placement& placement
     const DeviceArray& output = outputs[i];
     if (!output.shape.IsArray() || (leaf.storage() != nullptr && leaf.storage() == output.storage)) continue;
     if (leaf.storage() != nullptr && !placement.on_host() && !runtime->memories->IsHost(output.memory) &&
-        IsRowMajor(output.shape)) {
+        output.shape.IsRowMajor()) {
       const size_t bytes = static_cast<size_t>(output.shape.byte_size());
       if (bytes == 0) continue;
       RETURN_IF_ERROR(

@@ -95,11 +95,8 @@ absl::StatusOr<Value> Interpreter::Step(Frame& frame) {
       for (size_t k = 0; k < operands; ++k) arguments.push_back(frame.Take(k));
       return Run(*i->called(0), std::move(arguments));
     }
-    case Opcode::kAddDependency:
-    case Opcode::kOptimizationBarrier:
-    case Opcode::kDomain:
-      return frame.Take(0);
     default:
+      if (i->info().Has(kForwardsOperand)) return frame.Take(0);
       return absl::InternalError("no kernel and no evaluator is assigned to it");
   }
 }

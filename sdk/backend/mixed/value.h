@@ -11,9 +11,6 @@
 
 namespace backplane::mixed {
 
-// A shape without a layout is row-major.
-inline bool IsRowMajor(const Shape& shape) { return !shape.has_layout() || shape.layout().IsRowMajor(); }
-
 // The memory of one device. Without a DeviceMemory, the addresses of storages are host addresses.
 class Placement {
  public:

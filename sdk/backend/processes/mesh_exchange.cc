@@ -235,167 +235,186 @@ void MessageMesh::State::AbandonExchange(RunningExchange& run) {
   if (run.then) (void)CatchExceptions([&] { run.then(); });
 }
 
-absl::Status MessageMesh::State::RunExchange(RunningExchange& run) {
+void MessageMesh::State::TakeArrivedLocked(RunningExchange& run, PartState& in) {
   using Step = PartState::Step;
   Record& record = run.record();
-  const std::string& what = run.watch.what;
+  const int32_t peer = in.key.peer;
+  if (record.arrived.Find(in.key) == nullptr) {
+    record.receives.Add(&in);
+    return;
+  }
+  run.early.emplace_back(&in, record.arrived.Remove(in.key));
+  const Arrived& arrived = *run.early.back().second;
+  const auto chunks = static_cast<int>(arrived.chunks.size());
+  queued_chunks_[static_cast<size_t>(peer)] -= chunks;
+  queued_bytes_[static_cast<size_t>(peer)] -= arrived.cost;
+  in.is_kept = arrived.is_kept;
+  in.copies = chunks;
+  in.announced = arrived.announced;
+  if (chunks == 0) in.step = arrived.is_offer ? Step::kAnswered : Step::kDone;
+  AddUsedBytesLocked(peer, arrived.cost);
+  if (arrived.bytes != in.bytes && run.error.ok()) {
+    run.error = CatchExceptions([&] {
+      return SizeError(absl::StrCat(run.watch.what, " of ", record.program.name), peer, arrived.bytes, in.bytes);
+    });
+  }
+  if (run.error.ok() && chunks > 0 && arrived.announced < arrived.bytes) record.receives.Add(&in);
+}
+
+bool MessageMesh::State::CountAheadLocked(const OutgoingPart& send) {
+  int64_t& ahead = ahead_bytes_[static_cast<size_t>(send.process)];
+  const bool is_ahead = send.bytes <= kMaxPayloadBytes && ahead + QueueCost(send.bytes) <= max_ahead_bytes_;
+  ahead += QueueCost(is_ahead ? send.bytes : 0);
+  return is_ahead;
+}
+
+void MessageMesh::State::DivideMessagesLocked(RunningExchange& run) {
+  if (run.is_counted) return;
+  size_t kept = 0;
+  for (size_t i = 0; i < run.messages.size(); ++i) {
+    const OutgoingPart s = run.messages[i];
+    if (CountAheadLocked(s)) {
+      run.messages[kept++] = s;
+      continue;
+    }
+    PartState& part = run.out.emplace_back();
+    part.key = {run.key, s.part, s.process};
+    part.bytes = s.bytes;
+    part.from = s.data;
+  }
+  run.messages.resize(kept);
+  run.is_counted = true;
+}
+
+absl::Status MessageMesh::State::EnterParts(RunningExchange& run) {
+  Record& record = run.record();
   // What is taken from the tables, and what is counted, is not lost if there is no memory.
   run.early.reserve(run.in.size());
   if (!run.is_counted) run.out.reserve(run.messages.size());
-  {
-    MutexLock lock(mu_);
-    if (!record.failure.ok()) {
-      const absl::Status failure = record.failure;
-      lock.Unlock();
-      EndExchange(run);
-      FlushReports();
-      return failure;
+  MutexLock lock(mu_);
+  if (!record.failure.ok()) return record.failure;
+  for (PartState& in : run.in) TakeArrivedLocked(run, in);
+  if (run.error.ok()) DivideMessagesLocked(run);
+  for (PartState& s : run.out) record.sends.Add(&s);
+  if (!run.error.ok()) run.then = FailLocked(run.launch, record, run.error, true);
+  record.active.push_back(run.watch.what);
+  run.is_active = true;
+  watches_.push_back(&run.watch);
+  return absl::OkStatus();
+}
+
+std::vector<int32_t> MessageMesh::State::FindAwaitedLocked(const RunningExchange& run) const {
+  std::vector<int32_t> awaited;
+  auto add = [&](int32_t peer) {
+    if (std::find(awaited.begin(), awaited.end(), peer) == awaited.end()) awaited.push_back(peer);
+  };
+  for (const auto* parts : {&run.in, &run.out}) {
+    for (const PartState& s : *parts) {
+      if (s.step == PartState::Step::kWaiting) add(s.key.peer);
     }
-    for (PartState& in : run.in) {
-      const int32_t peer = in.key.peer;
-      if (record.arrived.Find(in.key) == nullptr) {
-        record.receives.Add(&in);
-        continue;
-      }
-      run.early.emplace_back(&in, record.arrived.Remove(in.key));
-      const Arrived& arrived = *run.early.back().second;
-      const auto chunks = static_cast<int>(arrived.chunks.size());
-      queued_chunks_[static_cast<size_t>(peer)] -= chunks;
-      queued_bytes_[static_cast<size_t>(peer)] -= arrived.cost;
-      in.is_kept = arrived.is_kept;
-      in.copies = chunks;
-      in.announced = arrived.announced;
-      if (chunks == 0) in.step = arrived.is_offer ? Step::kAnswered : Step::kDone;
-      AddUsedBytesLocked(peer, arrived.cost);
-      if (arrived.bytes != in.bytes && run.error.ok()) {
-        run.error = CatchExceptions(
-            [&] { return SizeError(absl::StrCat(what, " of ", record.program.name), peer, arrived.bytes, in.bytes); });
-      }
-      if (run.error.ok() && chunks > 0 && arrived.announced < arrived.bytes) record.receives.Add(&in);
+  }
+  for (const SharedSend& s : run.shared) {
+    if (s.IsDone()) continue;
+    for (int32_t reader : shared_->FindReaders(s.blocks[s.next])) add(reader);
+  }
+  return awaited;
+}
+
+void MessageMesh::State::JudgeSilenceLocked(RunningExchange& run) {
+  std::vector<int32_t> awaited = FindAwaitedLocked(run);
+  if (awaited.empty()) return;
+  if (run.wait_until == run.watch.deadline) {
+    run.asked = Clock::now();
+    for (int32_t peer : awaited) QueuePlainFrame(peer, FrameKind::kPing);
+    run.wait_until = run.asked + kPingTime;
+    return;
+  }
+  std::vector<int32_t> silent;
+  for (int32_t peer : awaited) {
+    if (heard_[static_cast<size_t>(peer)] < run.asked) silent.push_back(peer);
+  }
+  if (silent.empty() && run.wait_until < run.asked + kReportTime) {
+    run.wait_until = run.asked + kReportTime;
+    return;
+  }
+  Record& record = run.record();
+  run.error = absl::DeadlineExceededError(absl::StrCat(run.watch.what, " of ", record.program.name, ": process ",
+                                                       absl::StrJoin(silent.empty() ? awaited : silent, ", process "),
+                                                       " did not answer within ", Seconds(record.limit)));
+  run.then = FailLocked(run.launch, record, run.error, true);
+}
+
+bool MessageMesh::State::WaitForAnswers(RunningExchange& run, std::vector<PartState*>* answered) {
+  using Step = PartState::Step;
+  Record& record = run.record();
+  MutexLock lock(mu_);
+  const bool needs_blocks =
+      std::any_of(run.shared.begin(), run.shared.end(), [](const SharedSend& s) { return !s.IsDone(); });
+  bool waiting = needs_blocks;
+  for (auto* parts : {&run.in, &run.out}) {
+    for (PartState& s : *parts) {
+      if (s.step == Step::kAnswered) answered->push_back(&s);
+      waiting |= s.step == Step::kWaiting || s.copies > 0;
     }
-    if (run.error.ok() && !run.is_counted) {
-      const auto fits = [&](const OutgoingPart& s) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-        int64_t& ahead = ahead_bytes_[static_cast<size_t>(s.process)];
-        const bool is_ahead = s.bytes <= kMaxPayloadBytes && ahead + QueueCost(s.bytes) <= max_ahead_bytes_;
-        ahead += QueueCost(is_ahead ? s.bytes : 0);
-        return is_ahead;
-      };
-      size_t kept = 0;
-      for (size_t i = 0; i < run.messages.size(); ++i) {
-        const OutgoingPart s = run.messages[i];
-        if (fits(s)) {
-          run.messages[kept++] = s;
-          continue;
-        }
-        PartState& part = run.out.emplace_back();
-        part.key = {run.key, s.part, s.process};
-        part.bytes = s.bytes;
-        part.from = s.data;
-      }
-      run.messages.resize(kept);
-      run.is_counted = true;
-    }
-    for (PartState& s : run.out) record.sends.Add(&s);
-    if (!run.error.ok()) run.then = FailLocked(run.launch, record, run.error, true);
-    record.active.push_back(what);
-    run.is_active = true;
-    watches_.push_back(&run.watch);
+  }
+  if (!record.failure.ok()) {
+    run.error = record.failure;
+    return false;
+  }
+  for (PartState* s : *answered) s->step = Step::kStarted;
+  if (!answered->empty()) return true;
+  if (!waiting) return false;
+  const Clock::time_point wait_until = run.wait_until;
+  const auto wake = needs_blocks ? std::min<Clock::time_point>(wait_until, Clock::now() + run.pause) : wait_until;
+  if (!record.changed.WaitUntil(mu_, wake) && Clock::now() >= wait_until && record.failure.ok())
+    JudgeSilenceLocked(run);
+  return true;
+}
+
+void MessageMesh::State::StartTransfer(RunningExchange& run, const PartState& part) {
+  const int32_t peer = part.key.peer;
+  if (part.to != nullptr) {
+    FrameHeader ready = MakeHeader(run.launch, run.record(), FrameKind::kReady, run.key, part.key.part);
+    ready.slot = next_slot_.fetch_add(1);
+    run.Note(StartReceive(peer, part, ready, &run.pending));
+    return;
+  }
+  BackplaneTransfer* transfer = nullptr;
+  ErrorText text;
+  ReserveMore(&run.pending, 1);
+  const int code =
+      transport_->start_send(mesh_, peer, part.slot, part.from, static_cast<size_t>(part.bytes), &transfer, text.get());
+  if (code == BACKPLANE_TRANSPORT_OK)
+    run.pending.push_back({transfer, peer, nullptr});
+  else
+    run.Note(TransportError(code, text, peer));
+}
+
+absl::Status MessageMesh::State::RunExchange(RunningExchange& run) {
+  if (absl::Status failure = EnterParts(run); !failure.ok()) {
+    EndExchange(run);
+    FlushReports();
+    return failure;
   }
   if (run.then) {
     FlushReports();
     std::exchange(run.then, {})();
   }
   if (run.error.ok()) StartMessages(run);
-  const FrameHeader chunk_header = MakeHeader(run.launch, record, FrameKind::kChunk, run.key, 0);
+  const FrameHeader chunk_header = MakeHeader(run.launch, run.record(), FrameKind::kChunk, run.key, 0);
   if (run.error.ok()) run.Note(AdvanceSharedSends(chunk_header, run).status());
   TakeEarly(run);
-  std::chrono::microseconds pause = kFirstBlockPause;
-  const auto deadline = run.watch.deadline;
-  Clock::time_point wait_until = deadline, asked{};
+  run.wait_until = run.watch.deadline;
   while (run.error.ok()) {
     const absl::StatusOr<bool> advanced = AdvanceSharedSends(chunk_header, run);
     if (!advanced.ok()) {
       run.Note(advanced.status());
       break;
     }
-    pause = *advanced ? kFirstBlockPause : std::min(2 * pause, kLastBlockPause);
+    run.pause = *advanced ? kFirstBlockPause : std::min(2 * run.pause, kLastBlockPause);
     std::vector<PartState*> answered;
-    {
-      MutexLock lock(mu_);
-      const bool needs_blocks =
-          std::any_of(run.shared.begin(), run.shared.end(), [](const SharedSend& s) { return !s.IsDone(); });
-      bool waiting = needs_blocks;
-      for (PartState& s : run.in) {
-        if (s.step == Step::kAnswered) answered.push_back(&s);
-        waiting |= s.step == Step::kWaiting || s.copies > 0;
-      }
-      for (PartState& s : run.out) {
-        if (s.step == Step::kAnswered) answered.push_back(&s);
-        waiting |= s.step == Step::kWaiting;
-      }
-      if (!record.failure.ok()) {
-        run.error = record.failure;
-        break;
-      }
-      if (answered.empty()) {
-        if (!waiting) break;
-        const auto wake = needs_blocks ? std::min<Clock::time_point>(wait_until, Clock::now() + pause) : wait_until;
-        if (!record.changed.WaitUntil(mu_, wake) && Clock::now() >= wait_until && record.failure.ok()) {
-          std::vector<int32_t> missing;
-          auto add = [&](int32_t peer) {
-            if (std::find(missing.begin(), missing.end(), peer) == missing.end()) missing.push_back(peer);
-          };
-          for (const auto* parts : {&run.in, &run.out}) {
-            for (const PartState& s : *parts) {
-              if (s.step == Step::kWaiting) add(s.key.peer);
-            }
-          }
-          for (const SharedSend& s : run.shared) {
-            if (s.IsDone()) continue;
-            for (int32_t reader : shared_->FindReaders(s.blocks[s.next])) add(reader);
-          }
-          if (missing.empty()) continue;
-          if (wait_until == deadline) {
-            asked = Clock::now();
-            for (int32_t peer : missing) QueuePlainFrame(peer, FrameKind::kPing);
-            wait_until = asked + kPingTime;
-            continue;
-          }
-          std::vector<int32_t> silent;
-          for (int32_t peer : missing) {
-            if (heard_[static_cast<size_t>(peer)] < asked) silent.push_back(peer);
-          }
-          if (silent.empty() && wait_until < asked + kReportTime) {
-            wait_until = asked + kReportTime;
-            continue;
-          }
-          if (!silent.empty()) missing = silent;
-          run.error = absl::DeadlineExceededError(absl::StrCat(what, " of ", record.program.name, ": process ",
-                                                               absl::StrJoin(missing, ", process "),
-                                                               " did not answer within ", Seconds(record.limit)));
-          run.then = FailLocked(run.launch, record, run.error, true);
-        }
-        continue;
-      }
-      for (PartState* s : answered) s->step = Step::kStarted;
-    }
-    for (PartState* s : answered) {
-      if (s->to != nullptr) {
-        FrameHeader ready = MakeHeader(run.launch, record, FrameKind::kReady, run.key, s->key.part);
-        ready.slot = next_slot_.fetch_add(1);
-        run.Note(StartReceive(s->key.peer, *s, ready, &run.pending));
-      } else {
-        BackplaneTransfer* transfer = nullptr;
-        ErrorText text;
-        ReserveMore(&run.pending, 1);
-        const int code = transport_->start_send(mesh_, s->key.peer, s->slot, s->from, static_cast<size_t>(s->bytes),
-                                                &transfer, text.get());
-        if (code == BACKPLANE_TRANSPORT_OK)
-          run.pending.push_back({transfer, s->key.peer, nullptr});
-        else
-          run.Note(TransportError(code, text, s->key.peer));
-      }
-    }
+    if (!WaitForAnswers(run, &answered)) break;
+    for (const PartState* part : answered) StartTransfer(run, *part);
   }
   if (run.then) std::exchange(run.then, {})();
   EndExchange(run);
@@ -403,7 +422,7 @@ absl::Status MessageMesh::State::RunExchange(RunningExchange& run) {
   absl::Status result;
   {
     MutexLock lock(mu_);
-    result = record.failure;
+    result = run.record().failure;
   }
   FlushReports();
   if (run.then) run.then();

@@ -300,6 +300,9 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
     bool is_active = false;       // has its name in the record
     bool is_counted = false;      // what it sends ahead is counted
     size_t messages_started = 0;  // of `messages`, then of `out`
+    // When to ask the processes that are waited for whether they are alive, then when to judge their answers.
+    Clock::time_point wait_until, asked{};
+    std::chrono::microseconds pause = kFirstBlockPause;  // until the next look for a free block
     bool has_ended = false;
   };
   struct Report {
@@ -358,6 +361,23 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   // for all now.
   void PlanSends(absl::Span<const OutgoingPart> sends, bool at_once, RunningExchange* run);
   absl::Status RunExchange(RunningExchange& run);
+  // The steps of RunExchange. EnterParts makes the exchange known to the other threads, unless the launch has failed:
+  // then it returns the failure. A failure that the exchange causes itself is in `run.error`.
+  absl::Status EnterParts(RunningExchange& run) ABSL_LOCKS_EXCLUDED(mu_);
+  // Takes what has arrived for the part. The part waits for the rest.
+  void TakeArrivedLocked(RunningExchange& run, PartState& in) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Divides the messages between those that are sent ahead and those that are only offered, and counts both.
+  void DivideMessagesLocked(RunningExchange& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Counts a message. Returns whether it is sent ahead.
+  bool CountAheadLocked(const OutgoingPart& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Moves the parts that can be transferred now to `answered`; waits for a change if there are none. Returns false if
+  // the exchange has nothing more to wait for, or its launch has failed.
+  bool WaitForAnswers(RunningExchange& run, std::vector<PartState*>* answered) ABSL_LOCKS_EXCLUDED(mu_);
+  // Called after a time limit. At first it asks the processes that are waited for whether they are alive. Then it fails
+  // the launch: because of those that gave no answer, or because of all of them if each gave one.
+  void JudgeSilenceLocked(RunningExchange& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::vector<int32_t> FindAwaitedLocked(const RunningExchange& run) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void StartTransfer(RunningExchange& run, const PartState& part);
   void StartMessages(RunningExchange& run);
   void TakeEarly(RunningExchange& run);
   void EndExchange(RunningExchange& run);

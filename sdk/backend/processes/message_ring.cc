@@ -1,15 +1,9 @@
 #include "sdk/backend/processes/message_ring.h"
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <climits>
 #include <cstring>
-#include <ctime>
 
 #include "absl/strings/str_cat.h"
+#include "base/futex.h"
 
 namespace backplane {
 namespace {
@@ -24,12 +18,6 @@ uint32_t CountSlots(size_t record_bytes) {
 // The other process may change the size between a check and its use, so it is read exactly once.
 uint32_t ReadSizeOnce(const std::byte* at) {
   return *reinterpret_cast<const volatile uint32_t*>(at);  // slots are aligned
-}
-
-// The kernel finds the sleeping threads by the file and the offset, so a mapping for reading is enough.
-long CallFutex(const std::atomic<uint32_t>& word, int operation, uint32_t value, const timespec* limit) {
-  return syscall(SYS_futex, const_cast<uint32_t*>(reinterpret_cast<const uint32_t*>(&word)), operation, value, limit,
-                 nullptr, 0);
 }
 
 }  // namespace
@@ -87,20 +75,15 @@ absl::StatusOr<size_t> ReadRecord(const MessageRing& ring, MessageRingReader& re
 void AwaitRecord(const MessageRing& ring, MessageRingReader& reader, std::chrono::milliseconds limit) {
   const uint32_t tail = reader.tail.load(std::memory_order_relaxed);
   reader.sleeps.store(1, std::memory_order_seq_cst);
-  if (ring.head.load(std::memory_order_seq_cst) == tail) {
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
-    const timespec time{seconds.count(), static_cast<long>(std::chrono::nanoseconds(limit - seconds).count())};
-    (void)CallFutex(ring.head, FUTEX_WAIT, tail, &time);
-  }
+  if (ring.head.load(std::memory_order_seq_cst) == tail) WaitOnFutex(ring.head, tail, FutexScope::kShared, limit);
   reader.sleeps.store(0, std::memory_order_relaxed);
 }
 
-void WakeReader(const MessageRing& ring) { (void)CallFutex(ring.head, FUTEX_WAKE, INT_MAX, nullptr); }
+void WakeReader(const MessageRing& ring) { WakeFutex(ring.head, FutexScope::kShared); }
 
 bool CanAwaitRecords(const MessageRing& ring) {
-  const timespec none{0, 0};
-  const long result = CallFutex(ring.head, FUTEX_WAIT, ring.head.load(std::memory_order_relaxed), &none);
-  return result == 0 || errno == ETIMEDOUT || errno == EAGAIN;
+  const uint32_t head = ring.head.load(std::memory_order_relaxed);
+  return WaitOnFutex(ring.head, head, FutexScope::kShared, std::chrono::nanoseconds(0)) != FutexResult::kRefused;
 }
 
 }  // namespace backplane

@@ -263,11 +263,9 @@ absl::StatusOr<BoundedValue> BoundInstruction(const Instruction& i, absl::Span<c
     }
     return BoundElementwise(i, ops);
   }
+  if (i.info().Has(kForwardsOperand)) return CopyBounds(*ops[0]);
   switch (i.opcode()) {
     case Opcode::kCopy:
-    case Opcode::kOptimizationBarrier:
-    case Opcode::kDomain:
-    case Opcode::kAddDependency:
     case Opcode::kAsyncUpdate:
       return CopyBounds(*ops[0]);
     case Opcode::kTuple: {

@@ -72,11 +72,7 @@ double GreatestFinite(const Literal& magnitudes) {
   return most;
 }
 
-double TermsOfWindow(const Window& w) {
-  double n = 1;
-  for (const WindowDimension& d : w.dimensions) n *= static_cast<double>(d.size);
-  return n;
-}
+double TermsOfWindow(const Window& w) { return static_cast<double>(w.CountElements()); }
 
 double TermsOfReduce(const Instruction& i) {
   double n = 1;

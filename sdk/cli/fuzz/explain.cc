@@ -56,18 +56,7 @@ void Flush(BoundedValue& j) {
 
 // The operations that add up products or elements. Their code may flush each product and each partial sum.
 bool AddsUp(const Instruction& i) {
-  switch (i.opcode()) {
-    case Opcode::kDot:
-    case Opcode::kRaggedDot:
-    case Opcode::kConvolution:
-    case Opcode::kReduce:
-    case Opcode::kReduceWindow:
-    case Opcode::kScatter:
-    case Opcode::kSelectAndScatter:
-      return true;
-    default:
-      return false;
-  }
+  return i.info().ReducesLocally() || i.Is(Opcode::kDot) || i.Is(Opcode::kRaggedDot) || i.Is(Opcode::kConvolution);
 }
 
 // Widens the bounds of the results of such an operation by what flushing can change: for each term twice the smallest

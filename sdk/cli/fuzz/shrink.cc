@@ -18,15 +18,7 @@ int64_t CountOperations(const Module& module) {
   int64_t count = 0;
   for (const Computation* c : module.PostOrder()) {
     for (const auto& i : c->instructions()) {
-      switch (i->opcode()) {
-        case Opcode::kParameter:
-        case Opcode::kConstant:
-        case Opcode::kTuple:
-        case Opcode::kGetTupleElement:
-          break;
-        default:
-          ++count;
-      }
+      if (!i->info().Has(kNoOp)) ++count;
     }
   }
   return count;

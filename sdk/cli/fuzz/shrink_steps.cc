@@ -183,10 +183,7 @@ bool RemoveUnused(FuzzProgram& p) {
 Candidates SingleOperation(const FuzzProgram& p) {
   Candidates all;
   const std::vector<Instruction*> order = p.module->entry()->Snapshot();
-  auto computes = [](const Instruction* i) {
-    return !i->Is(Opcode::kParameter) && !i->Is(Opcode::kConstant) && !i->Is(Opcode::kTuple) &&
-           !i->Is(Opcode::kGetTupleElement);
-  };
+  auto computes = [](const Instruction* i) { return !i->info().Has(kNoOp); };
   if (std::count_if(order.begin(), order.end(), computes) <= 1) return all;  // there is only one already
   const auto bounded = BoundAll(p);
   if (!bounded.has_value()) return all;

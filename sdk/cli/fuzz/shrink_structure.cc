@@ -74,8 +74,7 @@ std::set<const Computation*> CombiningComputations(const FuzzProgram& p) {
   for (const Computation* c : p.module->PostOrder()) {
     if (p.quantized.count(std::string(c->name())) > 0) combining.insert(c);
     for (const auto& i : c->instructions()) {
-      const bool reduces = i->info().Has(kReduces) && !i->info().Has(kCollective);
-      if (reduces || i->Is(Opcode::kSort) || i->Is(Opcode::kScan)) {
+      if (i->info().ReducesLocally() || i->Is(Opcode::kSort) || i->Is(Opcode::kScan)) {
         combining.insert(i->called().begin(), i->called().end());
       }
     }
@@ -145,7 +144,7 @@ Candidates UnshareComputations(const FuzzProgram& p) {
   Candidates all;
   std::set<const Computation*> called;
   ForEachInstruction(p, [&](const Position& position, const Instruction& i) {
-    if (!i.Is(Opcode::kWhile) && !i.Is(Opcode::kConditional) && !i.Is(Opcode::kCall)) return;
+    if (!i.info().Has(kControlFlow)) return;
     for (size_t k = 0; k < i.called().size(); ++k) {
       if (called.insert(i.called(static_cast<int64_t>(k))).second) continue;
       FuzzProgram c = Copy(p);

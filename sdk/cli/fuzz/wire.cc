@@ -125,7 +125,7 @@ std::string FormatRequest(const FuzzProgram& program, absl::string_view format, 
   }
   request.Number(static_cast<int64_t>(results.size()));
   for (const Shape& leaf : results) {
-    request.Numbers(leaf.has_layout() && !leaf.layout().IsRowMajor() ? GetMinorToMajor(leaf) : std::vector<int64_t>());
+    request.Numbers(leaf.IsRowMajor() ? std::vector<int64_t>() : GetMinorToMajor(leaf));
   }
   request.Number(static_cast<int64_t>(helpers.size()));
   for (const std::string& helper : helpers) request.Bytes(helper);

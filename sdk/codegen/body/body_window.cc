@@ -32,8 +32,7 @@ void BodyEvaluator::EmitLoopNest(absl::Span<const VarId> loops, std::vector<Valu
 Val BodyEvaluator::EvalWindow(const Instruction* op, const Index& index, const Guards& guards, int element) {
   const Window& window = op->window();
   const int64_t n = op->operand_count() / 2;
-  int64_t positions = 1;
-  for (const WindowDimension& w : window.dimensions) positions *= w.size;
+  const int64_t positions = window.CountElements();
   Vals acc = InitialValues(*op, false);
   if (scopes_.HasLanes(index)) {
     for (Val& v : acc) v = e_.Splat(v, scopes_.lanes());

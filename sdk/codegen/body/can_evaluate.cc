@@ -11,9 +11,7 @@ namespace {
 
 constexpr int kMaxCallDepth = 16;
 
-bool IsDense(const Shape& s) {
-  return s.IsArray() && !s.HasDynamicDimensions() && (!s.has_layout() || s.layout().IsRowMajor());
-}
+bool IsDense(const Shape& s) { return s.IsArray() && !s.HasDynamicDimensions() && s.IsRowMajor(); }
 
 absl::Status CheckShape(const Instruction& op, const Shape& s) {
   if (s.IsTuple()) {

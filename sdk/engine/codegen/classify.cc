@@ -72,9 +72,6 @@ Verdict Classify(const Instruction& op) {
     case Opcode::kDynamicUpdateSlice:
     case Opcode::kScatter:
       return {FusionRole::kUpdate, ""};
-    case Opcode::kReduceWindow:
-    case Opcode::kSelectAndScatter:
-      return {FusionRole::kWindow, ""};
     case Opcode::kConcatenate:
       if (op.operand_count() > 8) return {FusionRole::kAlone, "many parts: each is copied by itself"};
       return {FusionRole::kIndexing, ""};
@@ -84,6 +81,7 @@ Verdict Classify(const Instruction& op) {
     case Opcode::kConditional:
       return {FusionRole::kNotFusible, ""};  // a kernel of its own, made by compiler::OutlineScalarControl
     default:
+      if (op.info().Has(kReducesWindows)) return {FusionRole::kWindow, ""};
       return {MovesElements(op) ? FusionRole::kIndexing : FusionRole::kElementwise, ""};
   }
 }
@@ -134,16 +132,10 @@ double CostPerElement(const Instruction& op) {
     case Opcode::kReduce:
     case Opcode::kMap:
       return 0.15 * width * std::max<int64_t>(1, op.called(0)->instruction_count() - 2);
-    case Opcode::kReduceWindow: {
-      double n = 1;
-      for (const WindowDimension& w : op.window().dimensions) n *= static_cast<double>(w.size);
-      return n * 0.5 * width;
-    }
-    case Opcode::kSelectAndScatter: {
-      double n = 1;
-      for (const WindowDimension& w : op.window().dimensions) n *= static_cast<double>(w.size);
-      return n * 3 * width;
-    }
+    case Opcode::kReduceWindow:
+      return static_cast<double>(op.window().CountElements()) * 0.5 * width;
+    case Opcode::kSelectAndScatter:
+      return static_cast<double>(op.window().CountElements()) * 3 * width;
     case Opcode::kScatter:
       return 4;
     case Opcode::kWhile: {  // on scalars: each iteration waits for the one before

@@ -11,6 +11,7 @@
 #include "core/text/hlo_parser.h"
 #include "core/types/status_macros.h"
 #include "sdk/codegen/llvm_includes.h"
+#include "sdk/engine/codegen/close_testing.h"
 
 namespace backplane::engine::codegen {
 namespace {
@@ -46,13 +47,6 @@ double Precision(PrimitiveType t, double f32) {
     default:
       return std::max(f32, 0.3);
   }
-}
-
-bool Close(double a, double b, double tolerance) {
-  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
-  if (a == b) return true;
-  if (std::isinf(a) || std::isinf(b)) return false;
-  return std::fabs(a - b) <= tolerance * std::max({std::fabs(a), std::fabs(b), 1.0});
 }
 
 }  // namespace
@@ -219,19 +213,9 @@ std::string Difference(const std::string& hlo, const RunOptions& options) {
     wanted = {*expected};
   }
   for (size_t j = 0; j < wanted.size(); ++j) {
-    PrimitiveType t = wanted[j].shape().element_type();
+    const double tolerance = Precision(wanted[j].shape().element_type(), options.tolerance);
     for (int64_t i = 0; i < wanted[j].num_elements(); ++i) {
-      bool same;
-      if (IsComplex(t)) {
-        auto a = wanted[j].GetAsComplex(i), b = (*got)[j].GetAsComplex(i);
-        double tolerance = Precision(t, options.tolerance);
-        same = Close(a.real(), b.real(), tolerance) && Close(a.imag(), b.imag(), tolerance);
-      } else if (IsFloat(t)) {
-        same = Close(wanted[j].GetAsDouble(i), (*got)[j].GetAsDouble(i), Precision(t, options.tolerance));
-      } else {
-        same = wanted[j].GetAsInt(i) == (*got)[j].GetAsInt(i);
-      }
-      if (!same) {
+      if (!IsElementClose(wanted[j], (*got)[j], i, tolerance)) {
         std::string at;
         for (size_t k = 0; k < inputs.size(); ++k) {
           if (inputs[k].num_elements() == wanted[j].num_elements())

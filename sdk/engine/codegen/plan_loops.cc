@@ -34,8 +34,7 @@ double Planner::EstimateCycles(const AccessWalk::ArraySet& visited, int64_t elem
   // Of a large array only what the loops reach counts: a row that is read or written in place, a slice. A reduction or
   // window reaches more than one element for each of its own.
   const bool reaches_more = std::any_of(visited.begin(), visited.end(), [&](const Instruction* x) {
-    return !materialized_.contains(x) && (x->Is(Opcode::kReduce) || x->Is(Opcode::kReduceWindow) ||
-                                          x->Is(Opcode::kBitcastConvert) || !x->called().empty());
+    return !materialized_.contains(x) && (x->Is(Opcode::kBitcastConvert) || !x->called().empty());
   });
   std::vector<double> costs;
   double cycles = 0;

@@ -18,8 +18,7 @@ codegen::FusionRole RoleOf(const Instruction& i, const CustomLowering* lowering)
 double RecomputeCost(const Instruction& i, const CustomLowering* lowering, int depth) {
   constexpr double kNever = 1e9;
   if (IsFreeSource(i)) return 0;
-  if (i.Is(Opcode::kParameter) || i.Is(Opcode::kConstant) || i.Is(Opcode::kTuple) || i.Is(Opcode::kGetTupleElement))
-    return kNever;
+  if (i.info().Has(kNoOp)) return kNever;
   if (depth == 0 || RoleOf(i, lowering) != codegen::FusionRole::kElementwise || !i.shape().IsArray()) return kNever;
   const Instruction* large = nullptr;
   for (const Instruction* o : i.operands()) {

@@ -14,6 +14,7 @@
 #include "core/types/status_macros.h"
 #include "sdk/engine/backend/executable.h"
 #include "sdk/engine/backend/pipeline.h"
+#include "sdk/engine/codegen/close_testing.h"
 #include "sdk/engine/compiler/program.h"
 
 namespace backplane::engine {
@@ -152,26 +153,10 @@ double Precision(PrimitiveType t, double f32) {
   }
 }
 
-bool Close(double a, double b, double tolerance) {
-  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
-  if (a == b) return true;
-  if (std::isinf(a) || std::isinf(b)) return false;
-  return std::fabs(a - b) <= tolerance * std::max({std::fabs(a), std::fabs(b), 1.0});
-}
-
 std::string Compare(const Literal& wanted, const Literal& got, double tolerance) {
-  const PrimitiveType t = wanted.shape().element_type();
+  const double allowed = Precision(wanted.shape().element_type(), tolerance);
   for (int64_t i = 0; i < wanted.num_elements(); ++i) {
-    bool same;
-    if (IsComplex(t)) {
-      const auto a = wanted.GetAsComplex(i), b = got.GetAsComplex(i);
-      same = Close(a.real(), b.real(), Precision(t, tolerance)) && Close(a.imag(), b.imag(), Precision(t, tolerance));
-    } else if (IsFloat(t)) {
-      same = Close(wanted.GetAsDouble(i), got.GetAsDouble(i), Precision(t, tolerance));
-    } else {
-      same = wanted.GetAsInt(i) == got.GetAsInt(i);
-    }
-    if (!same) {
+    if (!IsElementClose(wanted, got, i, allowed)) {
       return absl::StrCat(wanted.shape().ToString(), " element ", i, ": expected ", ElementToString(wanted, i),
                           ", found ", ElementToString(got, i));
     }

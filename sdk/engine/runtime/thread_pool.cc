@@ -1,15 +1,11 @@
 #include "sdk/engine/runtime/thread_pool.h"
 
-#include <linux/futex.h>
 #include <sched.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <climits>
 #include <exception>
 #include <system_error>
 #include <thread>
@@ -20,6 +16,7 @@
 #include <immintrin.h>
 #endif
 
+#include "base/futex.h"
 #include "base/subnormals.h"
 #include "sdk/backend/host_limits.h"
 
@@ -38,15 +35,6 @@ int64_t NowNanos() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
-}
-
-// A 32-bit atomic is the word itself, so its address may be given to the kernel.
-void FutexWait(std::atomic<uint32_t>* word, uint32_t expected) {
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAIT_PRIVATE, expected, nullptr, nullptr, 0);
-}
-
-void FutexWake(std::atomic<uint32_t>* word, int count) {
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAKE_PRIVATE, count, nullptr, nullptr, 0);
 }
 
 // A yield that takes this long let somebody else run: the core is wanted, spinning on it only delays that thread.
@@ -93,7 +81,7 @@ struct ThreadPool::Impl {
   ~Impl() {
     stopping.store(true, std::memory_order_seq_cst);
     epoch.fetch_add(1, std::memory_order_seq_cst);
-    FutexWake(&epoch, INT_MAX);
+    WakeFutex(epoch, FutexScope::kPrivate);
     for (std::thread& t : workers) t.join();
   }
 
@@ -138,7 +126,7 @@ struct ThreadPool::Impl {
         helped = true;
       }
       const uint32_t before = job.word.fetch_sub(1, std::memory_order_acq_rel);
-      if ((before & kCountMask) == 1 && (before & kCallerSleeps) != 0) FutexWake(&job.word, 1);
+      if ((before & kCountMask) == 1 && (before & kCallerSleeps) != 0) WakeFutex(job.word, FutexScope::kPrivate, 1);
     }
     return helped;
   }
@@ -150,7 +138,7 @@ struct ThreadPool::Impl {
       if (RunOpenJobs(slot)) continue;
       if (SpinForEpoch(seen)) continue;
       sleepers.fetch_add(1, std::memory_order_seq_cst);
-      if (epoch.load(std::memory_order_seq_cst) == seen) FutexWait(&epoch, seen);
+      if (epoch.load(std::memory_order_seq_cst) == seen) WaitOnFutex(epoch, seen, FutexScope::kPrivate);
       sleepers.fetch_sub(1, std::memory_order_seq_cst);
     }
   }
@@ -202,7 +190,7 @@ struct ThreadPool::Impl {
         if (!job.word.compare_exchange_weak(word, word | kCallerSleeps, std::memory_order_acq_rel)) continue;
         word |= kCallerSleeps;
       }
-      FutexWait(&job.word, word);
+      WaitOnFutex(job.word, word, FutexScope::kPrivate);
     }
   }
 
@@ -248,7 +236,7 @@ struct ThreadPool::Impl {
 
   void Notify(int wanted) {
     epoch.fetch_add(1, std::memory_order_seq_cst);
-    if (sleepers.load(std::memory_order_seq_cst) > 0) FutexWake(&epoch, wanted);
+    if (sleepers.load(std::memory_order_seq_cst) > 0) WakeFutex(epoch, FutexScope::kPrivate, wanted);
   }
 
   int num_threads;                  // fixed once the constructor is done
