@@ -74,6 +74,7 @@ thread_local typename BlockCache<kBytes>::Cleaner BlockCache<kBytes>::cleaner_;
 template <typename T>
 struct CachedAllocator {
   using value_type = T;
+  static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
   CachedAllocator() = default;
   template <typename U>
   CachedAllocator(const CachedAllocator<U>&) {}  // NOLINT: allocators convert

@@ -212,10 +212,11 @@ absl::Status Buffer_IncreaseExternalReferenceCount(PJRT_Buffer_IncreaseExternalR
   ASSIGN_OR_RETURN(HeldArray array, AwaitArray(a.buffer, "external reference"));
   auto hold = std::make_unique<HeldArray>(std::move(array));
   MutexLock lock(a.buffer->mu);
-  if (a.buffer->external_references++ == 0) {
+  if (a.buffer->external_references == 0) {
     hold->storage->BeginHostAccess();
     a.buffer->external_hold = std::move(hold);
   }
+  ++a.buffer->external_references;  // last, for the access may fail for want of memory
   return absl::OkStatus();
 }
 

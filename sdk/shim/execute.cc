@@ -202,8 +202,10 @@ using StorageList = absl::InlinedVector<const Storage*, 8>;
 // Whether an output uses the memory of one of `arguments` or of another output.
 bool AnyShared(const StorageList& arguments, const std::vector<DeviceArray>& outputs) {
   // What has no other reference is shared with nothing. So it is for the outputs of a program that has ended.
-  if (std::all_of(outputs.begin(), outputs.end(), [](const DeviceArray& o) { return o.storage.use_count() <= 1; }))
+  if (std::all_of(outputs.begin(), outputs.end(), [](const DeviceArray& o) { return o.storage.use_count() <= 1; })) {
+    std::atomic_thread_fence(std::memory_order_acquire);  // after the accesses by references that are gone
     return false;
+  }
   const size_t n = arguments.size() + outputs.size();
   if (n * outputs.size() <= 256) {
     for (size_t i = 0; i < outputs.size(); ++i) {

@@ -149,7 +149,7 @@ struct HeldArray : DeviceArray {
 
 }  // namespace backplane::shim
 
-struct PJRT_Buffer {
+struct PJRT_Buffer final {  // its operator new serves no larger type
   PJRT_Buffer(std::shared_ptr<backplane::shim::ClientState> c, PJRT_Device* d, backplane::shim::MemoryObject* m,
               backplane::DeviceArray&& a, backplane::shim::UseMark u)
       : client(std::move(c)),

@@ -209,7 +209,9 @@ Partitioner::MaybeShards Partitioner::PartitionAlongFactors(Instruction* i) {
   if (!f) return std::optional<Shards>();
   const std::optional<Tiling> tiling = ChooseOperandTiling(*i, *f);
   if (!tiling) return std::optional<Shards>();
-  Tiling result = tiling->SelectDims(MatchDims(f->result, f->operands[0]));
+  // The tiling is that of every operand with factors; a scalar (a predicate, a bound) has none.
+  const Ints& tiled = *absl::c_find_if(f->operands, [](const Ints& list) { return !list.empty(); });
+  Tiling result = tiling->SelectDims(MatchDims(f->result, tiled));
   std::vector<Instruction*> operands(i->operands().begin(), i->operands().end());
   for (size_t k = 0; k < operands.size(); ++k) {
     if (f->operands[k].empty()) continue;

@@ -49,7 +49,9 @@ std::unique_ptr<Module> ParseAndPartition(const std::string& text) {
   if (!module.ok()) return nullptr;
   const absl::Status s = PartitionModule().Run(module->get()).status();
   EXPECT_TRUE(s.ok()) << s;
-  return s.ok() ? *std::move(module) : nullptr;
+  if (!s.ok()) return nullptr;
+  EXPECT_TRUE(VerifyModule(**module).ok()) << VerifyModule(**module) << (*module)->ToString();
+  return *std::move(module);
 }
 
 // Offsets that exceed 32 bits use s64.
@@ -279,6 +281,8 @@ TEST(PartitionModule, SplitsAlongDimensionsThatAnOperationLeavesAlone) {
            {0, "f32[7,8] reduce-window(x, zero), window={size=2x1}, to_apply=sum"},
            {1, "f32[8,16] concatenate(x, x), dimensions={1}"},
            {0, "f32[8,8] sort(x), dimensions={0}, to_apply=less"},
+           {-1, "f32[8,8] select(p, x, x)"},
+           {-1, "f32[8,8] clamp(zero, x, zero)"},
        }) {
     for (int split : {0, 1}) {
       auto module = ParseAndPartition(absl::StrCat(R"(
@@ -298,6 +302,7 @@ ENTRY e {
                                                    split == 0 ? "[4,1]" : "[1,4]", R"(<=[4]}
   row = f32[1,8] parameter(1), sharding={replicated}
   start = s32[] parameter(2), sharding={replicated}
+  p = pred[] parameter(3), sharding={replicated}
   zero = f32[] constant(0)
   ROOT r = )",
                                                    operation, "\n}\n"));

@@ -101,7 +101,7 @@ class Generator {
     const Shape shape = x->shape();
     const int64_t rank = shape.rank();
     Attributes attrs;
-    switch (Pick(21)) {
+    switch (Pick(22)) {
       case 0:
         return Add(b_->Binary(Opcode::kAdd, x, PickValueLike(x)));
       case 1:
@@ -148,10 +148,20 @@ class Generator {
         return AddManualRegion(x);
       case 19:
         return AddLoopOverPartialSums(x);
+      case 20:
+        return AddOpWithScalars(x);
       default:
         return Add(rank == 0 ? b_->Unary(Opcode::kNegate, x)
                              : b_->Binary(Opcode::kMultiply, x, Check(b_->Iota(shape, Pick(rank)))));
     }
+  }
+
+  // An operation on whole arrays and scalars, which have no dimension to split.
+  void AddOpWithScalars(Value x) {
+    auto scalar = [&](int64_t v) { return Check(b_->Constant(Literal::ScalarInt(kType, v))); };
+    if (Pick(2) == 0) return Add(b_->Op(Opcode::kClamp, {scalar(-5), x, scalar(7)}));
+    Value chosen = Check(b_->Compare(scalar(Pick(2)), scalar(1), ComparisonDirection::kLt));
+    return Add(b_->Select(chosen, x, PickValueLike(x)));
   }
 
   // Annotates `x` with another sharding.

@@ -91,7 +91,8 @@ void DuplicateCheapProducers(Computation* computation, const CustomLowering* low
 
 // Rows shorter than this have vectors that run across their ends.
 inline constexpr int64_t kShortRow = 32;
-// Returns how often a broadcast of an array repeats each element in a run, 1: not at all.
+// Returns how often a broadcast of an array repeats each element in a run, 1: not at all, or its dimensions are
+// permuted.
 int64_t CountRepeatsInRow(const Instruction& broadcast);
 
 // Splits a broadcast that repeats each element a few times, and all of that many times more, as the statistics of group

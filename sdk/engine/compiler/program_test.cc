@@ -608,6 +608,25 @@ TEST(ProgramCode, ShortGroupsAreReadInVectors) {
   }
 }
 
+// Short groups whose broadcast is a transpose as well; HLO allows it, StableHLO does not.
+TEST(ProgramCode, ShortGroupsInAnotherOrder) {
+  ProgramRunOptions options;
+  options.tolerance = 2e-5;
+  EXPECT_EQ(ProgramDifference(R"(
+HloModule m
+ENTRY e {
+  a = f32[17,16] parameter(0)
+  b = f32[2048,16,17] parameter(1)
+  x = f32[17,16] exponential(a)
+  ab = f32[2048,16,17] broadcast(x), dimensions={2,1}
+  s = f32[2048,16,17] subtract(b, ab)
+  ROOT r = f32[2048,16,17] multiply(s, s)
+}
+)",
+                              options),
+            "");
+}
+
 // A large transpose is part of the kernel of its only reader, and a kernel of its own if there are two readers or a
 // sum.
 TEST(ProgramCode, TransposesOfOneReaderAreNotStored) {

@@ -23,9 +23,10 @@ bool IsSplit(const Instruction& i) {
 }  // namespace
 
 int64_t CountRepeatsInRow(const Instruction& broadcast) {
+  const absl::Span<const int64_t> dims = broadcast.dimensions();
+  if (!std::is_sorted(dims.begin(), dims.end())) return 1;  // a transpose, too
   int64_t n = 1;
-  for (int64_t d = broadcast.dimensions().back() + 1; d < broadcast.shape().rank(); ++d)
-    n *= broadcast.shape().dimensions(d);
+  for (int64_t d = dims.back() + 1; d < broadcast.shape().rank(); ++d) n *= broadcast.shape().dimensions(d);
   return n;
 }
 
