@@ -78,6 +78,17 @@ bool ReadsUpdatedPart(const Instruction& read, const Instruction& update) {
   return std::equal(starts.begin(), starts.end(), updated.begin(), updated.end());
 }
 
+// Whether this is a reshape such as f32[8] to f32[8,1], as sums with kept dimensions are followed by.
+bool AddsOrDropsUnitDimensions(const Instruction& i) {
+  if (!i.Is(Opcode::kReshape)) return false;
+  auto others = [](const Shape& s) {
+    std::vector<int64_t> dims = GetDims(s);
+    std::erase(dims, 1);
+    return dims;
+  };
+  return others(i.shape()) == others(i.operand(0)->shape());
+}
+
 int64_t CountElements(const Instruction& i) {
   const Shape& s = i.shape();
   return s.IsArray() ? s.num_elements() : s.tuple_size() > 0 ? s.tuple_shapes(0).num_elements() : 1;
@@ -313,7 +324,7 @@ EngineFusionPolicy::Downstream EngineFusionPolicy::FindDownstream(const FusionGr
       if (graph.group_of(use.node) != target || !seen.insert(use.node).second) continue;
       const FusionGraph::Node& user = graph.node(use.node);
       found.has_reduction |= user.role == FusionRole::kReduction;
-      if (user.role == FusionRole::kIndexing) {
+      if (user.role == FusionRole::kIndexing && !AddsOrDropsUnitDimensions(*user.instruction)) {
         // A value of each row, repeated along the row.
         const bool along_rows =
             user.instruction->Is(Opcode::kBroadcast) && !user.instruction->dimensions().empty() &&

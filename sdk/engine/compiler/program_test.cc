@@ -608,6 +608,40 @@ TEST(ProgramCode, ShortGroupsAreReadInVectors) {
   }
 }
 
+// The mean is a sum with a kept dimension of one element, so that reshapes follow it.
+TEST(ProgramCode, NormalizationOfRowsIsOneKernel) {
+  const std::string program = absl::StrCat(kHelpers, R"(
+ENTRY e {
+  x = f32[300,128] parameter(0)
+  g = f32[128] parameter(1)
+  zero = f32[] constant(0)
+  n = f32[] constant(0.0078125)
+  nb = f32[300,1] broadcast(n), dimensions={}
+  s = f32[300] reduce(x, zero), dimensions={1}, to_apply=add_f32
+  kept = f32[300,1] reshape(s)
+  mean = f32[300,1] multiply(kept, nb)
+  row = f32[300] reshape(mean)
+  mb = f32[300,128] broadcast(row), dimensions={0}
+  d = f32[300,128] subtract(x, mb)
+  q = f32[300,128] multiply(d, d)
+  v = f32[300] reduce(q, zero), dimensions={1}, to_apply=add_f32
+  r = f32[300] rsqrt(v)
+  rb = f32[300,128] broadcast(r), dimensions={0}
+  y = f32[300,128] multiply(d, rb)
+  gb = f32[300,128] broadcast(g), dimensions={1}
+  ROOT z = f32[300,128] multiply(y, gb)
+}
+)");
+  ProgramRunOptions options;
+  options.tolerance = 2e-5;
+  EXPECT_EQ(ProgramDifference(program, options), "");
+  std::string error;
+  const std::string log = absl::StrJoin(GetCompileLog(program, &error), "\n");
+  EXPECT_EQ(error, "");
+  EXPECT_TRUE(absl::StrContains(log, "rows: 300 of 128")) << log;
+  EXPECT_FALSE(absl::StrContains(log, "reductions:")) << log;
+}
+
 // Short groups whose broadcast is a transpose as well; HLO allows it, StableHLO does not.
 TEST(ProgramCode, ShortGroupsInAnotherOrder) {
   ProgramRunOptions options;
