@@ -2,6 +2,7 @@
 // number of f32 or f64. Many processors need a hundred times as long for them as for normal numbers.
 //
 //   const ScopedSubnormals mode(Subnormals::kFlushResults);     // until the end of the scope
+//   const ScopedStandardFloats standard;                        // all modes as a C program starts with them
 //
 // The mode is a property of the thread (the register MXCSR on x86, FPCR on AArch64), so a thread that works for another
 // one has to be given its mode. Integer operations, comparisons, and moves of numbers do not depend on it, except that
