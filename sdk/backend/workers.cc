@@ -7,9 +7,9 @@
 #include <list>
 #include <map>
 #include <thread>
+#include <unordered_map>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "base/mutex.h"
 #include "sdk/backend/host_limits.h"
 
@@ -67,7 +67,8 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
   mutable Mutex mu;
   CondVar work, changed, idle_changed, watch;
   TaskList first ABSL_GUARDED_BY(mu), programs ABSL_GUARDED_BY(mu), host_calls ABSL_GUARDED_BY(mu);
-  absl::flat_hash_map<int64_t, LaunchState> launches ABSL_GUARDED_BY(mu);
+  std::unordered_map<int64_t, LaunchState> launches
+      ABSL_GUARDED_BY(mu);  // of std, which stays valid if there is no memory
   // Launches that are not open, by the number of their first task.
   std::map<uint64_t, int64_t> held ABSL_GUARDED_BY(mu), complete ABSL_GUARDED_BY(mu);
   TaskList begun ABSL_GUARDED_BY(mu);  // started; for each a thread is idle, about to become idle, or being created
@@ -220,11 +221,12 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     LaunchState& l = launches[launch];
     if (!l.open) {
       const uint64_t number = l.held.empty() ? task.front().number : l.held.front().number;
-      if (l.held.empty()) held[number] = launch;
       try {
+        if (l.held.empty()) held[number] = launch;
         if (l.scheduled + 1 >= members) complete[number] = launch;
       } catch (...) {
         if (l.held.empty()) held.erase(number);
+        if (l.scheduled == 0) launches.erase(launch);
         throw;
       }
     }

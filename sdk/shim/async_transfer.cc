@@ -5,6 +5,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
+#include "sdk/backend/exceptions.h"
 #include "sdk/backend/strided_copy.h"
 #include "sdk/shim/entries.h"
 #include "sdk/shim/objects.h"
@@ -43,9 +44,11 @@ absl::StatusOr<Manager::Slot*> FindSlot(Manager& manager, int index) ABSL_EXCLUS
   return &slots[index];
 }
 
-// Starts a transfer of `src` to the part of a slot that `prepare` determines.
-absl::StatusOr<Event> Transfer(Manager& manager, int index, bool last, const HostArray& src,
-                               absl::FunctionRef<absl::StatusOr<DeviceArray>(const Manager::Slot&)> prepare) {
+// Starts a transfer of `src` to the part of a slot that `prepare` determines. Returns an event for the host. After an
+// error nothing reads `src`.
+absl::StatusOr<PJRT_Event*> Transfer(Manager& manager, int index, bool last, const HostArray& src,
+                                     absl::FunctionRef<absl::StatusOr<DeviceArray>(const Manager::Slot&)> prepare) {
+  std::unique_ptr<PJRT_Event> event(NewEvent(Event()));
   DeviceArray target;
   std::function<void(const absl::Status&)> end = [shared = manager.shared, index](const absl::Status& status) {
     Promise ready;
@@ -74,13 +77,19 @@ absl::StatusOr<Event> Transfer(Manager& manager, int index, bool last, const Hos
     slot->last_seen = last;
     ++slot->pending;
   }
-  // If the transfer cannot be started, the slot must not wait for it.
-  absl::Cleanup not_begun = [&end] { end(absl::ResourceExhaustedError("transfer: there was no memory to begin it")); };
-  const Event done = CopyIn(manager.client, src, target, HostUse::kUntilReleased).done;
+  // If there is no memory for the transfer, the slot must not wait for it.
+  Event done;
+  absl::Cleanup failed = [&done, &end] {
+    (void)done.Await();
+    end(CatchExceptions(
+        []() -> absl::Status { return absl::ResourceExhaustedError("transfer: there was no memory to begin it"); }));
+  };
+  done = CopyIn(manager.client, src, target, HostUse::kUntilReleased).done;
   target.storage.reset();
   done.OnReady(end);
-  std::move(not_begun).Cancel();
-  return done;
+  std::move(failed).Cancel();
+  event->event = std::move(done);
+  return event.release();
 }
 
 }  // namespace
@@ -117,19 +126,24 @@ absl::Status Client_CreateBuffersForAsyncHostToDevice(PJRT_Client_CreateBuffersF
 
 absl::Status AsyncHostToDeviceTransferManager_Destroy(PJRT_AsyncHostToDeviceTransferManager_Destroy_Args& a) {
   if (a.transfer_manager == nullptr) return absl::OkStatus();
-  // Buffers that will never get their last piece become errors. Transfers in progress continue.
-  std::vector<Promise> abandoned;
-  {
-    MutexLock lock(a.transfer_manager->shared->mu);
-    for (Manager::Slot& slot : a.transfer_manager->shared->slots) {
+  // Buffers that will never get their last piece become errors. Transfers in progress continue. Nothing is allocated
+  // but the text of the error.
+  const std::shared_ptr<Manager::Shared> shared = a.transfer_manager->shared;
+  for (size_t i = 0;; ++i) {
+    Promise abandoned;
+    {
+      MutexLock lock(shared->mu);
+      if (i == shared->slots.size()) break;
+      Manager::Slot& slot = shared->slots[i];
       if (slot.finished || slot.last_seen) continue;
       slot.finished = true;
       slot.storage.reset();
-      abandoned.push_back(slot.ready);
+      abandoned = slot.ready;
     }
+    abandoned.Set(CatchExceptions([]() -> absl::Status {
+      return absl::CancelledError("transfer: the manager was destroyed before the last transfer");
+    }));
   }
-  for (const Promise& p : abandoned)
-    p.Set(absl::CancelledError("transfer: the manager was destroyed before the last transfer"));
   delete a.transfer_manager;
   return absl::OkStatus();
 }
@@ -154,8 +168,7 @@ absl::Status AsyncHostToDeviceTransferManager_TransferData(PJRT_AsyncHostToDevic
   const int64_t stride = 1;
   const HostArray source{a.data, PrimitiveType::kU8, absl::MakeConstSpan(&a.transfer_size, 1),
                          absl::MakeConstSpan(&stride, 1)};
-  ASSIGN_OR_RETURN(Event done, Transfer(manager, a.buffer_index, a.is_last_transfer, source, prepare));
-  a.done_with_h2d_transfer = NewEvent(std::move(done));
+  ASSIGN_OR_RETURN(a.done_with_h2d_transfer, Transfer(manager, a.buffer_index, a.is_last_transfer, source, prepare));
   return absl::OkStatus();
 }
 
@@ -178,8 +191,7 @@ absl::Status AsyncHostToDeviceTransferManager_TransferLiteral(
     return DeviceArray{slot.shape, manager.memory->info->id, slot.storage, Event()};
   };
   const HostArray host{a.data, source.element_type(), source.dimensions(), strides};
-  ASSIGN_OR_RETURN(Event done, Transfer(manager, a.buffer_index, /*last=*/true, host, prepare));
-  a.done_with_h2d_transfer = NewEvent(std::move(done));
+  ASSIGN_OR_RETURN(a.done_with_h2d_transfer, Transfer(manager, a.buffer_index, /*last=*/true, host, prepare));
   return absl::OkStatus();
 }
 

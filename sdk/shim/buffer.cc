@@ -26,9 +26,9 @@ absl::StatusOr<backplane::shim::HeldArray> PJRT_Buffer::Take(const char* what) {
   return backplane::shim::HeldArray{{shape, memory->info->id, std::move(storage), std::move(ready)}, std::move(use)};
 }
 
-absl::StatusOr<backplane::shim::HeldArray> PJRT_Buffer::Claim(bool* sole) {
+absl::StatusOr<backplane::shim::HeldArray> PJRT_Buffer::Claim(bool* sole, const char* what) {
   backplane::MutexLock lock(mu);
-  if (gone()) return Deleted(this, "execute");
+  if (gone()) return Deleted(this, what);
   backplane::shim::HeldArray array{{shape, memory->info->id, nullptr, backplane::Event()}, nullptr};
   // Nothing throws from here on.
   claimed = true;
@@ -252,12 +252,21 @@ absl::Status Buffer_OpaqueDeviceMemoryDataPointer(PJRT_Buffer_OpaqueDeviceMemory
 
 absl::Status Buffer_DonateWithControlDependency(PJRT_Buffer_DonateWithControlDependency_Args& a) {
   BP_REQUIRE(a.buffer);
-  ASSIGN_OR_RETURN(HeldArray array, a.buffer->Take("donate with control dependency"));
-  Promise dependency("donate with control dependency");
-  array.ready = Event::All({array.ready, dependency.event()});
-  UseMark use = std::move(array.use);
-  a.out_buffer = NewBuffer(a.buffer->client, a.buffer->device, a.buffer->memory, std::move(array), std::move(use));
-  a.callback_data = new Promise(std::move(dependency));
+  constexpr char kWhat[] = "donate with control dependency";
+  auto dependency = std::make_unique<Promise>(kWhat);
+  bool sole = false;
+  ASSIGN_OR_RETURN(HeldArray array, a.buffer->Claim(&sole, kWhat));
+  const absl::Status made = CatchExceptions([&] {
+    DeviceArray given = array;
+    given.ready = Event::All({array.ready, dependency->event()});
+    a.out_buffer = NewBuffer(a.buffer->client, a.buffer->device, a.buffer->memory, std::move(given), array.use);
+  });
+  if (!made.ok()) {  // no memory: the host keeps its array
+    a.buffer->UndoClaim(std::move(array));
+    return made;
+  }
+  a.buffer->CommitDonation();
+  a.callback_data = dependency.release();
   a.dependency_ready_callback = [](PJRT_Buffer_DonateWithControlDependency_Callback_Args* args) {
     std::unique_ptr<Promise> promise(static_cast<Promise*>(args->callback_data));
     promise->Set(MakeStatus(args->error_code, args->error_message, args->error_message_size));

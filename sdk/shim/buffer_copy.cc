@@ -1,5 +1,6 @@
 // Copies from a buffer to host memory, to another device or to another memory.
 #include <cstring>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "sdk/backend/strided_copy.h"
@@ -76,7 +77,10 @@ absl::Status Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args& a) {
         absl::StrCat("to host buffer: ", host.ToString(true), " needs ", needed, " bytes, dst_size is ", a.dst_size));
   }
   ASSIGN_OR_RETURN(HeldArray array, a.src->Read("to host buffer"));
-  a.event = NewEvent(CopyOut(client, std::move(array), host, a.dst));
+  // The event is made first: a call that fails must not leave a copy behind that writes to the host's memory.
+  std::unique_ptr<PJRT_Event> event(NewEvent(Event()));
+  event->event = CopyOut(client, std::move(array), host, a.dst);
+  a.event = event.release();
   return absl::OkStatus();
 }
 
@@ -86,7 +90,9 @@ absl::Status Buffer_CopyRawToHost(PJRT_Buffer_CopyRawToHost_Args& a) {
   const std::shared_ptr<ClientState>& client = a.buffer->client;
   ASSIGN_OR_RETURN(HeldArray array, a.buffer->Read("copy raw"));
   RETURN_IF_ERROR(SelectBytes(*client, a.offset, a.transfer_size, &array));
-  a.event = NewEvent(CopyBytesOut(client, std::move(array), a.offset, a.dst));
+  std::unique_ptr<PJRT_Event> event(NewEvent(Event()));  // as above
+  event->event = CopyBytesOut(client, std::move(array), a.offset, a.dst);
+  a.event = event.release();
   return absl::OkStatus();
 }
 
@@ -114,12 +120,15 @@ absl::Status Buffer_CopyRawToHostFuture(PJRT_Buffer_CopyRawToHostFuture_Args& a)
       done.Set(status);
       return;
     }
+    Event copied;
     const absl::Status started = CatchExceptions([&] {
-      const Event copied = CopyBytesOut(p->client, std::move(p->array), p->offset, args->dst);
+      copied = CopyBytesOut(p->client, std::move(p->array), p->offset, args->dst);
       p.reset();
       copied.OnReady([done](const absl::Status& end) { done.Set(end); });
     });
-    if (!started.ok()) done.Set(started);
+    if (started.ok()) return;
+    (void)copied.Await();  // it may still write to the host's memory
+    done.Set(started);
   };
   return absl::OkStatus();
 }

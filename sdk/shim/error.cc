@@ -50,25 +50,22 @@ const ErrorObject* Ours(const PJRT_Error* error) {
   return error->vtable == &kErrorTable ? static_cast<const ErrorObject*>(error) : nullptr;
 }
 
-// A preallocated error for the case that no memory can be allocated.
-ErrorObject& OutOfMemory() {
-  static ErrorObject* error = [] {
-    auto* e = new ErrorObject;
-    static constexpr PJRT_Error_FunctionTable table = {
-        PJRT_Error_FunctionTable_STRUCT_SIZE,
-        PJRT_Error_STRUCT_SIZE,
-        nullptr,
-        [](PJRT_Error*) {},
-        &TableMessage,
-        &TableCode,
-        &TablePayloads,
-    };
-    e->vtable = &table;
-    e->status = absl::ResourceExhaustedError("out of host memory");
-    return e;
-  }();
-  return *error;
-}
+// The error for the case that no memory can be allocated. It has static storage, and so does all that it returns.
+constexpr PJRT_Error_FunctionTable kOutOfMemoryTable = {
+    PJRT_Error_FunctionTable_STRUCT_SIZE,
+    PJRT_Error_STRUCT_SIZE,
+    nullptr,
+    [](PJRT_Error*) {},
+    [](const PJRT_Error*, const char** message, size_t* size) {
+      static constexpr absl::string_view kText = "out of host memory";
+      *message = kText.data();
+      *size = kText.size();
+    },
+    [](const PJRT_Error*) { return PJRT_Error_Code_RESOURCE_EXHAUSTED; },
+    [](const PJRT_Error*, PJRT_Error_PayloadVisitor, void*) {},
+};
+
+PJRT_Error out_of_memory = {&kOutOfMemoryTable};
 
 }  // namespace
 
@@ -80,7 +77,7 @@ PJRT_Error* MakeError(const absl::Status& status) {
     error->status = status;
     return error;
   } catch (...) {
-    return &OutOfMemory();
+    return &out_of_memory;
   }
 }
 

@@ -1,9 +1,11 @@
 // Execution: checks everything, takes the donated arguments, launches the program on every device, and returns.
 #include <algorithm>
 #include <atomic>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "sdk/shim/entries.h"
@@ -103,14 +105,23 @@ absl::StatusOr<std::vector<bool>> Donations(const PJRT_LoadedExecutable& e, cons
     }
     donated[index] = false;
   }
-  absl::flat_hash_set<const PJRT_Buffer*> given;
+  // Sorted vectors, because abseil's hash tables are not valid any more if they find no memory to grow.
+  absl::InlinedVector<std::pair<const PJRT_Buffer*, size_t>, 16> given;
   for (size_t i = 0; i < count; ++i) {
-    if (donated[i] && !given.insert(arguments[i]).second) {
-      return absl::InvalidArgumentError(absl::StrCat(Argument(e, i), " is donated twice in one call"));
+    if (donated[i]) given.emplace_back(arguments[i], i);
+  }
+  if (given.empty()) return donated;
+  std::sort(given.begin(), given.end());
+  for (size_t k = 1; k < given.size(); ++k) {
+    if (given[k].first == given[k - 1].first) {
+      return absl::InvalidArgumentError(absl::StrCat(Argument(e, given[k].second), " is donated twice in one call"));
     }
   }
   for (size_t i = 0; i < count; ++i) {
-    if (!donated[i] && given.count(arguments[i]) != 0) {
+    if (donated[i]) continue;
+    const auto at =
+        std::lower_bound(given.begin(), given.end(), std::pair<const PJRT_Buffer*, size_t>(arguments[i], 0));
+    if (at != given.end() && at->first == arguments[i]) {
       return absl::InvalidArgumentError(absl::StrCat(Argument(e, i), " is also donated in the same call"));
     }
   }
@@ -170,7 +181,7 @@ class Row {
     for (size_t i = 0; i < donated.size(); ++i) {
       if (!donated[i]) continue;
       bool sole = false;
-      absl::StatusOr<HeldArray> array = arguments[i]->Claim(&sole);
+      absl::StatusOr<HeldArray> array = arguments[i]->Claim(&sole, "execute");
       if (!array.ok()) return DeletedError(e, i, arguments[i]);
       request.donated[i] = sole && array->storage != nullptr && array->storage->writable();
       claimed_.push_back({arguments[i], *std::move(array)});
@@ -220,7 +231,7 @@ bool AnyShared(const StorageList& arguments, const std::vector<DeviceArray>& out
     }
     return false;
   }
-  absl::flat_hash_set<const Storage*> seen(arguments.begin(), arguments.end());
+  std::unordered_set<const Storage*> seen(arguments.begin(), arguments.end());  // valid also after want of memory
   for (const DeviceArray& output : outputs) {
     if (output.storage != nullptr && !seen.insert(output.storage.get()).second) return true;
   }
@@ -234,7 +245,7 @@ std::vector<UseMark> OutputMarks(const StorageList& arguments, const std::vector
   std::vector<UseMark> marks;
   if (!AnyShared(arguments, outputs)) [[likely]]
     return marks;
-  absl::flat_hash_map<const Storage*, UseMark> readers;
+  std::unordered_map<const Storage*, UseMark> readers;
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i] != nullptr) readers.emplace(arguments[i], uses[i]);
   }
@@ -323,14 +334,15 @@ struct Running {
   std::vector<UseMark> uses;  // of the arguments, which it still reads
 };
 
-void KeepWhileRunning(const PJRT_LoadedExecutable& e, const std::shared_ptr<LoadedExecutable>& loaded,
-                      const std::vector<UseMark>& uses, const Event& done) {
-  if (done.IsReady()) return;
-  const absl::Status kept = CatchExceptions([&] {
+// Fails for want of memory for the callback. The caller must then wait for `done` before it releases anything.
+absl::Status KeepWhileRunning(const PJRT_LoadedExecutable& e, const std::shared_ptr<LoadedExecutable>& loaded,
+                              const std::vector<UseMark>& uses, const Event& done) {
+  if (done.IsReady()) return absl::OkStatus();
+  return CatchExceptions([&] {
     auto running = std::make_shared<const Running>(Running{e.client, loaded, e.device_assignment, uses});
     done.OnReady([running](const absl::Status&) {});
+    return absl::OkStatus();
   });
-  if (!kept.ok()) (void)done.Await();  // no memory for a callback
 }
 
 struct Launched {
@@ -341,7 +353,8 @@ struct Launched {
 
 // Launches the program on one device. After an error nothing of this part runs, or what runs is kept alive.
 absl::Status LaunchOn(const PJRT_LoadedExecutable& e, const std::shared_ptr<LoadedExecutable>& loaded, Row& row,
-                      Launched* launched) {
+                      int64_t run_id, Launched* launched) {
+  row.request.run_id = run_id;
   StorageList readable;
   readable.reserve(row.request.arguments.size());
   for (size_t i = 0; i < row.request.arguments.size(); ++i) {
@@ -349,7 +362,12 @@ absl::Status LaunchOn(const PJRT_LoadedExecutable& e, const std::shared_ptr<Load
   }
   ASSIGN_OR_RETURN(ExecuteResult result, CatchExceptions([&] { return loaded->Execute(std::move(row.request)); }));
   row.CommitDonation();
-  KeepWhileRunning(e, loaded, row.uses, result.done);
+  if (absl::Status kept = KeepWhileRunning(e, loaded, row.uses, result.done); !kept.ok()) [[unlikely]] {
+    // The program may wait for devices that this call launches later, so it has to be told before this thread waits.
+    (void)CatchExceptions([&] { loaded->Abandon(run_id, kept); });
+    (void)result.done.Await();
+    return kept;
+  }
   RETURN_IF_ERROR(result.failure);
   const size_t expected = e.executable->signature().outputs.size();
   if (result.outputs.size() != expected) [[unlikely]] {
@@ -468,8 +486,7 @@ absl::Status LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args& a) {
   const int64_t run_id = targets.empty() ? 0 : RunId(e, targets[0], alone);
   absl::InlinedVector<Launched, 1> launched(devices);
   for (size_t d = 0; d < devices; ++d) {
-    rows[d].request.run_id = run_id;
-    absl::Status status = CatchExceptions([&] { return LaunchOn(e, loaded, rows[d], &launched[d]); });
+    absl::Status status = CatchExceptions([&] { return LaunchOn(e, loaded, rows[d], run_id, &launched[d]); });
     if (status.ok()) continue;
     // The devices before this one run. They keep what they need, and are told that the others will not be launched. A
     // run whose devices are launched by separate calls continues without this call; its backend knows that.

@@ -186,9 +186,10 @@ struct PJRT_Buffer final {  // its operator new serves no larger type
   absl::StatusOr<backplane::shim::HeldArray> Read(const char* what);
   // Takes the array out; the buffer is deleted afterwards.
   absl::StatusOr<backplane::shim::HeldArray> Take(const char* what);
-  // Takes the array out for a launch that donates it. The buffer then counts as deleted until UndoClaim undoes this, or
-  // for ever if CommitDonation is called. Sets `sole` to whether nothing else reads the memory.
-  absl::StatusOr<backplane::shim::HeldArray> Claim(bool* sole);
+  // Takes the array out for a launch or a buffer to which it is donated. This buffer then counts as deleted until
+  // UndoClaim undoes this, or for ever if CommitDonation is called. Sets `sole` to whether nothing else reads the
+  // memory.
+  absl::StatusOr<backplane::shim::HeldArray> Claim(bool* sole, const char* what);
   void UndoClaim(backplane::shim::HeldArray array);
   void CommitDonation();
   bool gone() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return deleted || claimed; }

@@ -21,7 +21,19 @@ absl::Status Take(PJRT_Error* error);
   [[maybe_unused]] fn##_Args name{}; \
   name.struct_size = fn##_Args_STRUCT_SIZE
 // BP_CALL(PJRT_Client_Destroy, a) calls the function through the table.
-#define BP_CALL(fn, args) ::backplane::testing::Take(::backplane::testing::Api().fn(&(args)))
+#define BP_CALL(fn, args) \
+  ::backplane::testing::Take(::backplane::testing::CallInside([&] { return ::backplane::testing::Api().fn(&(args)); }))
+
+// Whether this thread is inside of a call of the table. Tests that make allocations fail spare those of the host.
+inline thread_local bool inside_call = false;
+
+template <typename Call>
+PJRT_Error* CallInside(Call&& call) {
+  inside_call = true;
+  PJRT_Error* const error = call();
+  inside_call = false;
+  return error;
+}
 
 PJRT_Client* NewClient(int64_t devices = 2);
 void Destroy(PJRT_Client* client);

@@ -53,13 +53,26 @@ NodeLaunch DescribeLaunch(std::shared_ptr<LaunchExchangeService> service, const 
   return out;
 }
 
+namespace {
+
+// The other devices count on this member from now on, so they must learn of it if there is no memory for it.
+std::unique_ptr<LaunchMember> MakeMember(const std::shared_ptr<Launch>& launch, const ExecuteRequest& request) {
+  try {
+    return std::make_unique<LaunchMember>(launch, request.replica, request.partition);
+  } catch (...) {
+    launch->Fail(absl::Status(absl::StatusCode::kAborted, ""));
+    throw;
+  }
+}
+
+}  // namespace
+
 std::unique_ptr<LaunchMember> JoinLaunch(LaunchRegistry& launches, const ExecuteRequest& request,
                                          const ExecutableSignature& signature, std::chrono::milliseconds time_limit,
                                          const NodeLaunch* nodes) {
   LaunchOptions options{signature.num_replicas, signature.num_partitions, time_limit, {}, {}, 0};
   options.devices.assign(request.device_assignment.begin(), request.device_assignment.end());
-  if (nodes == nullptr || nodes->service == nullptr)
-    return std::make_unique<LaunchMember>(launches.Join(request.run_id, options), request.replica, request.partition);
+  if (nodes == nullptr || nodes->service == nullptr) return MakeMember(launches.Join(request.run_id, options), request);
   options.node = nodes->service->process();
   for (int32_t device : options.devices) options.node_of.push_back(nodes->service->GetProcess(device));
   auto join = [&](const std::shared_ptr<Launch>& launch) {
@@ -72,8 +85,7 @@ std::unique_ptr<LaunchMember> JoinLaunch(LaunchRegistry& launches, const Execute
                                       });
   };
   const LaunchRegistry::ConnectNodes connect(join);
-  return std::make_unique<LaunchMember>(launches.Join(request.run_id, options, &connect), request.replica,
-                                        request.partition);
+  return MakeMember(launches.Join(request.run_id, options, &connect), request);
 }
 
 }  // namespace backplane

@@ -48,9 +48,9 @@ std::shared_ptr<LaunchExchange> Launch::exchange() const {
 void Launch::FailLocked(const absl::Status& status) {
   if (status.ok() || !failure_.ok()) return;
   failure_ = status;
-  if (exchange_ != nullptr) exchange_->Fail(status);  // has no effect if another node has failed first
   for (auto& [key, rendezvous] : rendezvous_) rendezvous->cv.NotifyAll();
   message_posted_.NotifyAll();
+  if (exchange_ != nullptr) exchange_->Fail(status);  // has no effect if another node has failed first
 }
 
 void Launch::Fail(const absl::Status& status) {
@@ -95,6 +95,7 @@ absl::Status Launch::EnterRendezvous(const Key& key, absl::string_view what, abs
     FailLocked(duplicate);
     return duplicate;
   }
+  // From here on other members may use the contribution, so this member must not leave by an exception.
   rendezvous->contributions[position] = contribution;
   rendezvous->has_arrived[position] = true;
   if (++rendezvous->arrived == group.size()) {
@@ -106,7 +107,8 @@ absl::Status Launch::EnterRendezvous(const Key& key, absl::string_view what, abs
     rendezvous->done = true;
     rendezvous->cv.NotifyAll();
   } else {
-    FailLocked(CheckMissingMembersStillRun(*rendezvous));
+    FailLocked(
+        CatchExceptions([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return CheckMissingMembersStillRun(*rendezvous); }));
     const Workers::Waiting waiting(Workers::Waiting::For::kDevices);
     const auto limit = std::chrono::steady_clock::now() + options_.time_limit;
     // Once all have arrived the operation runs and reads the contribution of this member, so the member must stay.
@@ -117,9 +119,11 @@ absl::Status Launch::EnterRendezvous(const Key& key, absl::string_view what, abs
       if (rendezvous->arrived == group.size()) {
         rendezvous->cv.Wait(mu_);
       } else if (!rendezvous->cv.WaitUntil(mu_, limit) && !is_over() && rendezvous->arrived < group.size()) {
-        FailLocked(absl::DeadlineExceededError(absl::StrCat(
-            what, ": ", rendezvous->arrived, " of ", group.size(), " arrived within ",
-            static_cast<double>(options_.time_limit.count()) / 1000, " s; missing: ", FormatMissing(*rendezvous))));
+        FailLocked(CatchExceptions([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+          return absl::DeadlineExceededError(absl::StrCat(
+              what, ": ", rendezvous->arrived, " of ", group.size(), " arrived within ",
+              static_cast<double>(options_.time_limit.count()) / 1000, " s; missing: ", FormatMissing(*rendezvous)));
+        }));
       }
     }
   }
@@ -213,16 +217,17 @@ LaunchMember::LaunchMember(std::shared_ptr<Launch> launch, int64_t replica, int6
 
 LaunchMember::~LaunchMember() {
   if (ended_) return;
+  End(CatchExceptions([]() -> absl::Status { return absl::CancelledError("it was dropped before its end"); }));
+}
+
+void LaunchMember::End(const absl::Status& status) noexcept {
+  if (ended_) return;
+  ended_ = true;
   try {
-    End(absl::CancelledError("it was dropped before its end"));
+    launch_->End(process_, status);
   } catch (...) {  // out of memory for the message
     launch_->Fail(absl::Status(absl::StatusCode::kAborted, ""));
   }
-}
-
-void LaunchMember::End(const absl::Status& status) {
-  if (!ended_) launch_->End(process_, status);
-  ended_ = true;
 }
 
 std::shared_ptr<Launch> LaunchRegistry::Join(int64_t run_id, const LaunchOptions& options,
@@ -262,7 +267,8 @@ void LaunchRegistry::Abandon(int64_t run_id, const absl::Status& why) {
     entries_.erase(at);
   }
   if (launch == nullptr) return;  // out of memory while it was created
-  launch->Fail(absl::AbortedError(absl::StrCat("the launch was abandoned: ", why.message())));
+  launch->Fail(CatchExceptions(
+      [&]() -> absl::Status { return absl::AbortedError(absl::StrCat("the launch was abandoned: ", why.message())); }));
 }
 
 size_t LaunchRegistry::size() const {

@@ -26,9 +26,9 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -131,13 +131,13 @@ class LaunchMember {
   int64_t process() const { return process_; }
   // Returns how often it was called for `operation` before.
   int64_t NextIteration(int64_t operation) { return iterations_[operation]++; }
-  void End(const absl::Status& status);
+  void End(const absl::Status& status) noexcept;
 
  private:
   const std::shared_ptr<Launch> launch_;
   const int64_t process_;
   bool ended_ = false;
-  absl::flat_hash_map<int64_t, int64_t> iterations_;
+  std::unordered_map<int64_t, int64_t> iterations_;  // of std, which stays valid if there is no memory
 };
 
 // The launches in progress, by run id. Keeps a launch until all its devices in this node have joined: one device may

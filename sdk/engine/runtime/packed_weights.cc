@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "sdk/backend/exceptions.h"
+
 namespace backplane::engine {
 namespace {
 
@@ -32,8 +34,8 @@ PackedWeights::Block PackedWeights::Find(KeptForms& weights, uint64_t key, int64
         auto oldest = std::min_element(weights.forms.begin(), weights.forms.end(),
                                        [](const auto& a, const auto& b) { return a.last_use < b.last_use; });
         if (oldest->is_being_made) return nullptr;
+        dropped.push_back(oldest->block);
         if (oldest->block != nullptr) total_ -= oldest->bytes;
-        dropped.push_back(std::move(oldest->block));
         weights.forms.erase(oldest);
       }
       if (!weights.registered.load(std::memory_order_relaxed)) {
@@ -56,11 +58,14 @@ PackedWeights::Block PackedWeights::Find(KeptForms& weights, uint64_t key, int64
   }
   dropped.clear();
   Block block;
-  if (void* memory = budget_->TryAllocate(static_cast<size_t>(bytes)); memory != nullptr) {
+  const absl::Status packed = CatchExceptions([&]() -> absl::Status {
+    void* const memory = budget_->TryAllocate(static_cast<size_t>(bytes));
+    if (memory == nullptr) return absl::Status(absl::StatusCode::kResourceExhausted, "");
     block = Block(static_cast<const std::byte*>(memory),
                   [budget = budget_](const std::byte* b) { budget->Free(const_cast<std::byte*>(b)); });
-    if (!pack(memory).ok()) block = nullptr;
-  }
+    return pack(memory);
+  });
+  if (!packed.ok()) block = nullptr;
   MutexLock lock(mutex_);
   if (weights.generation != generation) return nullptr;  // the form has been dropped, so it may be of older contents
   auto form = std::find_if(weights.forms.begin(), weights.forms.end(), [&](const auto& f) { return f.key == key; });
@@ -75,12 +80,12 @@ PackedWeights::Block PackedWeights::Find(KeptForms& weights, uint64_t key, int64
   return block;
 }
 
-void PackedWeights::DropForms(KeptForms& weights, Blocks& dropped) {
-  for (KeptForms::Form& f : weights.forms) {
+// Allocates nothing, because storages are freed in destructors.
+void PackedWeights::DropForms(KeptForms& weights, std::vector<KeptForms::Form>& dropped) {
+  for (const KeptForms::Form& f : weights.forms) {
     if (f.block != nullptr) total_ -= f.bytes;
-    dropped.push_back(std::move(f.block));
   }
-  weights.forms.clear();
+  dropped.swap(weights.forms);
   ++weights.generation;
   all_.erase(&weights);
   weights.registered.store(false, std::memory_order_release);  // the last access, should the storage be freed now
@@ -95,6 +100,7 @@ int64_t PackedWeights::DropOldest(int64_t bytes, uint64_t used_before, Blocks& d
     }
   }
   std::sort(made.begin(), made.end(), [](const auto* a, const auto* b) { return a->last_use < b->last_use; });
+  dropped.reserve(dropped.size() + made.size());
   int64_t sum = 0;
   for (KeptForms::Form* f : made) {
     if (sum >= bytes) break;
@@ -108,13 +114,13 @@ int64_t PackedWeights::DropOldest(int64_t bytes, uint64_t used_before, Blocks& d
 
 void PackedWeights::Drop(KeptForms& weights) {
   if (!weights.registered.load(std::memory_order_acquire)) return;
-  Blocks dropped;
+  std::vector<KeptForms::Form> dropped;
   MutexLock lock(mutex_);
   DropForms(weights, dropped);
 }
 
 void PackedWeights::BeginHostAccess(KeptForms& weights) {
-  Blocks dropped;
+  std::vector<KeptForms::Form> dropped;
   MutexLock lock(mutex_);
   ++weights.host_accesses;
   DropForms(weights, dropped);

@@ -13,9 +13,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <unordered_set>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "base/mutex.h"
@@ -77,13 +77,13 @@ class PackedWeights {
  private:
   using Blocks = std::vector<Block>;  // to free without the lock
 
-  void DropForms(KeptForms& weights, Blocks& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropForms(KeptForms& weights, std::vector<KeptForms::Form>& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int64_t DropOldest(int64_t bytes, uint64_t used_before, Blocks& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::shared_ptr<MemoryBudget> budget_;
   const int64_t limit_;
   mutable Mutex mutex_;
-  absl::flat_hash_set<KeptForms*> all_ ABSL_GUARDED_BY(mutex_);
+  std::unordered_set<KeptForms*> all_ ABSL_GUARDED_BY(mutex_);  // of std, which stays valid if there is no memory
   int64_t total_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t uses_ ABSL_GUARDED_BY(mutex_) = 0;
 };
