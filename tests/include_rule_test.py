@@ -44,8 +44,8 @@ RULES = {
     "tests": ["tests", "api", "core", "sdk", "plugins", "conformance"],
 }
 # A test may use what the core offers for reading programs, whatever room it stands in; and the tests of sdk rooms may
-# use the testing room. Benches are tests of speed.
-TEST_FILE = re.compile(r"_(test|bench)\.(cc|c|h)$")
+# use the testing room. Benches are tests of speed. Files named _testing help tests.
+TEST_FILE = re.compile(r"_(test|testing|bench)\.(cc|c|h)$")
 TEST_EXTRA = {"core": ["core"], "sdk": ["sdk/testing", "sdk/host", "core", "api"], "plugins": ["sdk/testing", "sdk/host", "sdk/shim", "api"],
               "samples": ["sdk/testing", "sdk/host", "api"], "api": []}
 

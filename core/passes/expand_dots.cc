@@ -9,6 +9,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "core/passes/loop_builder.h"
+#include "core/passes/order_effects.h"
 #include "core/passes/passes.h"
 #include "core/passes/replace_each.h"
 #include "core/passes/rewrite.h"
@@ -341,7 +342,7 @@ absl::StatusOr<bool> ExpandDots::Run(Module* module) {
     } else {
       return false;
     }
-    ReplaceByBody(i, body);
+    ReplaceByInlined(i, body);
     return true;
   });
 }

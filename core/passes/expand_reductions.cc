@@ -7,6 +7,7 @@
 #include "core/analysis/process_groups.h"
 #include "core/passes/batch_body.h"
 #include "core/passes/loop_builder.h"
+#include "core/passes/order_effects.h"
 #include "core/passes/replace_each.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
@@ -664,7 +665,7 @@ absl::StatusOr<bool> ExpandReductions::ExpandOne(Computation* c, Instruction* i)
   if (!loops.ok()) {
     return absl::Status(loops.status().code(), absl::StrCat(i->name(), ": ", loops.status().message()));
   }
-  ReplaceByBody(i, *loops);
+  ReplaceByInlined(i, *loops);
   if (i->HasSideEffect()) RETURN_IF_ERROR(c->Remove(i));
   return true;
 }

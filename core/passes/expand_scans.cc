@@ -1,6 +1,7 @@
 // A scan becomes a loop over its steps. Each iteration takes a slice of every input, calls the body, and writes a slice
 // of every output.
 #include "core/passes/loop_builder.h"
+#include "core/passes/order_effects.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
@@ -95,7 +96,7 @@ absl::StatusOr<bool> ExpandScans::Run(Module* module) {
       for (Instruction* i : c->Snapshot()) {
         if (!i->Is(Opcode::kScan)) continue;
         ASSIGN_OR_RETURN(const Computation* loop, ExpandScan(i));
-        ReplaceByBody(i, loop);
+        ReplaceByInlined(i, loop);
         if (i == c->root()) return absl::InternalError("expand-scans: the root was not replaced");
         RETURN_IF_ERROR(c->Remove(i));
         c->SortTopologically();

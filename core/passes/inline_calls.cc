@@ -1,5 +1,6 @@
 #include "absl/container/flat_hash_set.h"
 #include "core/passes/calls.h"
+#include "core/passes/order_effects.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
@@ -21,7 +22,7 @@ absl::StatusOr<bool> InlineWhere(Module* module, bool all) {
     bool here = false;
     for (Instruction* i : c->Snapshot()) {
       if (!goes(i)) continue;
-      Replace(i, Inline(c, i->called(0), i->operands()));
+      ReplaceByInlined(i, i->called(0));
       here = true;
     }
     if (!here) continue;

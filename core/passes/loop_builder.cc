@@ -80,8 +80,4 @@ absl::StatusOr<Value> Fill(Builder& b, PrimitiveType type, double value, absl::S
   return b.BroadcastInDim(scalar, dims, {});
 }
 
-void ReplaceByBody(Instruction* i, const Computation* replacement) {
-  Replace(i, Inline(i->parent(), replacement, i->operands()));
-}
-
 }  // namespace backplane

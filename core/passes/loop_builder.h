@@ -35,10 +35,6 @@ absl::StatusOr<Value> UpdateAt(Builder& b, Value x, Value update, std::vector<Va
 // Returns a constant broadcast to `dims`.
 absl::StatusOr<Value> Fill(Builder& b, PrimitiveType type, double value, absl::Span<const int64_t> dims);
 
-// Replaces the uses of `i` by the result of `replacement`, a computation with one parameter per operand, whose body is
-// copied into the computation of `i`.
-void ReplaceByBody(Instruction* i, const Computation* replacement);
-
 }  // namespace backplane
 
 #endif  // BACKPLANE_CORE_PASSES_LOOP_BUILDER_H_

@@ -85,6 +85,19 @@ absl::StatusOr<bool> OrderEffects::Run(Module* module) {
   return changed;
 }
 
+void ReplaceByInlined(Instruction* i, const Computation* callee) {
+  Computation* c = i->parent();
+  const int64_t had = c->instruction_count();
+  Replace(i, Inline(c, callee, i->operands()));
+  if (!i->HasSideEffect()) return;
+  std::vector<Instruction*> effects;
+  int64_t number = 0;
+  for (const auto& made : c->instructions()) {
+    if (number++ >= had && made->HasSideEffect()) effects.push_back(made.get());
+  }
+  for (Instruction* effect : effects) MoveControlDependencies(i, effect);
+}
+
 void MoveControlDependencies(const Instruction* from, Instruction* to) {
   for (Instruction* p : from->control_predecessors()) to->AddControlPredecessor(p);
   for (const auto& i : to->parent()->instructions()) {

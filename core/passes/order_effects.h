@@ -22,6 +22,11 @@ class OrderEffects : public Pass {
 // `from`, because RemoveDead() keeps an instruction with control dependencies.
 void MoveControlDependencies(const Instruction* from, Instruction* to);
 
+// Replaces the uses of `i` by the result of `callee`, whose instructions are copied for the operands of `i`. The
+// effects among the copies take over the control dependencies of `i`, which the caller must then remove if it has an
+// effect.
+void ReplaceByInlined(Instruction* i, const Computation* callee);
+
 }  // namespace backplane
 
 #endif  // BACKPLANE_CORE_PASSES_ORDER_EFFECTS_H_

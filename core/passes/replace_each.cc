@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/passes/loop_builder.h"
+#include "core/passes/order_effects.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
 
@@ -43,7 +44,7 @@ absl::StatusOr<bool> ReplaceEach(
     ASSIGN_OR_RETURN(Value result, build(b, *i, std::move(x)));
     if (result == nullptr) return false;  // the unfinished computation is unreachable
     ASSIGN_OR_RETURN(const Computation* body, b.Build(result));
-    ReplaceByBody(i, body);
+    ReplaceByInlined(i, body);
     if (i->HasSideEffect()) RETURN_IF_ERROR(c->Remove(i));
     return true;
   });

@@ -6,6 +6,7 @@
 #include "core/passes/combine_collectives.h"
 #include "core/passes/expand_reductions.h"
 #include "core/passes/isolate_dynamic_sizes.h"
+#include "core/passes/order_effects.h"
 #include "core/passes/partition/partition_module.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
@@ -88,7 +89,7 @@ absl::Status DissolveFusions(Module* module, const TargetFacts& target) {
       bool here = false;
       for (Instruction* i : c->Snapshot()) {
         if (!i->Is(Opcode::kFusion) || target.has_kernel_for(*i->called(0))) continue;
-        Replace(i, Inline(c, i->called(0), i->operands()));
+        ReplaceByInlined(i, i->called(0));
         if (i->HasSideEffect()) RETURN_IF_ERROR(c->Remove(i));
         here = true;
       }

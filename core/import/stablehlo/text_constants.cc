@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
+#include "absl/strings/charconv.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "core/import/stablehlo/bytecode_entries.h"
@@ -142,9 +142,9 @@ class LiteralReader {
       double value = 0;
       auto [stop, error] = std::from_chars(first, text_.data() + end, value);
       if (error == std::errc::result_out_of_range) {
-        // Beyond the range of f64: the sign of the exponent tells whether it is infinite or zero.
-        absl::string_view digits = text_.substr(start, end - start);
-        value = absl::StrContains(digits, "e-") ? 0.0 : HUGE_VAL;
+        // Beyond the range of f64. abseil's function sets a huge or a tiny value, std's leaves it as it was.
+        absl::from_chars(first, text_.data() + end, value);
+        value = value > 1 ? HUGE_VAL : 0.0;
       } else if (error != std::errc() || stop != text_.data() + end) {
         return Bad("float that cannot be read");
       }

@@ -182,7 +182,9 @@ Instruction* ConcatenateOfSplats(Instruction* i, Rewriter& to) {
 Instruction* ConcatenateOfConcatenate(Instruction* i, Rewriter& to) {
   std::vector<Instruction*> parts;
   for (Instruction* o : i->operands()) {
-    const bool flat = o->Is(Opcode::kConcatenate) && o->dimensions() == i->dimensions() && o->users().size() == 1;
+    // Only once among the operands, or each level of concatenations of two equal ones would double their number.
+    const bool flat = o->Is(Opcode::kConcatenate) && o->dimensions() == i->dimensions() && o->users().size() == 1 &&
+                      std::count(i->operands().begin(), i->operands().end(), o) == 1;
     if (flat) {
       parts.insert(parts.end(), o->operands().begin(), o->operands().end());
     } else {

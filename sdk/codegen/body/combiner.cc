@@ -137,10 +137,15 @@ bool IndexOperandIncreases(const Instruction& reduce) {
   if (reduce.dimensions().size() != 1) return false;
   const Instruction* x = reduce.operand(1);
   int64_t d = reduce.dimensions()[0];
+  // A type that does not hold the largest index wraps, or saturates.
+  auto holds_all = [&](PrimitiveType type) {
+    const int bits = BitWidth(type) - (IsSigned(type) ? 1 : 0);
+    return bits >= 63 || x->shape().dimensions(d) - 1 <= (int64_t{1} << bits) - 1;
+  };
   for (int hops = 0; hops < 8; ++hops) {
     switch (x->opcode()) {
       case Opcode::kIota:
-        return x->attrs().GetInt(AttrId::kIotaDimension) == d;
+        return x->attrs().GetInt(AttrId::kIotaDimension) == d && holds_all(x->shape().element_type());
       case Opcode::kBroadcast: {
         const Ints& dims = x->dimensions();
         auto it = std::find(dims.begin(), dims.end(), d);
@@ -154,7 +159,7 @@ bool IndexOperandIncreases(const Instruction& reduce) {
         x = x->operand(0);
         break;
       case Opcode::kConvert:
-        if (!IsIntegral(x->operand(0)->shape().element_type())) return false;
+        if (!IsIntegral(x->operand(0)->shape().element_type()) || !holds_all(x->shape().element_type())) return false;
         x = x->operand(0);
         break;
       case Opcode::kReshape: {

@@ -109,11 +109,16 @@ void Planner::PlanScatter(const Instruction* op, std::vector<PhaseOutput> output
   ScatterPhase scatter;
   scatter.operation = op;
   scatter.lanes = LanesAlong(extent, LanesFor(host_, width));
+  // Work items apply all updates to a part of the window. If windows begin at different elements of that dimension,
+  // two items would write to one element, at the same time or in the wrong order.
+  const bool may_shift = window_last && in(s.scatter_dims_to_operand_dims, rank - 1) &&
+                         extent < op->operand(0)->shape().dimensions(rank - 1);
   Phase phase;
   phase.outputs = std::move(outputs);
   phase.work_items = 1;
   if (scatter.lanes > 0) {
-    scatter.inner_block = RoundUp(std::max<int64_t>(scatter.lanes, CeilDiv(extent, 8)), scatter.lanes);
+    const int64_t block = may_shift ? extent : std::max<int64_t>(scatter.lanes, CeilDiv(extent, 8));
+    scatter.inner_block = RoundUp(block, scatter.lanes);
     phase.work_items = CeilDiv(extent, scatter.inner_block);
   }
   phase.cycles = static_cast<double>(updates.num_elements()) * (scatter.lanes > 0 ? 1.0 : 8.0);

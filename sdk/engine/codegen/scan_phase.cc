@@ -25,7 +25,7 @@ class ScanLoops {
     for (int64_t d = 0; d < shape.rank(); ++d) {
       if (op_.window().dimensions[d].size > 1) dim = d;
     }
-    const bool reverse = op_.window().dimensions[dim].padding_low == 0;
+    reverse_ = op_.window().dimensions[dim].padding_low == 0;
     length_ = shape.dimensions(dim);
     for (int64_t i = 0; i < dim; ++i) outer *= shape.dimensions(i);
     for (int64_t i = dim + 1; i < shape.rank(); ++i) inner_ *= shape.dimensions(i);
@@ -34,7 +34,7 @@ class ScanLoops {
     inner_var_ = f_.vars.Loop(inner_);
     // The scan's steps go along the line, backwards when it is reversed.
     Affine along = Affine::Var(step_);
-    if (reverse) along = along.Times(-1).Plus(length_ - 1);
+    if (reverse_) along = along.Times(-1).Plus(length_ - 1);
     Affine position = Affine::Var(outer_var_).Times(length_ * inner_).Plus(along, inner_);
     if (inner_ > 1) position.Add(Affine::Var(inner_var_));
     index_ = Delinearize(f_.vars, position, shape.dimensions());
@@ -67,7 +67,10 @@ class ScanLoops {
       f_.scopes.Bind({&step_, 1}, iv);
       const Vals inputs = {f_.body.Eval(op_.operand(0), index_, tail)};
       Value* active = f_.body.caller().ComputeActiveMask(*op_.called(0), tail);
-      Val acc = f_.body.combiners().Combine(op_, backplane::codegen::FromParts(start, now), inputs, false, active)[0];
+      const Vals before = backplane::codegen::FromParts(start, now);
+      // Backwards, what has been combined stands to the right of the next element.
+      Val acc =
+          f_.body.combiners().Combine(op_, reverse_ ? inputs : before, reverse_ ? before : inputs, false, active)[0];
       acc = f_.e.Splat(acc, width);
       f_.memory.Store(out_, address_, Rounded(acc), tail);
       now = backplane::codegen::GetParts({acc});
@@ -105,6 +108,7 @@ class ScanLoops {
   const PrimitiveType type_;
   const int lanes_;
   const ArrayRef out_;
+  bool reverse_ = false;
   int64_t length_ = 0, inner_ = 1;  // elements of a line; lines side by side
   VarId outer_var_ = 0, step_ = 0, inner_var_ = 0;
   Index index_;

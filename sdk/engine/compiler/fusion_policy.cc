@@ -414,7 +414,11 @@ double EngineFusionPolicy::CountIndices(const FusionGraph& graph, int n, int gro
     if (graph.group_of(use.node) != group) continue;
     const double times = known.at(use.node);
     if (graph.node(use.node).role == FusionRole::kIndexing) {
-      moved += times * FractionFrom(graph.instruction(use.node), &graph.instruction(n));
+      // An operand that stands in a concatenation twice is in the code twice.
+      const auto operands = graph.instruction(use.node).operands();
+      const auto copies = std::count(operands.begin(), operands.end(), &graph.instruction(n));
+      moved += times * (copies > 1 ? static_cast<double>(copies)
+                                   : FractionFrom(graph.instruction(use.node), &graph.instruction(n)));
     } else {
       same = std::max(same, times);
     }

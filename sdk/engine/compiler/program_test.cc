@@ -35,6 +35,11 @@ argmax { a = f32[] parameter(0) i = s32[] parameter(1) b = f32[] parameter(2) j 
   gt = pred[] compare(a, b), direction=GT eq = pred[] compare(a, b), direction=EQ lt = pred[] compare(i, j), direction=LT
   tie = pred[] and(eq, lt) left = pred[] or(gt, tie) v = f32[] select(left, a, b) k = s32[] select(left, i, j)
   ROOT r = (f32[], s32[]) tuple(v, k) }
+largest_s8 { a = s32[] parameter(0) i = s8[] parameter(1) b = s32[] parameter(2) j = s8[] parameter(3)
+  ge = pred[] compare(a, b), direction=GE v = s32[] select(ge, a, b) k = s8[] select(ge, i, j)
+  ROOT r = (s32[], s8[]) tuple(v, k) }
+first_positive { a = f32[] parameter(0) b = f32[] parameter(1) zero = f32[] constant(0)
+  p = pred[] compare(a, zero), direction=GT ROOT r = f32[] select(p, a, b) }
 )";
 
 struct Case {
@@ -456,6 +461,21 @@ INSTANTIATE_TEST_SUITE_P(Contractions, Programs, ::testing::ValuesIn(kContractio
                          [](const auto& i) { return i.param.name; });
 
 // Batch, free and contracting dims in every order, some of size one.
+constexpr Case kOrder[] = {
+    {"scatter_of_windows_that_overlap",
+     "ENTRY e { x = f32[400] parameter(0) i = s32[3,1] constant({{0},{100},{50}}) u = f32[3,200] parameter(1) ROOT s = "
+     "f32[400] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={}, scatter_dims_to_operand_dims={0}, "
+     "index_vector_dim=1, to_apply=keep_new_f32 }"},
+    {"scan_backwards",
+     "ENTRY e { x = f32[37] parameter(0) y = f32[3,19,5] parameter(1) z = f32[] constant(0) a = f32[37] "
+     "reduce-window(x, z), window={size=37 pad=0_36}, to_apply=first_positive b = f32[3,19,5] reduce-window(y, z), "
+     "window={size=1x19x1 pad=0_0x0_18x0_0}, to_apply=first_positive ROOT r = (f32[37], f32[3,19,5]) tuple(a, b) }"},
+    {"largest_with_indices_that_wrap",
+     "ENTRY e { x = s32[2,400] parameter(0) i = s8[2,400] iota(), iota_dimension=1 z = s32[] constant(-2147483648) k = "
+     "s8[] constant(127) ROOT r = (s32[2], s8[2]) reduce(x, i, z, k), dimensions={1}, to_apply=largest_s8 }"},
+};
+INSTANTIATE_TEST_SUITE_P(Order, Programs, ::testing::ValuesIn(kOrder), [](const auto& i) { return i.param.name; });
+
 TEST(Contractions, RandomDimensionNumbers) {
   std::mt19937 random(5);
   auto pick = [&](int n) { return static_cast<int>(random() % static_cast<uint32_t>(n)); };
@@ -720,6 +740,20 @@ TEST(ProgramCode, ScanByHalvesStaysSmall) {
                                              "  ROOT root = f32[", n, "] copy(", result, ")\n}\n")),
               "");
   }
+}
+
+// The code of a kernel contains an operand once for each time that it stands in the concatenation.
+TEST(ProgramCode, RepeatedOperandsStaySmall) {
+  std::string lines, x = "x";
+  for (int level = 1, n = 3; level <= 11; ++level, n *= 2) {
+    const std::string y = absl::StrCat("y", level), next = absl::StrCat("c", level);
+    absl::StrAppend(&lines, "  ", y, " = f32[", n, "] add(", x, ", ", x, ")\n");
+    absl::StrAppend(&lines, "  ", next, " = f32[", 2 * n, "] concatenate(", y, ", ", y, "), dimensions={0}\n");
+    x = next;
+  }
+  EXPECT_EQ(ProgramDifference(absl::StrCat("HloModule m\nENTRY e {\n  x = f32[3] parameter(0)\n", lines,
+                                           "  ROOT root = f32[6144] negate(", x, ")\n}\n")),
+            "");
 }
 
 }  // namespace
