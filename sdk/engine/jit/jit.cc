@@ -202,8 +202,7 @@ absl::Status WarmUp() {
   if (!objects.ok()) return objects.status();
   absl::StatusOr<std::unique_ptr<CodeLibrary>> library = CodeLibrary::Link(*objects);
   if (!library.ok()) return library.status();
-  if (absl::Status s = (*library)->Lookup("backplane_warm_up").status(); !s.ok()) return s;
-  return CompileExactMath().status();
+  return (*library)->Lookup("backplane_warm_up").status();
 }
 
 }  // namespace backplane::engine::jit

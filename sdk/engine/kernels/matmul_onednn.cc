@@ -350,6 +350,7 @@ absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeOneDnnSgemm(const MatmulProblem&
     return absl::UnimplementedError("only f32 is supported");
   }
   if (absl::Status s = CheckShapes(p); !s.ok()) return s;
+  if (OneDnnEngine() == nullptr) return absl::InternalError("onednn has no cpu engine");
   return std::unique_ptr<MatmulPlan>(std::make_unique<OneDnnSgemm>(p, num_threads));
 }
 
