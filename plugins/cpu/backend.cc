@@ -51,8 +51,15 @@ void WarmUp() {
   std::this_thread::sleep_for(kWarmUpDelay);
   if (has_program.load(std::memory_order_relaxed)) return;
   (void)jit::WarmUp();
-  WarmUpLibrary();
   (void)jit::CompileExactMath();
+  Runtime::WaitAtExit();
+}
+
+// The same for oneDNN.
+void WarmUpProducts() {
+  std::this_thread::sleep_for(kWarmUpDelay);
+  if (has_program.load(std::memory_order_relaxed)) return;
+  WarmUpLibrary();
   Runtime::WaitAtExit();
 }
 
@@ -90,6 +97,7 @@ class CpuBackend : public Backend {
     }();
     static const bool warming = [] {
       Runtime::Get().Schedule(&WarmUp);
+      Runtime::Get().Schedule(&WarmUpProducts);
       return true;
     }();
     (void)warming;
