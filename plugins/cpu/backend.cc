@@ -1,4 +1,6 @@
 // The CPU plugin: StableHLO compiled with LLVM, matrix products and convolutions by oneDNN.
+#include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +12,7 @@
 #include "sdk/engine/backend/pipeline.h"
 #include "sdk/engine/jit/jit.h"
 #include "sdk/engine/kernels/matmul.h"
+#include "sdk/engine/kernels/onednn_use.h"
 
 namespace backplane {
 namespace cpu {
@@ -24,6 +27,11 @@ constexpr absl::string_view kOptions[] = {kCollectiveTimeoutOption, kMemoryLimit
 // Part of JAX's compile-cache key: what is compiled for one host and build must not be loaded on another.
 std::string PlatformVersion() { return absl::StrCat("backplane cpu 0.1.0; ", jit::ComputeHostFingerprint()); }
 
+// Whether a host has given the process a program.
+std::atomic<bool> has_program{false};
+
+constexpr std::chrono::milliseconds kWarmUpDelay{4};
+
 // oneDNN generates code for the first product of a process; that costs 9 ms.
 void WarmUpLibrary() {
   constexpr int64_t kSide = 128;
@@ -34,6 +42,37 @@ void WarmUpLibrary() {
   std::vector<std::byte> scratch((*plan)->scratch_bytes() + 64);
   void* aligned = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64) % 64;
   (void)(*plan)->Execute(a.data(), b.data(), c.data(), aligned, nullptr);
+}
+
+// First uses of LLVM and oneDNN cost milliseconds each, and most hosts take longer than that to make their first
+// program. A program that comes at once does by itself what warming up would do, and should have the processors for
+// itself.
+void WarmUp() {
+  std::this_thread::sleep_for(kWarmUpDelay);
+  if (has_program.load(std::memory_order_relaxed)) return;
+  (void)jit::WarmUp();
+  (void)jit::CompileExactMath();
+  Runtime::WaitAtExit();
+}
+
+// The same for oneDNN.
+void WarmUpProducts() {
+  std::this_thread::sleep_for(kWarmUpDelay);
+  if (has_program.load(std::memory_order_relaxed)) return;
+  WarmUpLibrary();
+  Runtime::WaitAtExit();
+}
+
+// After the first program: its libraries have made their static objects now, or make them here.
+void FinishWarmUp() {
+  static const bool finishing = [] {
+    Runtime::Get().Schedule([] {
+      if (HasUseForOneDnn()) WarmUpLibrary();
+      Runtime::WaitAtExit();
+    });
+    return true;
+  }();
+  (void)finishing;
 }
 
 class CpuBackend : public Backend {
@@ -56,16 +95,9 @@ class CpuBackend : public Backend {
       ASSIGN_OR_RETURN(subnormals, ReadSubnormalsOption(options));
       return HostTopology(PlatformVersion(), devices);
     }();
-    // First uses of LLVM and oneDNN cost milliseconds each; the host's first program should not wait for them.
     static const bool warming = [] {
-      Runtime::Get().Schedule([] {
-        (void)jit::WarmUp();
-        Runtime::WaitAtExit();
-      });
-      Runtime::Get().Schedule([] {
-        WarmUpLibrary();
-        Runtime::WaitAtExit();
-      });
+      Runtime::Get().Schedule(&WarmUp);
+      Runtime::Get().Schedule(&WarmUpProducts);
       return true;
     }();
     (void)warming;
@@ -81,11 +113,19 @@ class CpuBackend : public Backend {
 
   absl::StatusOr<std::shared_ptr<Executable>> Compile(std::unique_ptr<Module> module, const CompileOptions& options,
                                                       const Topology&) override {
-    return CompileOnEngine(std::move(module), options, services_.custom_calls.get());
+    has_program.store(true, std::memory_order_relaxed);
+    absl::StatusOr<std::shared_ptr<Executable>> executable =
+        CompileOnEngine(std::move(module), options, services_.custom_calls.get());
+    FinishWarmUp();
+    return executable;
   }
 
   absl::StatusOr<std::shared_ptr<Executable>> Deserialize(absl::string_view bytes, const Topology&) override {
-    return DeserializeEngineExecutable(bytes, services_.custom_calls.get());
+    has_program.store(true, std::memory_order_relaxed);
+    absl::StatusOr<std::shared_ptr<Executable>> executable =
+        DeserializeEngineExecutable(bytes, services_.custom_calls.get());
+    FinishWarmUp();
+    return executable;
   }
 
  private:

@@ -1,11 +1,16 @@
 #include "sdk/engine/jit/host.h"
 
 #include <algorithm>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "base/cpu_features.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/TargetSelect.h"
 #include "llvm/TargetParser/Host.h"
 
 namespace backplane::engine::jit {
@@ -18,7 +23,51 @@ bool StartsWithAny(llvm::StringRef name, std::initializer_list<const char*> pref
   return false;
 }
 
+std::string JoinFeatures(const std::vector<std::string>& list) {
+  std::string joined;
+  for (const std::string& f : list) {
+    if (!joined.empty()) joined += ',';
+    joined += f;
+  }
+  return joined;
+}
+
+// Leaves out what LLVM knows of the cpu anyway. It reads the list several times for each module, and each entry costs
+// it a microsecond.
+std::string SimplifyFeatures(const backplane::codegen::IrTarget& target, const std::vector<std::string>& list) {
+  RegisterHost();
+  const std::string all = JoinFeatures(list);
+  std::string error;
+  const llvm::Target* generator = llvm::TargetRegistry::lookupTarget(target.triple, error);
+  if (generator == nullptr) return all;
+  auto make = [&](const std::string& features) {
+    return std::unique_ptr<llvm::MCSubtargetInfo>(
+        generator->createMCSubtargetInfo(target.triple, target.cpu, features));
+  };
+  const std::unique_ptr<llvm::MCSubtargetInfo> plain = make(""), wanted = make(all);
+  if (plain == nullptr || wanted == nullptr) return all;
+  llvm::StringMap<bool> known;
+  for (const llvm::SubtargetFeatureKV& feature : plain->getAllProcessorFeatures())
+    known[feature.Key] = plain->getFeatureBits().test(feature.Value);
+  std::vector<std::string> rest;
+  for (const std::string& f : list) {
+    if (known.lookup(llvm::StringRef(f).drop_front()) != (f[0] == '+')) rest.push_back(f);
+  }
+  const std::string simple = JoinFeatures(rest);
+  // One feature can imply another, so the result is compared.
+  const std::unique_ptr<llvm::MCSubtargetInfo> made = make(simple);
+  return made != nullptr && made->getFeatureBits() == wanted->getFeatureBits() ? simple : all;
+}
+
 }  // namespace
+
+void RegisterHost() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+  });
+}
 
 HostInfo DetectHost(int max_vector_bytes) {
   HostInfo host;
@@ -43,10 +92,7 @@ HostInfo DetectHost(int max_vector_bytes) {
     list.push_back((on ? "+" : "-") + entry.getKey().str());
   }
   std::sort(list.begin(), list.end());
-  for (const std::string& f : list) {
-    if (!target.features.empty()) target.features += ',';
-    target.features += f;
-  }
+  target.features = SimplifyFeatures(target, list);
   auto has = [&](llvm::StringRef name) { return detected.lookup(name) && !hidden(name); };
 
   host.has_f16c = has("f16c");

@@ -1,4 +1,4 @@
-// Describes the machine on which the process runs, as a target of generated code. Needs no LLVM.
+// Describes the machine on which the process runs, as a target of generated code. Needs no LLVM header.
 #ifndef BACKPLANE_SDK_ENGINE_JIT_HOST_H_
 #define BACKPLANE_SDK_ENGINE_JIT_HOST_H_
 
@@ -24,6 +24,10 @@ const HostInfo& Host();
 // Detects the machine again with the given limit in place of the environment variable. For tests of the narrower code
 // paths.
 HostInfo DetectHost(int max_vector_bytes);
+
+// Registers the host's code generator with LLVM, once in a process. Sets no option of LLVM, so a process may have other
+// users of it. Thread-safe.
+void RegisterHost();
 
 }  // namespace backplane::engine::jit
 

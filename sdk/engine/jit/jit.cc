@@ -11,7 +11,6 @@
 #include "base/mutex.h"
 #include "core/types/status_macros.h"
 #include "llvm/Config/llvm-config.h"
-#include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 #include "sdk/codegen/llvm_includes.h"
@@ -31,19 +30,44 @@ double MillisSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// The host's code generator, once in a process. No option of LLVM is set: what a target leaves out is its own.
-void InitializeLlvm() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    llvm::InitializeNativeTarget();
-    llvm::InitializeNativeTargetAsmPrinter();
-  });
-}
+// Machines for Host() that no thread uses. A new one takes as long as a tenth of a small kernel, because the tables of
+// its legal operations are computed.
+class IdleMachines {
+ public:
+  static IdleMachines& Get() {
+    static IdleMachines& machines = *new IdleMachines();
+    return machines;
+  }
+
+  absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> Take() {
+    {
+      MutexLock lock(mutex_);
+      if (!machines_.empty()) {
+        std::unique_ptr<llvm::TargetMachine> machine = std::move(machines_.back());
+        machines_.pop_back();
+        return machine;
+      }
+    }
+    return backplane::codegen::MakeTargetMachine(Host().target);
+  }
+
+  void Return(std::unique_ptr<llvm::TargetMachine> machine) {
+    constexpr size_t kMostIdle = 2;  // each has 0.2 MB
+    MutexLock lock(mutex_);
+    if (machines_.size() < kMostIdle) machines_.push_back(std::move(machine));
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<std::unique_ptr<llvm::TargetMachine>> machines_ ABSL_GUARDED_BY(mutex_);
+};
 
 absl::StatusOr<ObjectCode> CompileOne(int index, ModuleEmitter emit, const HostInfo& host,
                                       const CompileOptions& options) {
   const backplane::codegen::IrTarget& target = host.target;
-  ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine, backplane::codegen::MakeTargetMachine(target));
+  const bool shared = &host == &Host();
+  ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine,
+                   shared ? IdleMachines::Get().Take() : backplane::codegen::MakeTargetMachine(target));
   ObjectCode result;
   auto start = Clock::now();
   llvm::LLVMContext context;
@@ -77,6 +101,7 @@ absl::StatusOr<ObjectCode> CompileOne(int index, ModuleEmitter emit, const HostI
   ASSIGN_OR_RETURN(result.bytes,
                    backplane::codegen::GenerateCode(module, *machine, target, backplane::codegen::CodeKind::kObject));
   result.codegen_ms = MillisSince(start);
+  if (shared) IdleMachines::Get().Return(std::move(machine));  // after an error it is not used again
   return result;
 }
 
@@ -84,7 +109,7 @@ absl::StatusOr<ObjectCode> CompileOne(int index, ModuleEmitter emit, const HostI
 
 absl::StatusOr<std::vector<ObjectCode>> CompileModules(int num_modules, ModuleEmitter emit, ThreadPool* pool,
                                                        const CompileOptions& options) {
-  InitializeLlvm();
+  RegisterHost();
   const HostInfo& host = options.host != nullptr ? *options.host : Host();
   std::vector<ObjectCode> objects(std::max(num_modules, 0));
   Mutex mutex;
@@ -177,8 +202,7 @@ absl::Status WarmUp() {
   if (!objects.ok()) return objects.status();
   absl::StatusOr<std::unique_ptr<CodeLibrary>> library = CodeLibrary::Link(*objects);
   if (!library.ok()) return library.status();
-  if (absl::Status s = (*library)->Lookup("backplane_warm_up").status(); !s.ok()) return s;
-  return CompileExactMath().status();
+  return (*library)->Lookup("backplane_warm_up").status();
 }
 
 }  // namespace backplane::engine::jit

@@ -33,8 +33,8 @@ class ThreadPool;
 
 namespace backplane::engine::jit {
 
-// Compiles and links one small kernel and CompileExactMath, so that the first real compilation does not pay for the
-// initialization of LLVM. Meant for a start-up thread; may be called more than once.
+// Compiles and links one small kernel, so that the first real compilation does not pay for the initialization of LLVM.
+// Meant for a start-up thread; may be called more than once.
 absl::Status WarmUp();
 
 // Machine code of one module: a relocatable ELF object, position independent, ready to be written to disk. Valid only

@@ -147,13 +147,18 @@ std::vector<ConvolutionCandidate> RankCandidates(const ConvolutionProblem& p) {
   const ConvolutionCandidate depthwise{"depthwise", &MakeDepthwiseConvolution},
       forward{"onednn_forward", &MakeOneDnnForward}, data{"onednn_backward_data", &MakeOneDnnBackwardData},
       weights{"onednn_backward_weights", &MakeOneDnnBackwardWeights}, im2col{"im2col", &MakeIm2Col},
-      thin{"thin", &MakeThinConvolution}, reference{"reference", &MakeReferenceConvolution};
+      thin{"thin", &MakeThinConvolution}, phases{"phases", &MakePhasedConvolution},
+      reference{"reference", &MakeReferenceConvolution};
   // A window larger than the output is the gradient of a kernel: the roles of window and output are exchanged there.
   if (p.batch_groups > 1 || KernelPositions(p) > OutputPositions(p))
     return {weights, depthwise, forward, data, im2col, thin, reference};
   // oneDNN has its own depthwise kernel for bf16, and it is the faster one; ours covers what that refuses.
   if (p.lhs_type == ElementType::kBF16) return {forward, depthwise, data, weights, im2col, thin, reference};
-  return {depthwise, forward, data, weights, im2col, thin, reference};
+  // With few channels the time goes into copies, and each phase has its own.
+  constexpr int64_t kFewestPhaseChannels = 16;
+  if (p.in_features >= kFewestPhaseChannels && p.out_features >= kFewestPhaseChannels)
+    return {depthwise, forward, phases, data, weights, im2col, thin, reference};
+  return {depthwise, forward, data, phases, weights, im2col, thin, reference};
 }
 
 }  // namespace

@@ -19,6 +19,8 @@ absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeDepthwiseConvolution(const 
 absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeOneDnnForward(const ConvolutionProblem& problem, int num_threads);
 absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeOneDnnBackwardData(const ConvolutionProblem& problem,
                                                                         int num_threads);
+absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakePhasedConvolution(const ConvolutionProblem& problem,
+                                                                       int num_threads);
 absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeOneDnnBackwardWeights(const ConvolutionProblem& problem,
                                                                            int num_threads);
 absl::StatusOr<std::unique_ptr<ConvolutionPlan>> MakeIm2Col(const ConvolutionProblem& problem, int num_threads);

@@ -147,8 +147,8 @@ void Check(const Case& c, int threads = 3, bool constant = false) {
   FillWhole(lhs, c.type, rng);
   FillWhole(rhs, c.type, rng);
   ASSERT_TRUE((*reference)->Execute(lhs.data, rhs.data, want.data, nullptr, nullptr).ok());
-  for (const char* only :
-       {"depthwise", "onednn_forward", "onednn_backward_data", "onednn_backward_weights", "im2col", "thin", ""}) {
+  for (const char* only : {"depthwise", "onednn_forward", "phases", "onednn_backward_data", "onednn_backward_weights",
+                           "im2col", "thin", ""}) {
     options.only = only;
     auto plan = PlanConvolution(built.problem, options);
     if (!plan.ok()) {
@@ -218,7 +218,7 @@ TEST(Convolution, WindowsAndLayouts) {
       }
     }
   }
-  for (const char* kernel : {"onednn_forward", "onednn_backward_data", "onednn_backward_weights", "im2col"}) {
+  for (const char* kernel : {"onednn_forward", "phases", "onednn_backward_data", "onednn_backward_weights", "im2col"}) {
     EXPECT_GT(Accepted()[kernel], 10) << kernel;  // oneDNN takes fewer layouts on hosts without AVX-512
   }
 }
@@ -474,8 +474,8 @@ TEST(Convolution, Speed) {
     const ConvolutionProblem& p = built.problem;
     double work = 2.0 * (p.batch / p.batch_groups) * p.out_features * p.kernel_in_features;
     for (const ConvolutionDim& d : p.dims) work *= static_cast<double>(d.kernel) * d.output;
-    for (const char* only : {"depthwise", "onednn_forward", "onednn_backward_data", "onednn_backward_weights", "im2col",
-                             "thin", "reference"}) {
+    for (const char* only : {"depthwise", "onednn_forward", "phases", "onednn_backward_data", "onednn_backward_weights",
+                             "im2col", "thin", "reference"}) {
       ConvolutionOptions options;
       options.num_threads = 2;
       options.only = only;

@@ -22,10 +22,10 @@ struct Grid {
   int64_t rows, columns;          // pieces
   int64_t row_step, column_step;  // size of all but the last
 
-  Grid(int64_t m, int64_t n, bool split, int threads, int64_t column_quantum) {
+  Grid(int64_t m, int64_t n, bool split, int threads, int64_t column_quantum, bool by_columns) {
     constexpr int64_t kRowsWorthAPiece = 64, kColumnsWorthAPiece = 64;
     rows = columns = 1;
-    if (split && n > m) {
+    if (split && (n > m || by_columns)) {
       // Each piece reads its own part of the larger operand, and all of the smaller one.
       columns = std::clamp<int64_t>(n / (2 * kColumnsWorthAPiece), 1, 2 * threads);
       if (columns < threads) rows = std::clamp<int64_t>(m / kRowsWorthAPiece, 1, CeilDiv(2 * threads, columns));
@@ -39,6 +39,9 @@ struct Grid {
     columns = CeilDiv(n, column_step);
   }
 };
+
+// Primitives on bytes pack the columns that they read in each execution, so pieces of rows would pack all of them.
+bool PacksColumns(const MatmulProblem& p) { return ElementBytes(p.rhs_type) == 1 && p.n >= p.m; }
 
 bool UnitStrideMatrix(int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride) {
   return (col_stride == 1 && (row_stride >= cols || rows == 1)) ||
@@ -80,7 +83,7 @@ class OneDnnMatmul : public MatmulPlan {
         batches_(BatchCount(p)),
         parallel_(threads_ > 1 && p.m * p.n * p.k * batches_ >= kMultipliesWorthSplitting),
         whole_batches_(parallel_ && batches_ >= 2 * threads_),
-        grid_(p.m, p.n, parallel_ && !whole_batches_, threads_, 64) {}
+        grid_(p.m, p.n, parallel_ && !whole_batches_, threads_, 64, PacksColumns(p)) {}
 
   absl::Status Init() {
     if (OneDnnEngine() == nullptr) return absl::InternalError("onednn has no cpu engine");
@@ -255,7 +258,7 @@ class OneDnnSgemm : public MatmulPlan {
         batches_(BatchCount(p)),
         parallel_(threads_ > 1 && p.m * p.n * p.k * batches_ >= kMultipliesWorthSplitting),
         whole_batches_(parallel_ && batches_ >= 2 * threads_),
-        grid_(p.m, p.n, parallel_ && !whole_batches_, threads_, 16) {}
+        grid_(p.m, p.n, parallel_ && !whole_batches_, threads_, 16, /*by_columns=*/false) {}
 
   absl::string_view name() const override { return "onednn_sgemm"; }
   size_t scratch_bytes() const override { return 0; }
@@ -350,6 +353,7 @@ absl::StatusOr<std::unique_ptr<MatmulPlan>> MakeOneDnnSgemm(const MatmulProblem&
     return absl::UnimplementedError("only f32 is supported");
   }
   if (absl::Status s = CheckShapes(p); !s.ok()) return s;
+  if (OneDnnEngine() == nullptr) return absl::InternalError("onednn has no cpu engine");
   return std::unique_ptr<MatmulPlan>(std::make_unique<OneDnnSgemm>(p, num_threads));
 }
 

@@ -1,19 +1,29 @@
 #include "sdk/engine/kernels/onednn_op.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
+#include "sdk/engine/kernels/onednn_use.h"
 
 // Of the OpenMP standard. <omp.h> comes with each compiler's own runtime, which need not be the one that oneDNN uses.
 extern "C" int omp_get_max_threads(void);
 extern "C" void omp_set_num_threads(int threads);
 
 namespace backplane::engine {
+namespace {
+
+std::atomic<bool> onednn_is_used{false};
+
+}  // namespace
+
+bool HasUseForOneDnn() { return onednn_is_used.load(std::memory_order_relaxed); }
 
 dnnl_engine_t OneDnnEngine() {
   static const dnnl_engine_t engine = [] {
     dnnl_engine_t e = nullptr;
+    onednn_is_used.store(true, std::memory_order_relaxed);
     return dnnl_engine_create(&e, dnnl_cpu, 0) == dnnl_success ? e : nullptr;
   }();
   return engine;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "sdk/engine/library/fft_copy.h"
 #include "sdk/engine/library/fft_pass.h"
 #include "sdk/engine/library/fft_short.h"
 #include "sdk/engine/library/parallel.h"
@@ -277,19 +278,18 @@ class Axis {
   // Are these lines neighbours at every step?
   bool SideBySide(int64_t first, int64_t count) const { return inner_ > 1 && first % inner_ + count <= inner_; }
 
+  // A line of its own, or `count` lines side by side.
+  FftBlock Block(int64_t count) const {
+    if (lanes_ == 1) return {.rows = 1, .count = n_};
+    return {.rows = n_, .count = count, .interleaved_stride = inner_, .split_stride = lanes_};
+  }
+
   void Load(const void* in, int64_t first, int64_t count, Split a) const {
     if (kind_ == FftKind::kRealForward) return LoadReal(static_cast<const T*>(in), first, count, a);
     if (kind_ == FftKind::kRealInverse) return LoadBins(static_cast<const Complex<T>*>(in), first, count, a);
     const Complex<T>* x = static_cast<const Complex<T>*>(in);
-    if (lanes_ == 1) {
-      x += Start(first, n_);
-      for (int64_t j = 0; j < n_; ++j) a.r[j] = x[j].r, a.i[j] = x[j].i;
-    } else if (SideBySide(first, count)) {
-      x += Start(first, n_);
-      for (int64_t j = 0; j < n_; ++j) {
-        for (int64_t l = 0; l < count; ++l)
-          a.r[j * lanes_ + l] = x[j * inner_ + l].r, a.i[j * lanes_ + l] = x[j * inner_ + l].i;
-      }
+    if (lanes_ == 1 || SideBySide(first, count)) {
+      SplitComplex(&x[Start(first, n_)].r, a.r, a.i, Block(count));
     } else {
       for (int64_t l = 0; l < count; ++l) {
         const Complex<T>* from = x + Start(first + l, n_);
@@ -356,7 +356,7 @@ class Axis {
     for (int64_t l = 0; l < count; ++l) {
       const T* from = x + (first + l) * n_;
       if (halved_ && lanes_ == 1) {
-        for (int64_t j = 0; j < points; ++j) a.r[j] = from[2 * j], a.i[j] = from[2 * j + 1];
+        SplitComplex(from, a.r, a.i, {.rows = 1, .count = points});
       } else {
         for (int64_t j = 0; j < points; ++j) {
           a.r[j * lanes_ + l] = halved_ ? from[2 * j] : from[j];
@@ -394,15 +394,8 @@ class Axis {
     if (kind_ == FftKind::kRealForward) return StoreBins(a, static_cast<Complex<T>*>(out), first, count, scale);
     if (kind_ == FftKind::kRealInverse) return StoreReal(a, static_cast<T*>(out), first, count, scale);
     Complex<T>* y = static_cast<Complex<T>*>(out);
-    if (lanes_ == 1) {
-      y += Start(first, n_);
-      for (int64_t j = 0; j < n_; ++j) y[j].r = a.r[j] * scale, y[j].i = a.i[j] * scale;
-    } else if (SideBySide(first, count)) {
-      y += Start(first, n_);
-      for (int64_t j = 0; j < n_; ++j) {
-        for (int64_t l = 0; l < count; ++l)
-          y[j * inner_ + l] = {a.r[j * lanes_ + l] * scale, a.i[j * lanes_ + l] * scale};
-      }
+    if (lanes_ == 1 || SideBySide(first, count)) {
+      InterleaveComplex(a.r, a.i, &y[Start(first, n_)].r, Block(count), scale);
     } else {
       for (int64_t l = 0; l < count; ++l) {
         Complex<T>* to = y + Start(first + l, n_);
@@ -415,6 +408,10 @@ class Axis {
     const int64_t half = n_ / 2;
     for (int64_t l = 0; l < count; ++l) {
       Complex<T>* to = y + (first + l) * bins();
+      if (halved_ && lanes_ == 1) {
+        StoreRealBins(a.r, a.i, wr_.data(), wi_.data(), half, &to[0].r, scale * T(0.5));
+        continue;
+      }
       auto point = [&](int64_t k) { return Complex<T>{a.r[k * lanes_ + l], a.i[k * lanes_ + l]}; };
       if (!halved_) {
         for (int64_t k = 0; k <= half; ++k) to[k] = {point(k).r * scale, point(k).i * scale};
@@ -435,6 +432,10 @@ class Axis {
     const int64_t points = halved_ ? n_ / 2 : n_;
     for (int64_t l = 0; l < count; ++l) {
       T* to = y + (first + l) * n_;
+      if (halved_ && lanes_ == 1) {
+        InterleaveComplex(a.r, a.i, to, {.rows = 1, .count = points}, scale);
+        continue;
+      }
       for (int64_t j = 0; j < points; ++j) {
         if (halved_)
           to[2 * j] = a.r[j * lanes_ + l] * scale, to[2 * j + 1] = a.i[j * lanes_ + l] * scale;
