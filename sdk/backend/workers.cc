@@ -95,6 +95,10 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     return !first.empty() || !programs.empty() || !host_calls.empty() || !held.empty();
   }
 
+  // Whether a started task has no thread, because none could be created. If all threads wait for that task, only
+  // another attempt helps.
+  bool LacksThreads() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return static_cast<int64_t>(begun.size()) > idle; }
+
   // Starts the first task of `list`.
   void Begin(TaskList& list) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
     begun.splice(begun.end(), list, list.begin());
@@ -156,7 +160,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     while (computing < options.computing && BeginNext()) {
     }
     const bool served = WakeOrStartThreads(self);
-    if (!watched && HasBacklog()) StartWatch();
+    if (!watched && (HasBacklog() || LacksThreads())) StartWatch();
     return served;
   }
 
@@ -329,7 +333,7 @@ struct Workers::State : std::enable_shared_from_this<Workers::State> {
     for (;;) {
       watch.WaitFor(mu, options.stuck);
       const Clock::time_point now = Clock::now();
-      if (HasBacklog()) {
+      if (HasBacklog() || LacksThreads()) {
         needed = now;
       } else if (abandoned || now - needed > kWatchdogIdleTime) {
         break;

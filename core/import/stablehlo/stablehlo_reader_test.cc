@@ -204,6 +204,7 @@ TEST(StablehloReader, Constants) {
   EXPECT_EQ(bytes("dense<[1.0, 448.0]> : tensor<2xf8E4M3FN>"), "0x387e");
   EXPECT_EQ(bytes("dense<[1.0, -0.5]> : tensor<2xbf16>"), "0x803f00bf");
   EXPECT_EQ(bytes("dense<> : tensor<0x3xf32>"), "0x");
+  EXPECT_EQ(bytes("dense<[1.0E-400, -1.0e+400]> : tensor<2xf64>"), "0x0000000000000000000000000000f0ff");
   EXPECT_THAT(Constant("dense_resource<w> : tensor<1xf32>\nreturn\n}\n{-#\n dialect_resources: { builtin: { w: "
                        "\"0x040000000000803F\" } }\n#-}\nfunc.func @g() {\n"
                        "// "),

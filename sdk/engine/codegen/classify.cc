@@ -175,4 +175,13 @@ bool IsCumulative(const Instruction& op, int64_t* dimension, bool* reverse) {
   return found >= 0;
 }
 
+bool ScattersRows(const Instruction& scatter) {
+  const ScatterDimensions& s = scatter.scatter_dims();
+  const int64_t last = scatter.operand(scatter.operand_count() - 1)->shape().rank() - 1;
+  const int64_t rank = scatter.operand(0)->shape().rank();
+  auto in = [](const Ints& v, int64_t d) { return std::find(v.begin(), v.end(), d) != v.end(); };
+  return last >= 0 && !s.update_window_dims.empty() && s.update_window_dims.back() == last &&
+         !in(s.inserted_window_dims, rank - 1) && !in(s.input_batching_dims, rank - 1);
+}
+
 }  // namespace backplane::engine::codegen

@@ -97,13 +97,9 @@ void Planner::PlanScatter(const Instruction* op, std::vector<PhaseOutput> output
   const Shape& updates = op->operand(n + 1)->shape();
   const ScatterDimensions& s = op->scatter_dims();
   if (updates.num_elements() == 0) return;
-  // Lanes along the last dimension when it is a window dimension that is contiguous in the output.
-  int64_t last = updates.rank() - 1;
-  bool window_last = last >= 0 && !s.update_window_dims.empty() && s.update_window_dims.back() == last;
-  int64_t rank = op->operand(0)->shape().rank();
-  auto in = [](const Ints& v, int64_t d) { return std::find(v.begin(), v.end(), d) != v.end(); };
-  window_last = window_last && !in(s.inserted_window_dims, rank - 1) && !in(s.input_batching_dims, rank - 1);
-  int64_t extent = window_last ? updates.dimensions(last) : 1;
+  const bool window_last = ScattersRows(*op);
+  const int64_t rank = op->operand(0)->shape().rank();
+  const int64_t extent = window_last ? updates.dimensions(updates.rank() - 1) : 1;
   int width = 1;
   for (int64_t i = 0; i < n; ++i) width = std::max(width, ComputedWidth(op->operand(i)->shape().element_type()));
   ScatterPhase scatter;
@@ -111,7 +107,8 @@ void Planner::PlanScatter(const Instruction* op, std::vector<PhaseOutput> output
   scatter.lanes = LanesAlong(extent, LanesFor(host_, width));
   // Work items apply all updates to a part of the window. If windows begin at different elements of that dimension,
   // two items would write to one element, at the same time or in the wrong order.
-  const bool may_shift = window_last && in(s.scatter_dims_to_operand_dims, rank - 1) &&
+  const Ints& indexed = s.scatter_dims_to_operand_dims;
+  const bool may_shift = window_last && std::find(indexed.begin(), indexed.end(), rank - 1) != indexed.end() &&
                          extent < op->operand(0)->shape().dimensions(rank - 1);
   Phase phase;
   phase.outputs = std::move(outputs);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/engine/codegen/classify.h"
 
 namespace backplane::engine {
 
@@ -16,6 +17,8 @@ constexpr int kMaxInstructions = 320;  // of one kernel: code size grows with it
 constexpr int kMaxParameters = 48;
 constexpr double kMaxIndices = 6;          // at which a kernel's code computes one instruction
 constexpr double kCheapCycles = 1.5;       // what may be computed more than once
+constexpr double kCallCycles = 1000;       // of a kernel that runs in this thread
+constexpr double kScalarCost = 8;          // of an element that is not computed in a vector, in elements that are
 constexpr double kLoadCycles = 0.3;        // of an element that is stored instead
 constexpr double kKernelCycles = 4096;     // saved in all, from which a kernel of its own is worth while
 constexpr size_t kMaxTargets = 64;         // kernels tried for a value that several read
@@ -209,6 +212,7 @@ MergeDecision EngineFusionPolicy::DecideJoin(const FusionGraph& graph, int n, in
       case FusionRole::kUpdate:
         // The updated operand must stay a buffer: the kernel works in place on it.
         if (c.instruction->operand(0) == p.instruction) return MergeDecision::kRefuse;
+        if (IsCostlyInScatter(graph, n, *c.instruction)) return MergeDecision::kRefuse;
         break;
       default:
         t = std::max(1.0, out / in * FractionFrom(*c.instruction, p.instruction));
@@ -227,6 +231,16 @@ MergeDecision EngineFusionPolicy::DecideJoin(const FusionGraph& graph, int n, in
       return MergeDecision::kRefuse;
   }
   return MergeDecision::kAccept;
+}
+
+// Whether it costs more to compute n's group for one update at a time, as such a scatter does, than to store its
+// result.
+bool EngineFusionPolicy::IsCostlyInScatter(const FusionGraph& graph, int n, const Instruction& update) const {
+  if (!update.Is(Opcode::kScatter) || codegen::ScattersRows(update)) return false;
+  double cost = 0;  // of an element that is computed alone
+  for (int m : graph.group(graph.group_of(n)).members) cost += kScalarCost * costs_[m];
+  const double saved = (cost - kLoadCycles) * static_cast<double>(CountElements(graph.instruction(n)));
+  return cost > kCheapCycles && saved > kCallCycles;
 }
 
 // The elements of arrays of the target that have n in each of their rows, so that it is computed again for every row.

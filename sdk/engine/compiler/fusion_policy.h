@@ -62,6 +62,7 @@ class EngineFusionPolicy : public compiler::FusionPolicy {
   bool LeadsToRowReduction(const compiler::FusionGraph& graph, int n, absl::Span<const int64_t> space, int depth) const;
   bool IsOnlyReadElementwise(const compiler::FusionGraph& graph, int n, int target) const;
   bool AreAllUsersElementwise(const compiler::FusionGraph& graph, int n, int group) const;
+  bool IsCostlyInScatter(const compiler::FusionGraph& graph, int n, const Instruction& update) const;
   bool IsCodeSmall(const compiler::FusionGraph& graph, int n, int target) const;
   double CountIndices(const compiler::FusionGraph& graph, int n, int group,
                       const absl::flat_hash_map<int, double>& known) const;

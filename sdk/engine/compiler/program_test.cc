@@ -38,8 +38,8 @@ argmax { a = f32[] parameter(0) i = s32[] parameter(1) b = f32[] parameter(2) j 
 largest_s8 { a = s32[] parameter(0) i = s8[] parameter(1) b = s32[] parameter(2) j = s8[] parameter(3)
   ge = pred[] compare(a, b), direction=GE v = s32[] select(ge, a, b) k = s8[] select(ge, i, j)
   ROOT r = (s32[], s8[]) tuple(v, k) }
-first_positive { a = f32[] parameter(0) b = f32[] parameter(1) zero = f32[] constant(0)
-  p = pred[] compare(a, zero), direction=GT ROOT r = f32[] select(p, a, b) }
+first_nonzero { a = s32[] parameter(0) b = s32[] parameter(1) zero = s32[] constant(0)
+  p = pred[] compare(a, zero), direction=NE ROOT r = s32[] select(p, a, b) }
 )";
 
 struct Case {
@@ -467,9 +467,9 @@ constexpr Case kOrder[] = {
      "f32[400] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={}, scatter_dims_to_operand_dims={0}, "
      "index_vector_dim=1, to_apply=keep_new_f32 }"},
     {"scan_backwards",
-     "ENTRY e { x = f32[37] parameter(0) y = f32[3,19,5] parameter(1) z = f32[] constant(0) a = f32[37] "
-     "reduce-window(x, z), window={size=37 pad=0_36}, to_apply=first_positive b = f32[3,19,5] reduce-window(y, z), "
-     "window={size=1x19x1 pad=0_0x0_18x0_0}, to_apply=first_positive ROOT r = (f32[37], f32[3,19,5]) tuple(a, b) }"},
+     "ENTRY e { x = s32[37] parameter(0) y = s32[3,19,5] parameter(1) z = s32[] constant(0) a = s32[37] "
+     "reduce-window(x, z), window={size=37 pad=0_36}, to_apply=first_nonzero b = s32[3,19,5] reduce-window(y, z), "
+     "window={size=1x19x1 pad=0_0x0_18x0_0}, to_apply=first_nonzero ROOT r = (s32[37], s32[3,19,5]) tuple(a, b) }"},
     {"largest_with_indices_that_wrap",
      "ENTRY e { x = s32[2,400] parameter(0) i = s8[2,400] iota(), iota_dimension=1 z = s32[] constant(-2147483648) k = "
      "s8[] constant(127) ROOT r = (s32[2], s8[2]) reduce(x, i, z, k), dimensions={1}, to_apply=largest_s8 }"},
