@@ -33,6 +33,8 @@ struct Options {
   std::string target;  // empty: the target of the device
   bool tf32_products = false;
   bool register_copies = false;
+  bool vendor_libraries = true;
+  std::string product_library;  // empty: those that OpenProductLibraries looks for
   int64_t memory_limit_bytes = 0;
   std::optional<int64_t> memory_slab_bytes;  // nullopt: the default
   std::chrono::milliseconds collective_time_limit{};
