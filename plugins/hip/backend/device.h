@@ -65,6 +65,8 @@ class StreamQueue : public Queue {
 
   void set_kernels(const LoadedKernels* kernels) { kernels_ = kernels; }
   hipStream_t stream() const { return stream_; }
+  // Must be called when work was enqueued on the stream without the queue, so that Synchronize waits for it.
+  void MarkBusy() { idle_ = false; }
 
   absl::Status Launch(int function, uint32_t blocks, uint32_t threads, absl::Span<void* const> arguments) override;
   absl::Status CopyWithin(const void* from, void* to, size_t bytes) override;

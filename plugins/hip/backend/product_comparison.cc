@@ -56,6 +56,7 @@ absl::Status ProductComparison::FillOperands(TestRole lhs) {
 }
 
 absl::Status ProductComparison::FillResult(Storage& result) {
+  queue_->MarkBusy();
   return ToStatus(devices_.api().hipMemsetD8Async(result.data(), 0xFF, result.size(), queue_->stream()),
                   "filling a test result");
 }
@@ -68,6 +69,7 @@ absl::Status ProductComparison::RunKernel() {
 absl::Status ProductComparison::RunCall(const Candidate& candidate) {
   ASSIGN_OR_RETURN(LibraryHandle * handle,
                    devices_.library_handles(device_).Find(*candidate.library, queue_->stream()));
+  queue_->MarkBusy();
   return candidate.call->Enqueue(*handle, memory_.lhs->data(), memory_.rhs->data(), memory_.theirs->data());
 }
 
@@ -106,6 +108,7 @@ absl::StatusOr<std::string> ProductComparison::Check(const Candidate& candidate)
 template <typename Start>
 absl::StatusOr<double> ProductComparison::Measure(int64_t times, const Start& start) {
   const HipApi& api = devices_.api();
+  queue_->MarkBusy();
   RETURN_IF_ERROR(ToStatus(api.hipEventRecord(start_, queue_->stream()), "recording an event"));
   for (int64_t i = 0; i < times; ++i) RETURN_IF_ERROR(start());
   RETURN_IF_ERROR(ToStatus(api.hipEventRecord(stop_, queue_->stream()), "recording an event"));
@@ -182,11 +185,11 @@ absl::StatusOr<std::vector<ProductComparison::Candidate>> ProductComparison::Run
     RETURN_IF_ERROR(ToStatus(api.hipEventCreateWithFlags(event, kEventDefault), "making an event"));
 
   std::vector<Candidate> candidates;
-  absl::Status listed;
   for (const std::shared_ptr<const ProductLibrary>& library : libraries) {
     const absl::StatusOr<LibraryHandle*> handle = devices_.library_handles(device_).Find(*library, queue->stream());
-    absl::StatusOr<std::vector<std::shared_ptr<const ProductCall>>> calls = handle.status();
-    if (handle.ok()) calls = library->ListCalls(**handle, p_);
+    absl::StatusOr<std::vector<std::shared_ptr<const ProductCall>>> calls =
+        handle.ok() ? library->ListCalls(**handle, p_)
+                    : absl::StatusOr<std::vector<std::shared_ptr<const ProductCall>>>(handle.status());
     if (!calls.ok()) {
       candidates.push_back({library, nullptr, std::string(calls.status().message())});
       continue;
