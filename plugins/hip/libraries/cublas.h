@@ -37,7 +37,7 @@ struct Functions {
 
 inline constexpr Enum kOperationN = 0, kOperationT = 1;
 inline constexpr Enum kR32F = 0, kR64F = 1, kR16F = 2, kR8I = 3, kR32I = 10, kR16BF = 14;
-// With the flag, parts of a sum are never added in a type narrower than that of the sums.
+// With the flag, partial sums are never added in a type narrower than that of the sums.
 inline constexpr Enum kDefaultMath = 0, kDisallowReducedPrecisionReduction = 16;
 inline constexpr Enum kAtomicsNotAllowed = 0;
 // The pedantic types do not round operands to a narrower type, whatever environment variables say.
