@@ -34,20 +34,24 @@ ProductChoice ChooseFastest(const std::vector<ProductComparison::Candidate>& can
   ProductChoice choice;
   double best = kernel_seconds * kClearlyFaster;
   std::string notes;
+  const auto describe = [](const ProductComparison::Candidate& c) {
+    return c.call == nullptr ? "" : c.call->Describe();
+  };
   for (const ProductComparison::Candidate& c : candidates) {
     if (!c.dropped.empty()) {
-      absl::StrAppend(&notes, c.library->name(), " is dropped: ", c.dropped, "; ");
+      absl::StrAppend(&notes, c.library->name(), describe(c), " is dropped: ", c.dropped, "; ");
       continue;
     }
-    absl::StrAppend(&notes, c.library->name(), " takes ", FormatSeconds(c.seconds), ", ");
+    absl::StrAppend(&notes, c.library->name(), describe(c), " takes ", FormatSeconds(c.seconds), ", ");
     if (c.seconds < best) {
       best = c.seconds;
       choice.library = c.library, choice.call = c.call;
     }
   }
   if (kernel_seconds > 0) absl::StrAppend(&notes, "the kernel ", FormatSeconds(kernel_seconds), "; ");
-  choice.note = absl::StrCat(
-      notes, choice.call != nullptr ? absl::StrCat(choice.library->name(), " computes it") : "the kernel computes it");
+  choice.note = absl::StrCat(notes, choice.call != nullptr
+                                        ? absl::StrCat(choice.library->name(), choice.call->Describe(), " computes it")
+                                        : "the kernel computes it");
   return choice;
 }
 

@@ -13,8 +13,8 @@
 #include "plugins/hip/backend/product_comparison.h"
 #include "plugins/hip/backend/test_operands.h"
 #include "plugins/hip/backend/testing/client_testing.h"
-#include "plugins/hip/libraries/rocblas.h"
 #include "plugins/hip/libraries/testing/emulated_blas.h"
+#include "plugins/hip/libraries/vendor_library.h"
 
 namespace backplane::hip {
 namespace {
@@ -147,6 +147,24 @@ TEST_F(ProductTunerTest, ALibraryThatIsRightAndFasterIsUsed) {
   }
 }
 
+// Of the three algorithms of these libraries the first is slow and the third wrong.
+TEST_F(ProductTunerTest, TheBestAlgorithmIsUsed) {
+  for (const auto& [library, matmul] :
+       {std::pair(EMULATED_HIPBLASLT, "hipblasLtMatmul"), std::pair(EMULATED_CUBLASLT, "cublasLtMatmul")}) {
+    OpenWith(library);
+    const std::string log = RunThin();
+    EXPECT_THAT(log, HasSubstr(" by algorithm 2 computes it"));
+    EXPECT_THAT(log, HasSubstr(" by algorithm 3 is dropped: its result differs in element 14"));
+    EXPECT_THAT(log, Not(HasSubstr("algorithm 4")));
+    const int64_t products = LibraryCalls(matmul), all = LibraryCalls(nullptr);
+    (void)RunThin();
+    EXPECT_EQ(LibraryCalls(matmul), products + 1);
+    EXPECT_EQ(LibraryCalls(nullptr), all + 1);
+    Close();
+    EXPECT_EQ(Blas<emulated_blas::LiveObjects>("emulatedBlasLiveObjects")(), 0);
+  }
+}
+
 TEST_F(ProductTunerTest, WhatIsWrongOrSlowIsDropped) {
   const std::pair<Mode, const char*> modes[] = {
       {Mode::kWrong, "its result differs in element 14"},      {Mode::kRounded, "its result differs in element 0"},
@@ -170,7 +188,7 @@ TEST_F(ProductTunerTest, WhatIsWrongOrSlowIsDropped) {
 TEST_F(ProductTunerTest, EveryTypeIsComparedExactly) {
   const std::pair<const char*, const char*> types[] = {
       {"f32", "f32"}, {"f64", "f64"}, {"f16", "f16"}, {"f16", "f32"}, {"bf16", "bf16"}, {"bf16", "f32"}, {"s8", "s32"}};
-  for (const char* library : {EMULATED_ROCBLAS, EMULATED_CUBLAS}) {
+  for (const char* library : {EMULATED_ROCBLAS, EMULATED_CUBLAS, EMULATED_HIPBLASLT, EMULATED_CUBLASLT}) {
     for (const auto& [type, out] : types) {
       SCOPED_TRACE(absl::StrCat(library, " ", type, " -> ", out));
       const std::string text = WithTypes(type, out);
@@ -181,13 +199,10 @@ TEST_F(ProductTunerTest, EveryTypeIsComparedExactly) {
         (void)Run(*program, {Put(Left(), {3, 600}), Put(Right(), {600, 5})}).ready.Await();
         program.reset();
         const std::string log = Log(text);
-        const bool may_round = mode == Mode::kRounded && std::string(type) != "s8";
-        EXPECT_THAT(log, HasSubstr("x 600")) << log;
-        if (may_round) {
-          EXPECT_THAT(log, HasSubstr("its result differs"));
-        } else {
-          EXPECT_THAT(log, Not(HasSubstr("dropped")));
-        }
+        const bool rounds = mode == Mode::kRounded && std::string(type) != "s8";
+        const bool is_lt = absl::StrContains(library, "lt.so");
+        EXPECT_THAT(log, HasSubstr(absl::StrCat(is_lt ? " by algorithm 2" : ")",
+                                                rounds ? " is dropped: its result differs" : " takes ")));
         Close();
       }
     }
@@ -227,17 +242,19 @@ TEST_F(ProductTunerTest, OrdersOfOperandsAndBatches) {
     const std::vector<float> left = Numbers(static_cast<size_t>(x.num_elements()), 1, 7),
                              right = Numbers(static_cast<size_t>(y.num_elements()), 2, 5);
     std::vector<std::vector<float>> results;
-    for (const Mode mode : {Mode::kSlow, Mode::kRight}) {
-      OpenWith(EMULATED_ROCBLAS);
-      SetMode(mode);
+    for (const char* library : {"", EMULATED_ROCBLAS, EMULATED_CUBLASLT}) {
+      OpenWith(library);
       auto program = LoadFresh(text);
       results.push_back(Get(Run(*program, {Put(left, c.x), Put(right, c.y)})));
       program.reset();
-      EXPECT_THAT(Log(text), HasSubstr(" takes "));
-      EXPECT_THAT(Log(text), Not(HasSubstr("dropped")));
+      const bool is_lt = std::string(library) == EMULATED_CUBLASLT;
+      if (*library != 0) {
+        EXPECT_THAT(Log(text), HasSubstr(is_lt ? "algorithm 2 takes " : ") takes "));
+      }
       Close();
     }
     EXPECT_EQ(results[0], results[1]);
+    EXPECT_EQ(results[0], results[2]);
   }
 }
 
@@ -278,7 +295,7 @@ TEST_F(ProductTunerTest, LibrariesThatCannotBeUsed) {
   const std::pair<std::string, const char*> libraries[] = {
       {"/nowhere/librocblas.so.5", "not found"},
       {PARTIAL_ROCBLAS, "is not used: it lacks rocblas_destroy_handle, rocblas_set_stream, "},
-      {HIPEMU_LIBRARY, "is not used: it has no function of cuBLAS"},
+      {HIPEMU_LIBRARY, "is not used: it has no function of a library for products"},
       {HIPEMU_HOST_KERNELS ".none", "not found"},
   };
   for (const auto& [library, why] : libraries) {
@@ -321,7 +338,7 @@ ENTRY main {
 
 // Every call of the library fails once: the result is right or the launch reports an error, and nothing is left.
 TEST_F(ProductTunerTest, EachLibraryCallMayFail) {
-  for (const char* library : {EMULATED_ROCBLAS, EMULATED_CUBLAS}) {
+  for (const char* library : {EMULATED_ROCBLAS, EMULATED_CUBLAS, EMULATED_HIPBLASLT}) {
     OpenWith(library);
     int64_t before = LibraryCalls(nullptr);
     {
@@ -475,16 +492,19 @@ TEST(MatrixProducts, StridesThatLibrariesDoNotTake) {
   EXPECT_FALSE(AsMatrixProduct(other, false).has_value());
 }
 
-TEST(Rocblas, KernelFilesOfAGpu) {
+TEST(VendorLibraries, KernelFilesOfAGpu) {
   namespace fs = std::filesystem;
   const fs::path folder = fs::path(::testing::TempDir()) / absl::StrCat("rocblas_files_", getpid());
   fs::create_directories(folder / "rocblas/4.3/library");
   std::ofstream(folder / "rocblas/4.3/library/TensileLibrary_lazy_gfx90a.dat") << "x";
-  EXPECT_TRUE(rocblas::HasKernels(folder.string(), "gfx90a:sramecc+:xnack-"));
-  EXPECT_FALSE(rocblas::HasKernels(folder.string(), "gfx90"));
-  EXPECT_FALSE(rocblas::HasKernels(folder.string(), "gfx1103"));
+  const auto has = [&](const char* architecture) {
+    return HasKernelFiles(folder.string(), "rocblas", "ROCBLAS_TENSILE_LIBPATH", architecture);
+  };
+  EXPECT_TRUE(has("gfx90a:sramecc+:xnack-"));
+  EXPECT_FALSE(has("gfx90"));
+  EXPECT_FALSE(has("gfx1103"));
   setenv("ROCBLAS_TENSILE_LIBPATH", "/nowhere", 1);
-  EXPECT_FALSE(rocblas::HasKernels(folder.string(), "gfx90a"));
+  EXPECT_FALSE(has("gfx90a"));
   unsetenv("ROCBLAS_TENSILE_LIBPATH");
   fs::remove_all(folder);
 }

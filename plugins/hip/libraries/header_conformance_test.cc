@@ -1,12 +1,17 @@
 // Compares cublas.h and rocblas.h with the headers of the makers, where these are installed: numbers, and the shape of
 // each function. Opens the library of NVIDIA if it is there, which needs no GPU.
+#include <cstddef>
+#include <utility>
+
 #include "gtest/gtest.h"
 #include "plugins/hip/libraries/cublas.h"
+#include "plugins/hip/libraries/lt_library.h"
 #include "plugins/hip/libraries/product_library.h"
 #include "plugins/hip/libraries/rocblas.h"
 #include "plugins/hip/runtime/testing/same_shape.h"
 
 #if BACKPLANE_HAS_CUBLAS
+#include <cublasLt.h>
 #include <cublas_v2.h>
 #endif
 #if BACKPLANE_HAS_ROCBLAS
@@ -61,6 +66,51 @@ TEST(LibraryHeaders, Cublas) {
   };
   for (const auto& [theirs, own] : numbers) EXPECT_EQ(theirs, own);
 }
+
+TEST(LibraryHeaders, CublasLt) {
+  static_assert(SameShape<decltype(&::cublasLtCreate), decltype(ours::lt::Functions::create)>::value);
+  static_assert(SameShape<decltype(&::cublasLtDestroy), decltype(ours::lt::Functions::destroy)>::value);
+#define COMPARE(suffix, member) \
+  static_assert(SameShape<decltype(&::cublasLt##suffix), decltype(ours::lt::Functions::member)>::value);
+  COMPARE(MatmulDescCreate, descriptor_create)
+  COMPARE(MatmulDescDestroy, descriptor_destroy)
+  COMPARE(MatmulDescSetAttribute, descriptor_set)
+  COMPARE(MatrixLayoutCreate, layout_create)
+  COMPARE(MatrixLayoutDestroy, layout_destroy)
+  COMPARE(MatrixLayoutSetAttribute, layout_set)
+  COMPARE(MatmulPreferenceCreate, preference_create)
+  COMPARE(MatmulPreferenceDestroy, preference_destroy)
+  COMPARE(MatmulPreferenceSetAttribute, preference_set)
+  COMPARE(MatmulAlgoGetHeuristic, get_heuristic)
+  COMPARE(Matmul, matmul)
+#undef COMPARE
+  constexpr ours::lt::Dialect d = ours::lt::kCublasLt;
+  EXPECT_EQ(sizeof(cublasLtMatmulAlgo_t), d.algorithm_bytes);
+  EXPECT_EQ(sizeof(cublasLtMatmulHeuristicResult_t), ours::lt::ResultBytes(d));
+  EXPECT_EQ(offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize), d.algorithm_bytes);
+  EXPECT_EQ(offsetof(cublasLtMatmulHeuristicResult_t, state), d.algorithm_bytes + 8);
+  const std::pair<int, int> numbers[] = {
+      {CUBLAS_OP_N, d.operation_n},
+      {CUBLAS_OP_T, d.operation_t},
+      {CUBLAS_COMPUTE_32F_PEDANTIC, d.compute_f32_exact},
+      {CUBLAS_COMPUTE_32F, d.compute_f32},
+      {CUBLAS_COMPUTE_32F_FAST_TF32, d.compute_f32_by_tf32},
+      {CUBLAS_COMPUTE_64F_PEDANTIC, d.compute_f64},
+      {CUBLAS_COMPUTE_32I, d.compute_s32},
+      {CUBLASLT_MATMUL_DESC_TRANSA, d.descriptor_transpose_a},
+      {CUBLASLT_MATMUL_DESC_TRANSB, d.descriptor_transpose_b},
+      {CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, d.layout_batch_count},
+      {CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, d.layout_batch_stride},
+      {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, d.preference_workspace_bytes},
+      {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, d.preference_reductions},
+      {CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, d.reductions_in_compute_type},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, d.preference_alignment_a},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, d.preference_alignment_a + 1},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, d.preference_alignment_a + 2},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, d.preference_alignment_a + 3},
+  };
+  for (const auto& [theirs, own] : numbers) EXPECT_EQ(theirs, own);
+}
 #endif
 
 #if BACKPLANE_HAS_ROCBLAS
@@ -96,8 +146,9 @@ TEST(LibraryHeaders, TheLibraryOfNvidiaOpens) {
   api.runtime_version = 13000;
   const ours::ProductLibraries found = ours::OpenProductLibraries(api, "", "sm_90");
   if (found.notes.empty()) GTEST_SKIP() << "cuBLAS is not installed";
-  ASSERT_EQ(found.libraries.size(), 1u) << found.notes[0];
+  ASSERT_EQ(found.libraries.size(), 2u) << found.notes[0];
   EXPECT_EQ(found.libraries[0]->name().find("libcublas.so.1"), 0u) << found.libraries[0]->name();
+  EXPECT_EQ(found.libraries[1]->name().find("libcublasLt.so.1"), 0u) << found.libraries[1]->name();
   api.runtime_version = 10020;  // a driver for which there is none
   EXPECT_TRUE(ours::OpenProductLibraries(api, "", "sm_90").notes.empty());
 }

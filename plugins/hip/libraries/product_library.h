@@ -31,6 +31,8 @@ class ProductCall {
   // Enqueues the product on the stream of the handle, which is one of the same library. `lhs` and `rhs` are the arrays
   // to which MatrixProduct::Factor::argument refers.
   virtual absl::Status Enqueue(LibraryHandle& handle, const void* lhs, const void* rhs, void* out) const = 0;
+  // Returns what distinguishes the call from others of the library: " by algorithm 2".
+  virtual std::string Describe() const { return ""; }
 };
 
 // Thread-safe. Held by shared_ptr until the last handle and call are gone; the code itself stays loaded.
@@ -70,8 +72,8 @@ struct ProductLibraries {
 };
 
 // Opens the libraries for the devices of a runtime:
-//   amd       librocblas.so.5, .so.4, .so.3 or .so.0: the one of the runtime's version
-//   nvidia    libcublas.so.13, .so.12, .so.11, at most the driver's version
+//   amd       librocblas.so.5, .so.4, .so.3 or .so.0, and libhipblaslt.so.1 or .so.0: those of the runtime's version
+//   nvidia    libcublas.so.13, .so.12 or .so.11, and libcublasLt of the same version, at most the driver's
 //   emulated  none
 // If `library` is not empty, it is opened instead of these; its functions decide which interface it has. A library that
 // is not there is no error. `architecture` is that of the devices.

@@ -2,14 +2,9 @@
 
 #include <dlfcn.h>
 
-#include <cctype>
-#include <cstdlib>
-#include <filesystem>
 #include <optional>
-#include <system_error>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
 
@@ -110,31 +105,6 @@ class Rocblas : public ProductLibrary {
 
 }  // namespace
 
-bool HasKernels(const std::string& folder, const std::string& architecture) {
-  const std::string machine = architecture.substr(0, architecture.find(':'));
-  const auto has_files = [&](const std::filesystem::path& in) {
-    std::error_code error;
-    for (std::filesystem::directory_iterator at(in, error), end; !error && at != end; at.increment(error)) {
-      // "gfx90a" must not be found in "gfx90a0": what follows is no digit or letter of a name.
-      const std::string file = at->path().filename().string();
-      const size_t found = file.find(machine);
-      if (found == std::string::npos) continue;
-      const size_t next = found + machine.size();
-      if (next == file.size() || !std::isalnum(static_cast<unsigned char>(file[next]))) return true;
-    }
-    return false;
-  };
-  if (const char* named = std::getenv("ROCBLAS_TENSILE_LIBPATH"); named != nullptr && *named != '\0')
-    return has_files(named);
-  const std::filesystem::path own = std::filesystem::path(folder) / "rocblas";
-  if (has_files(own / "library")) return true;
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(own, error), end; !error && at != end; at.increment(error)) {
-    if (has_files(at->path() / "library")) return true;  // Debian has a folder for the version
-  }
-  return false;
-}
-
 absl::StatusOr<std::shared_ptr<const ProductLibrary>> Open(const HipApi& api, const VendorLibrary& library,
                                                            const std::string& architecture) {
   if (dlsym(library.handle, "rocblas_create_handle") == nullptr)
@@ -149,7 +119,7 @@ absl::StatusOr<std::shared_ptr<const ProductLibrary>> Open(const HipApi& api, co
   RETURN_IF_ERROR(CheckSameRuntime(library, api));
   if (api.platform == Platform::kAmd) {
     const std::string folder = FolderOfFunction(reinterpret_cast<const void*>(functions.create_handle));
-    if (!HasKernels(folder, architecture))
+    if (!HasKernelFiles(folder, "rocblas", "ROCBLAS_TENSILE_LIBPATH", architecture))
       return absl::FailedPreconditionError(absl::StrCat("it has no kernels for ", architecture));
   }
   char version[128] = "";

@@ -38,10 +38,6 @@ inline constexpr Enum kOperationNone = 111, kOperationTranspose = 112;
 inline constexpr Enum kF16 = 150, kF32 = 151, kF64 = 152, kS8 = 160, kS32 = 162, kBF16 = 168;
 inline constexpr Enum kAtomicsNotAllowed = 0, kAlgorithmStandard = 0;
 
-// Whether a folder of rocBLAS has kernels for a GPU. rocBLAS ends the process at its first use if it has none, so it
-// must not be used then. `folder` is that of the library; ROCBLAS_TENSILE_LIBPATH names another.
-bool HasKernels(const std::string& folder, const std::string& architecture);
-
 // Returns NotFound if the library has another interface.
 absl::StatusOr<std::shared_ptr<const ProductLibrary>> Open(const HipApi& api, const VendorLibrary& library,
                                                            const std::string& architecture);

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <cctype>
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
@@ -50,6 +52,31 @@ std::string FolderOfFunction(const void* function) {
   std::error_code error;
   const std::filesystem::path path = std::filesystem::canonical(info.dli_fname, error);
   return error ? "" : path.parent_path().string();
+}
+
+bool HasKernelFiles(const std::string& folder, const std::string& library, const char* variable,
+                    const std::string& architecture) {
+  const std::string machine = architecture.substr(0, architecture.find(':'));
+  const auto has_files = [&](const std::filesystem::path& in) {
+    std::error_code error;
+    for (std::filesystem::directory_iterator at(in, error), end; !error && at != end; at.increment(error)) {
+      // "gfx90a" must not be found in "gfx90a0": what follows is no digit or letter of a name.
+      const std::string file = at->path().filename().string();
+      const size_t found = file.find(machine);
+      if (found == std::string::npos) continue;
+      const size_t next = found + machine.size();
+      if (next == file.size() || !std::isalnum(static_cast<unsigned char>(file[next]))) return true;
+    }
+    return false;
+  };
+  if (const char* named = std::getenv(variable); named != nullptr && *named != '\0') return has_files(named);
+  const std::filesystem::path own = std::filesystem::path(folder) / library;
+  if (has_files(own / "library")) return true;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(own, error), end; !error && at != end; at.increment(error)) {
+    if (has_files(at->path() / "library")) return true;  // Debian has a folder for the version
+  }
+  return false;
 }
 
 }  // namespace backplane::hip

@@ -35,6 +35,12 @@ absl::Status FindVendorSymbols(const VendorLibrary& library, absl::Span<const Ve
 // Returns the folder of the file that has the function, without symbolic links; empty if it is unknown.
 std::string FolderOfFunction(const void* function);
 
+// Whether a library of AMD has kernels for a GPU: files or folders with its name in FOLDER/LIBRARY/library, or in
+// FOLDER/LIBRARY/VERSION/library. The environment variable names another folder. Such a library ends the process at its
+// first use if it has none, so it must not be used then.
+bool HasKernelFiles(const std::string& folder, const std::string& library, const char* variable,
+                    const std::string& architecture);
+
 }  // namespace backplane::hip
 
 #endif  // BACKPLANE_PLUGINS_HIP_LIBRARIES_VENDOR_LIBRARY_H_

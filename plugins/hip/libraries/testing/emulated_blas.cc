@@ -79,7 +79,7 @@ Result SetStreamOfHandle(BlasHandle* handle, hipStream_t stream) {
   return Result::kOk;
 }
 
-Result EnqueueGemm(BlasHandle* handle, GemmArguments g) {
+Result EnqueueGemm(BlasHandle* handle, GemmArguments g, std::optional<Mode> mode) {
   const int64_t rows_a = g.transposed_a != 0 ? g.k : g.m, rows_b = g.transposed_b != 0 ? g.n : g.k;
   if (handle == nullptr || handle->stream == nullptr || g.a == nullptr || g.b == nullptr || g.d == nullptr ||
       std::min({g.m, g.n, g.k, g.batch}) < 1 || g.leading_a < rows_a || g.leading_b < rows_b || g.leading_d < g.m ||
@@ -88,7 +88,7 @@ Result EnqueueGemm(BlasHandle* handle, GemmArguments g) {
   State& state = GetState();
   {
     MutexLock lock(state.mu);
-    g.mode = state.mode;
+    g.mode = mode.value_or(state.mode);
   }
   g.reversed = g.mode == Mode::kUnordered ? state.products++ % 2 : 0;
   size_t bytes = sizeof g;

@@ -8,7 +8,7 @@ using backplane::hip::emulated_blas::GemmArguments;
 using backplane::hip::emulated_blas::Mode;
 using backplane::hip::emulated_blas::Type;
 
-constexpr int kSlowRuns = 400;
+constexpr int kSlowRuns = 60;
 
 float FloatOfBits(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 uint32_t BitsOfFloat(float f) { return __builtin_bit_cast(uint32_t, f); }
