@@ -7,6 +7,7 @@
 #include "core/passes/rewrite.h"
 #include "core/types/integer_division.h"
 #include "plugins/hip/compiler/kernel_plan.h"
+#include "plugins/hip/compiler/split_selections.h"
 #include "sdk/codegen/body/combiner.h"
 #include "sdk/codegen/element_emitter.h"
 #include "sdk/compiler/index_map.h"
@@ -85,7 +86,11 @@ Instruction* Reduce(Computation* c, const Instruction* like, Instruction* operan
 int64_t ChooseParts(const Instruction& reduce, const Dims& reduced) {
   int64_t elements = 1;
   for (const int64_t d : reduced) elements *= reduce.operand(0)->shape().dimensions(d);
-  const int64_t rows = reduce.shape().num_elements(), group = ChooseRowsOfGroup(reduce);
+  int64_t rows = 1;
+  for (int64_t d = 0; d < reduce.operand(0)->shape().rank(); ++d) {
+    if (!compiler::IsReducedDim(reduce, d)) rows *= reduce.operand(0)->shape().dimensions(d);
+  }
+  const int64_t group = ChooseRowsOfGroup(reduce);
   if (rows == 0) return 1;
   const int64_t blocks = CeilDiv(rows, group);
   const int64_t parts = std::min(kBlocks / blocks, elements * group / kMinElements);
@@ -93,7 +98,12 @@ int64_t ChooseParts(const Instruction& reduce, const Dims& reduced) {
 }
 
 bool Split(Computation* c, Instruction* reduce) {
-  if (reduce->operand_count() != 2 || !IsSharedByBlock(*reduce)) return false;
+  if (!IsSharedByBlock(*reduce)) return false;
+  if (reduce->operand_count() == 4) {
+    const int64_t parts = ChooseParts(*reduce, compiler::SortedDims(*reduce));
+    return parts > 1 && SplitSelection(c, reduce, parts);
+  }
+  if (reduce->operand_count() != 2) return false;
   const std::optional<Opcode> op = codegen::AnalyzeCombiner(*reduce->called(0)).op;
   const PrimitiveType type = reduce->shape().element_type();
   if (!op || IsComplex(type) || reduce->operand(0)->shape().element_type() != type) return false;
