@@ -98,6 +98,14 @@ Best Reduce(Computation* c, const Instruction* like, const Best& of, const Best&
 
 }  // namespace
 
+void ReplaceResults(Computation* c, Instruction* reduce, const std::vector<Instruction*>& results) {
+  const std::vector<Instruction*> users(reduce->users().begin(), reduce->users().end());
+  for (Instruction* user : users) {
+    if (user->Is(Opcode::kGetTupleElement)) Replace(user, results[static_cast<size_t>(user->tuple_index())]);
+  }
+  Replace(reduce, Make(c, reduce, Opcode::kTuple, reduce->shape(), results));
+}
+
 bool SplitSelection(Computation* c, Instruction* reduce, int64_t wanted) {
   if (reduce->operand_count() != 4 || reduce->dimensions().size() != 1) return false;
   const Computation& reducer = *reduce->called(0);
@@ -148,11 +156,7 @@ bool SplitSelection(Computation* c, Instruction* reduce, int64_t wanted) {
       *part = Make(c, reduce, Opcode::kReshape, reduce->shape().tuple_shapes(result), {*part});
   }
 
-  const std::vector<Instruction*> users(reduce->users().begin(), reduce->users().end());
-  for (Instruction* user : users) {
-    if (user->Is(Opcode::kGetTupleElement)) Replace(user, user->tuple_index() == 0 ? best.value : best.index);
-  }
-  Replace(reduce, Make(c, reduce, Opcode::kTuple, reduce->shape(), {best.value, best.index}));
+  ReplaceResults(c, reduce, {best.value, best.index});
   return true;
 }
 

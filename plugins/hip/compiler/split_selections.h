@@ -2,6 +2,9 @@
 #ifndef BACKPLANE_PLUGINS_HIP_COMPILER_SPLIT_SELECTIONS_H_
 #define BACKPLANE_PLUGINS_HIP_COMPILER_SPLIT_SELECTIONS_H_
 
+#include <cstdint>
+#include <vector>
+
 #include "core/ir/module.h"
 
 namespace backplane::hip {
@@ -11,6 +14,9 @@ namespace backplane::hip {
 // the first of equal elements is chosen, and for an initial value that every other one beats, with index 0. Returns
 // whether the reduction was replaced.
 bool SplitSelection(Computation* c, Instruction* reduce, int64_t parts);
+
+// Replaces a reduction that has a tuple of results.
+void ReplaceResults(Computation* c, Instruction* reduce, const std::vector<Instruction*>& results);
 
 }  // namespace backplane::hip
 

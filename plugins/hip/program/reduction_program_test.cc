@@ -117,6 +117,29 @@ ENTRY e {
         1, ", 64 rows in each block");
 }
 
+// A reducer with several operations, of arrays of several types.
+TEST_P(ReductionProgram, ReducesSeveralArraysByManyBlocks) {
+  Check(R"(HloModule m
+f {
+  a = f32[] parameter(0) b = bf16[] parameter(1) i = s32[] parameter(2)
+  c = f32[] parameter(3) d = bf16[] parameter(4) j = s32[] parameter(5)
+  s = f32[] add(a, c)
+  m = bf16[] maximum(d, b)
+  x = s32[] xor(i, j)
+  ROOT t = (f32[], bf16[], s32[]) tuple(s, m, x)
+}
+ENTRY e {
+  x = f32[2,70001] parameter(0)
+  y = bf16[2,70001] parameter(1)
+  z = s32[2,70001] parameter(2)
+  zero = f32[] constant(1.5)
+  low = bf16[] constant(-2)
+  none = s32[] constant(5)
+  ROOT r = (f32[2], bf16[2], s32[2]) reduce(x, y, z, zero, low, none), dimensions={1}, to_apply=f
+})",
+        2, "rows: ", 1e-3);
+}
+
 // argmax and argmin of few long rows: a kernel for the parts, and one or two for what they give.
 TEST_P(ReductionProgram, FindsTheBestElementByManyBlocks) {
   constexpr char kBest[] = R"(HloModule m
