@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "plugins/hip/backend/device.h"
+#include "plugins/hip/backend/product_tuner.h"
 #include "sdk/backend/backend.h"
 #include "sdk/backend/collectives/rendezvous.h"
 #include "sdk/backend/memory_spaces.h"
@@ -15,16 +16,19 @@ namespace backplane::hip {
 
 // What running programs and storages share. It outlives the client if a program still runs. Thread-safe.
 struct Runtime {
-  Runtime(Topology topology, std::shared_ptr<Devices> all, std::chrono::milliseconds limit)
+  Runtime(Topology topology, std::shared_ptr<Devices> all, std::chrono::milliseconds limit,
+          ProductLibraries libraries = {})
       : devices(std::move(all)),
         memories(std::make_shared<MemorySpaces>(std::move(topology), devices)),
-        collective_time_limit(limit) {}
+        collective_time_limit(limit),
+        products(std::move(libraries)) {}
 
   const std::shared_ptr<Devices> devices;
   const std::shared_ptr<MemorySpaces> memories;
   Workers workers;
   LaunchRegistry launches;
   const std::chrono::milliseconds collective_time_limit;
+  ProductTuner products;
 };
 
 class HipClient : public Client {

@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<LoadedKernels>> LoadedKernels::Load(const HipApi&
                                  absl::StrCat("asking for the shared memory of kernel ", name)));
       }
     }
-    loaded->functions_.push_back(f);
+    loaded->functions_.push_back(std::move(f));
   }
   return loaded;
 }
@@ -76,10 +76,11 @@ absl::Status StreamQueue::Launch(int function, uint32_t blocks, uint32_t threads
   const ScopedDevice current(api_, device_);
   RETURN_IF_ERROR(current.status());
   idle_ = false;
+  const LoadedKernels::Function& kernel = kernels_->function(function);
+  if (kernel.replacement != nullptr) return kernel.replacement->Start(stream_, arguments);
   size_t bytes = arguments.size() * sizeof(void*);
   void* extra[] = {kLaunchParamBufferPointer, const_cast<void**>(arguments.data()), kLaunchParamBufferSize, &bytes,
                    kLaunchParamEnd};
-  const LoadedKernels::Function& kernel = kernels_->function(function);
   return ToStatus(api_.hipModuleLaunchKernel(kernel.handle, blocks, 1, 1, threads, 1, 1, kernel.dynamic_shared_bytes,
                                              stream_, nullptr, extra),
                   "starting a kernel");
@@ -182,7 +183,9 @@ absl::StatusOr<std::shared_ptr<Devices>> Devices::Open(HipApi api, const Limits&
           (void)table.hipFree(address);
         }};
     device->memory = std::make_unique<MemoryPool>(source, std::move(options));
-    device->compute = std::make_unique<DeviceStream>(table, d, "programs", &device->events);
+    device->compute = std::make_unique<DeviceStream>(
+        table, d, "programs", &device->events,
+        [libraries = &device->libraries](hipStream_t stream) { libraries->Drop(stream); });
     device->from_host = std::make_unique<DeviceStream>(table, d, "copies from the host", &device->events);
     device->to_host = std::make_unique<DeviceStream>(table, d, "copies to the host", &device->events);
     device->between = std::make_unique<DeviceStream>(table, d, "copies between devices", &device->events);
@@ -199,6 +202,19 @@ void Devices::CloseStreams() {
   for (const std::unique_ptr<Device>& device : devices_) {
     for (auto* stream : {&device->compute, &device->from_host, &device->to_host, &device->between}) stream->reset();
   }
+}
+
+absl::Status Devices::PrepareLibrary(int device, const ProductLibrary& library) {
+  Device& d = at(device);
+  ASSIGN_OR_RETURN(const hipStream_t stream, d.compute->GetStream());
+  const ScopedDevice current(api_, device);
+  RETURN_IF_ERROR(current.status());
+  return d.libraries.Find(library, stream).status();
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> Devices::TryTakeMemory(int device, size_t bytes) {
+  ASSIGN_OR_RETURN(void* address, at(device).memory->Allocate(bytes));
+  return std::make_shared<Block>(shared_from_this(), device, address, bytes);
 }
 
 absl::StatusOr<std::shared_ptr<Storage>> Devices::TakeScratch(int device, size_t bytes) {

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
 #include "plugins/hip/backend/device_stream.h"
+#include "plugins/hip/backend/library_handles.h"
 #include "plugins/hip/backend/memory_pool.h"
 #include "plugins/hip/backend/pinned_memory.h"
 #include "plugins/hip/backend/running_launches.h"
@@ -17,6 +18,14 @@
 #include "sdk/backend/device_memory.h"
 
 namespace backplane::hip {
+
+// What is started in the place of a kernel, with its arguments: a function of a vendor's library.
+class LaunchReplacement {
+ public:
+  virtual ~LaunchReplacement() = default;
+  // The device of the stream is the current one. Starts the work and does not wait for it.
+  virtual absl::Status Start(hipStream_t stream, absl::Span<void* const> arguments) const = 0;
+};
 
 // The kernels of a program on one device. Destroyed when nothing runs them any more.
 class LoadedKernels {
@@ -27,9 +36,14 @@ class LoadedKernels {
   ~LoadedKernels();
   struct Function {
     hipFunction_t handle = nullptr;
-    unsigned dynamic_shared_bytes = 0;  // the shared memory that a launch must ask for
+    unsigned dynamic_shared_bytes = 0;                     // the shared memory that a launch must ask for
+    std::unique_ptr<const LaunchReplacement> replacement;  // null: the kernel is launched
   };
   const Function& function(int number) const { return functions_[static_cast<size_t>(number)]; }
+  // Must not be called when others can see the kernels.
+  void Replace(int number, std::unique_ptr<const LaunchReplacement> replacement) {
+    functions_[static_cast<size_t>(number)].replacement = std::move(replacement);
+  }
 
  private:
   LoadedKernels(const HipApi& api, int device) : api_(api), device_(device) {}
@@ -51,6 +65,8 @@ class StreamQueue : public Queue {
 
   void set_kernels(const LoadedKernels* kernels) { kernels_ = kernels; }
   hipStream_t stream() const { return stream_; }
+  // Must be called when work was enqueued on the stream without the queue, so that Synchronize waits for it.
+  void MarkBusy() { idle_ = false; }
 
   absl::Status Launch(int function, uint32_t blocks, uint32_t threads, absl::Span<void* const> arguments) override;
   absl::Status CopyWithin(const void* from, void* to, size_t bytes) override;
@@ -95,6 +111,9 @@ class Devices : public DeviceMemory, public std::enable_shared_from_this<Devices
   DeviceStream& from_host(int device) { return *at(device).from_host; }
   DeviceStream& to_host(int device) { return *at(device).to_host; }
   DeviceStream& between(int device) { return *at(device).between; }
+  LibraryHandles& library_handles(int device) { return at(device).libraries; }
+  // Makes what the library needs to work on the stream for programs.
+  absl::Status PrepareLibrary(int device, const ProductLibrary& library);
   // Ends the threads of the streams. All work must have ended. Must not be called on a thread of a stream.
   void CloseStreams();
 
@@ -102,6 +121,11 @@ class Devices : public DeviceMemory, public std::enable_shared_from_this<Devices
   // stream runs one after another: a caller that asks for no more than the block has gets the same block. It is
   // released when the last of them has ended.
   absl::StatusOr<std::shared_ptr<Storage>> TakeScratch(int device, size_t bytes);
+
+  // Takes memory for a short time. Unlike Allocate, it does not wait for work in flight.
+  absl::StatusOr<std::shared_ptr<Storage>> TryTakeMemory(int device, size_t bytes);
+  // Returns memory that is not in use to the runtime.
+  void ReleaseEmptySlabs(int device) { (void)at(device).memory->ReleaseEmptySlabs(); }
 
   // The functions of DeviceMemory. If memory has run out, Allocate waits for work in flight, which holds memory, and
   // tries again until no work is left. It does not wait in a callback of an event.
@@ -119,11 +143,14 @@ class Devices : public DeviceMemory, public std::enable_shared_from_this<Devices
   class Block;
   struct Device {
     Device(const HipApi& api, int number)
-        : streams(api, number, MakeStream, DestroyStream), events(api, number, MakeEvent, DestroyEvent) {}
+        : streams(api, number, MakeStream, DestroyStream),
+          events(api, number, MakeEvent, DestroyEvent),
+          libraries(api, number) {}
     std::string name, architecture;
     std::unique_ptr<MemoryPool> memory;
     StreamPool streams;
     EventPool events;
+    LibraryHandles libraries;  // destroyed before the streams
     std::unique_ptr<DeviceStream> compute, from_host, to_host, between;
     const std::shared_ptr<RunningLaunches> launches = std::make_shared<RunningLaunches>();
     Mutex mu;

@@ -44,8 +44,13 @@ class DeviceStream::StreamSignal : public Signal {
   const hipEvent_t event_;
 };
 
-DeviceStream::DeviceStream(const HipApi& api, int device, const char* name, EventPool* events)
-    : api_(api), device_(device), name_(absl::StrCat("device ", device, " ", name)), events_(events) {}
+DeviceStream::DeviceStream(const HipApi& api, int device, const char* name, EventPool* events,
+                           std::function<void(hipStream_t)> before_destroy)
+    : api_(api),
+      device_(device),
+      name_(absl::StrCat("device ", device, " ", name)),
+      events_(events),
+      before_destroy_(std::move(before_destroy)) {}
 
 DeviceStream::~DeviceStream() {
   std::thread thread;
@@ -60,7 +65,16 @@ DeviceStream::~DeviceStream() {
   MutexLock enqueuing(enqueue_mu_);
   if (stream_ == nullptr) return;
   const ScopedDevice current(api_, device_);
+  if (before_destroy_ != nullptr) before_destroy_(stream_);
   (void)DestroyStream(api_, stream_);
+}
+
+absl::StatusOr<hipStream_t> DeviceStream::GetStream() {
+  MutexLock enqueuing(enqueue_mu_);
+  const ScopedDevice current(api_, device_);
+  RETURN_IF_ERROR(current.status());
+  RETURN_IF_ERROR(Prepare());
+  return stream_;
 }
 
 bool DeviceStream::CanWaitFor(const Event& event) {

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <list>
 #include <memory>
 #include <string>
@@ -98,8 +99,10 @@ struct StreamWork {
 // Thread-safe.
 class DeviceStream {
  public:
-  // The profile shows the stream under `name`. `events` must outlive the object.
-  DeviceStream(const HipApi& api, int device, const char* name, EventPool* events);
+  // The profile shows the stream under `name`. `events` must outlive the object. `before_destroy`, which may be null,
+  // is called before the stream is destroyed.
+  DeviceStream(const HipApi& api, int device, const char* name, EventPool* events,
+               std::function<void(hipStream_t)> before_destroy = nullptr);
   // All work must have ended, and its events must be set. Must not be called on the stream's own thread.
   ~DeviceStream();
   DeviceStream(const DeviceStream&) = delete;
@@ -108,6 +111,9 @@ class DeviceStream {
   // Enqueues the work. Errors become errors of the event. If an input is neither ready nor has a signal of a stream,
   // the thread that makes the input ready enqueues the work.
   Event Submit(StreamWork work);
+
+  // Returns the stream, which the first work or call makes.
+  absl::StatusOr<hipStream_t> GetStream();
 
   // Whether the event is ready or a stream can wait for it, so that it needs no more of the host.
   static bool CanWaitFor(const Event& event);
@@ -146,6 +152,7 @@ class DeviceStream {
   const int device_;
   const std::string name_;
   EventPool* const events_;
+  const std::function<void(hipStream_t)> before_destroy_;
   Mutex enqueue_mu_;  // held while work is enqueued: what one work enqueues is together. Locked before mu_
   hipStream_t stream_ ABSL_GUARDED_BY(enqueue_mu_) = nullptr;
   std::thread thread_ ABSL_GUARDED_BY(enqueue_mu_);  // started by the first work

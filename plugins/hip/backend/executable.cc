@@ -1,5 +1,6 @@
 #include "plugins/hip/backend/executable.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
@@ -35,7 +36,10 @@ absl::StatusOr<std::shared_ptr<Executable>> HipExecutable::Create(std::unique_pt
   out->options_ = std::move(options);
   out->cost_ = std::move(cost);
   out->fingerprint_ = std::move(fingerprint);
-  out->log_ = std::move(log);
+  {
+    MutexLock lock(out->mu_);
+    out->log_ = std::move(log);
+  }
   ASSIGN_OR_RETURN(out->signature_, DescribeEntry(out->program_->module(), LayoutSource::kEntry));
   out->signature_.SetAliases(out->program_->assignment().output_alias);
   ASSIGN_OR_RETURN(out->custom_calls_, mixed::CustomCalls::Create(out->program_->module(), registry));
@@ -52,7 +56,18 @@ CompiledMemoryStats HipExecutable::memory_stats() const {
   return m;
 }
 
-std::string HipExecutable::compile_log() const { return absl::StrCat(absl::StrJoin(log_, "\n"), "\n"); }
+std::string HipExecutable::compile_log() const {
+  MutexLock lock(mu_);
+  return absl::StrCat(absl::StrJoin(log_, "\n"), "\n");
+}
+
+void HipExecutable::AddToLog(absl::Span<const std::string> lines) const {
+  constexpr size_t kMaxLines = 100'000;
+  MutexLock lock(mu_);
+  for (const std::string& line : lines) {
+    if (log_.size() < kMaxLines && std::find(log_.begin(), log_.end(), line) == log_.end()) log_.push_back(line);
+  }
+}
 
 absl::StatusOr<std::string> HipExecutable::PrintCode(absl::string_view form) const {
   ASSIGN_OR_RETURN(const GpuTarget gpu, FindGpuTarget(target_));

@@ -34,6 +34,10 @@ class HipExecutable : public Executable {
   absl::StatusOr<std::string> PrintCode(absl::string_view form) const override;
   absl::StatusOr<std::string> Serialize() const override;
 
+  // Adds lines to the log that are not there yet: what is known only when the program is loaded on a device.
+  // Thread-safe.
+  void AddToLog(absl::Span<const std::string> lines) const;
+
   const GpuProgram& program() const { return *program_; }
   const std::string& target() const { return target_; }
   const mixed::CustomCalls& custom_calls() const { return custom_calls_; }
@@ -48,7 +52,8 @@ class HipExecutable : public Executable {
   ExecutableSignature signature_;
   mixed::CustomCalls custom_calls_;
   mixed::Collectives collectives_;
-  std::vector<std::string> log_;
+  mutable Mutex mu_;
+  mutable std::vector<std::string> log_ ABSL_GUARDED_BY(mu_);
 };
 
 // Compiles a module for a GPU by its name (FindGpuTarget).
@@ -57,9 +62,10 @@ absl::StatusOr<std::shared_ptr<Executable>> CompileForGpu(std::unique_ptr<Module
 // Returns FailedPrecondition if another build made the bytes, or if they are for another target.
 absl::StatusOr<std::shared_ptr<Executable>> DeserializeForGpu(absl::string_view bytes, const std::string& target,
                                                               CustomCallRegistry& registry);
-// Loads an executable, which must be a HipExecutable.
+// Loads an executable, which must be a HipExecutable. `devices`: those that are known to run it; may be empty.
 absl::StatusOr<std::unique_ptr<LoadedExecutable>> LoadOnGpu(std::shared_ptr<Runtime> runtime,
-                                                            std::shared_ptr<const Executable> executable);
+                                                            std::shared_ptr<const Executable> executable,
+                                                            absl::Span<const int32_t> devices);
 
 }  // namespace backplane::hip
 

@@ -17,15 +17,16 @@ namespace {
 
 constexpr char kPlatformOption[] = "platform", kLibraryOption[] = "library", kTargetOption[] = "target",
                kCountOption[] = "device_count", kProductsOption[] = "f32_products", kCopiesOption[] = "operand_copies",
-               kSlabOption[] = "memory_slab_bytes";
+               kSlabOption[] = "memory_slab_bytes", kLibrariesOption[] = "vendor_libraries",
+               kProductLibraryOption[] = "product_library";
 constexpr int64_t kMaxGpus = 1024;
 constexpr int64_t kMaxSlabBytes = int64_t{1} << 40;
 constexpr size_t kUsualSlabBytes = size_t{32} << 20;
 // Environment variables for hosts that pass no options.
-constexpr std::pair<const char*, const char*> kVariables[] = {{kPlatformOption, "BACKPLANE_HIP_PLATFORM"},
-                                                              {kTargetOption, "BACKPLANE_HIP_TARGET"},
-                                                              {kProductsOption, "BACKPLANE_HIP_F32_PRODUCTS"},
-                                                              {kCopiesOption, "BACKPLANE_HIP_OPERAND_COPIES"}};
+constexpr std::pair<const char*, const char*> kVariables[] = {
+    {kPlatformOption, "BACKPLANE_HIP_PLATFORM"},          {kTargetOption, "BACKPLANE_HIP_TARGET"},
+    {kProductsOption, "BACKPLANE_HIP_F32_PRODUCTS"},      {kCopiesOption, "BACKPLANE_HIP_OPERAND_COPIES"},
+    {kLibrariesOption, "BACKPLANE_HIP_VENDOR_LIBRARIES"}, {kProductLibraryOption, "BACKPLANE_HIP_PRODUCT_LIBRARY"}};
 
 absl::StatusOr<std::string> ReadText(const std::string& name, const NamedValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
@@ -62,6 +63,10 @@ absl::StatusOr<Options> ParseOptions(const NamedValues& given) {
       ASSIGN_OR_RETURN(options.tf32_products, ReadChoice(name, value, "exact", "tf32"));
     } else if (name == kCopiesOption) {
       ASSIGN_OR_RETURN(options.register_copies, ReadChoice(name, value, "async", "registers"));
+    } else if (name == kLibrariesOption) {
+      ASSIGN_OR_RETURN(options.vendor_libraries, ReadChoice(name, value, "off", "auto"));
+    } else if (name == kProductLibraryOption) {
+      ASSIGN_OR_RETURN(options.product_library, ReadText(name, value));
     } else if (name == kCountOption) {
       const int64_t* count = std::get_if<int64_t>(&value);
       if (count == nullptr || *count < 1 || *count > kMaxGpus)
@@ -78,11 +83,12 @@ absl::StatusOr<Options> ParseOptions(const NamedValues& given) {
         return absl::InvalidArgumentError(absl::StrCat("create option ", name, ": expected 0 to ", kMaxSlabBytes));
       options.memory_slab_bytes = *bytes;
     } else if (name != kCollectiveTimeoutOption) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("create option ", name, ": unknown; known: ",
-                       absl::StrJoin({kPlatformOption, kLibraryOption, kTargetOption, kProductsOption, kCopiesOption,
-                                      kCountOption, kMemoryLimitOption, kSlabOption, kCollectiveTimeoutOption},
-                                     ", ")));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "create option ", name, ": unknown; known: ",
+          absl::StrJoin(
+              {kPlatformOption, kLibraryOption, kTargetOption, kProductsOption, kCopiesOption, kLibrariesOption,
+               kProductLibraryOption, kCountOption, kMemoryLimitOption, kSlabOption, kCollectiveTimeoutOption},
+              ", ")));
     }
   }
   ASSIGN_OR_RETURN(options.collective_time_limit, ReadCollectiveTimeLimitOption(values));

@@ -5,7 +5,7 @@
 namespace backplane::hip {
 
 absl::StatusOr<std::unique_ptr<Residence>> Residence::Make(Runtime& runtime, int32_t device,
-                                                           const HipExecutable& executable) {
+                                                           const HipExecutable& executable, ProductChoices& chosen) {
   auto made = std::make_unique<Residence>();
   Devices& devices = *runtime.devices;
   const GpuProgram& program = executable.program();
@@ -20,6 +20,9 @@ absl::StatusOr<std::unique_ptr<Residence>> Residence::Make(Runtime& runtime, int
     made->addresses_.push_back(storage->data());
     made->constants_.push_back(std::move(storage));
   }
+  std::vector<std::string> notes;
+  runtime.products.ReplaceKernels(devices, device, program.library_products(), *made->kernels_, chosen, &notes);
+  executable.AddToLog(notes);
   return made;
 }
 
@@ -31,7 +34,7 @@ absl::StatusOr<const Residence*> Residences::Find(Runtime& runtime, int32_t devi
   }
   // It is made without the lock, because an allocation may wait for the device's work. If two threads make one, the
   // first is kept.
-  ASSIGN_OR_RETURN(std::unique_ptr<Residence> made, Residence::Make(runtime, device, executable));
+  ASSIGN_OR_RETURN(std::unique_ptr<Residence> made, Residence::Make(runtime, device, executable, chosen_));
   MutexLock lock(mu_);
   if (index >= by_device_.size()) by_device_.resize(index + 1);
   if (by_device_[index] == nullptr) by_device_[index] = std::move(made);

@@ -16,7 +16,7 @@ namespace backplane::hip {
 class Residence {
  public:
   static absl::StatusOr<std::unique_ptr<Residence>> Make(Runtime& runtime, int32_t device,
-                                                         const HipExecutable& executable);
+                                                         const HipExecutable& executable, ProductChoices& chosen);
 
   const LoadedKernels& kernels() const { return *kernels_; }
   absl::Span<void* const> constants() const { return addresses_; }
@@ -33,6 +33,7 @@ class Residences {
   absl::StatusOr<const Residence*> Find(Runtime& runtime, int32_t device, const HipExecutable& executable);
 
  private:
+  ProductChoices chosen_;  // of all devices; guarded by the tuner
   Mutex mu_;
   std::vector<std::unique_ptr<Residence>> by_device_ ABSL_GUARDED_BY(mu_);
 };

@@ -8,7 +8,8 @@ namespace backplane::hip {
 
 // A reduction whose results give work to few blocks, and which combines many elements for each, becomes two: one of
 // parts of the elements, and one of the parts' results. The order of combination is fixed. Only for reducers that apply
-// one operation; partial results of narrow floats are f32. Runs before fusion.
+// one operation to each array, and for those that split_selections.h describes. Partial sums and products of narrow
+// floats are f32. Runs before fusion.
 class SplitReductions : public Pass {
  public:
   absl::string_view name() const override { return "split-reductions"; }

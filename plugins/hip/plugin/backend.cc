@@ -26,8 +26,11 @@ class HipBackend : public Backend {
     RETURN_IF_ERROR(FindGpuTarget(target).status());
     std::vector<DeviceNames> names;
     for (int d = 0; d < devices->count(); ++d) names.push_back({devices->name(d), devices->architecture(d)});
-    return std::make_unique<HipClient>(
-        std::make_shared<Runtime>(MakeTopology(target, names), std::move(devices), options.collective_time_limit));
+    ProductLibraries libraries;
+    if (options.vendor_libraries)
+      libraries = OpenProductLibraries(devices->api(), options.product_library, devices->architecture(0));
+    return std::make_unique<HipClient>(std::make_shared<Runtime>(MakeTopology(target, names), std::move(devices),
+                                                                 options.collective_time_limit, std::move(libraries)));
   }
 
   // Without hardware: the name, or the option, says for which GPU.

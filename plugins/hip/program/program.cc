@@ -177,6 +177,7 @@ absl::StatusOr<std::unique_ptr<GpuProgram>> GpuProgram::Build(std::unique_ptr<Mo
   program->communicates_ = factory.communicates();
   program->scratch_bytes_ = factory.scratch_bytes();
   for (const ProgramKernels::Kernel& k : kernels.kernels()) program->kernels_.push_back(k.name);
+  program->library_products_ = FindLibraryProducts(kernels.kernels());
   if (image != nullptr) {
     if (image->bytes.empty() != program->kernels_.empty())
       return absl::InvalidArgumentError("stored executable: its kernels are not those of its program");

@@ -12,6 +12,7 @@
 #include "core/ir/module.h"
 #include "plugins/hip/lowering/lowering.h"
 #include "plugins/hip/program/collective.h"
+#include "plugins/hip/program/library_products.h"
 #include "plugins/hip/program/program_kernels.h"
 #include "plugins/hip/program/step.h"
 #include "sdk/compiler/schedule.h"
@@ -30,6 +31,8 @@ class GpuProgram {
   const Image& image() const { return image_; }  // without bytes if the program has no kernel
   // The names of the kernels; Queue::Launch numbers them so.
   const std::vector<std::string>& kernels() const { return kernels_; }
+  // The kernels whose place a vendor's library can take.
+  const std::vector<LibraryProduct>& library_products() const { return library_products_; }
   // Whether the program communicates with other devices of the launch.
   bool communicates() const { return communicates_; }
   // How many kernels and copies a run starts; nullopt if Run waits for the device, because the host takes part.
@@ -53,6 +56,7 @@ class GpuProgram {
   compiler::BufferAssignment assignment_;
   Image image_;
   std::vector<std::string> kernels_;
+  std::vector<LibraryProduct> library_products_;
   Steps steps_;
   bool communicates_ = false;
   StartCount starts_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/ir/module.h"
 #include "plugins/hip/compiler/kernel_plan.h"
 #include "plugins/hip/lowering/lowering.h"
 

@@ -117,6 +117,83 @@ ENTRY e {
         1, ", 64 rows in each block");
 }
 
+// A reducer with several operations, of arrays of several types.
+TEST_P(ReductionProgram, ReducesSeveralArraysByManyBlocks) {
+  Check(R"(HloModule m
+f {
+  a = f32[] parameter(0) b = bf16[] parameter(1) i = s32[] parameter(2)
+  c = f32[] parameter(3) d = bf16[] parameter(4) j = s32[] parameter(5)
+  s = f32[] add(a, c)
+  m = bf16[] maximum(d, b)
+  x = s32[] xor(i, j)
+  ROOT t = (f32[], bf16[], s32[]) tuple(s, m, x)
+}
+ENTRY e {
+  x = f32[2,70001] parameter(0)
+  y = bf16[2,70001] parameter(1)
+  z = s32[2,70001] parameter(2)
+  zero = f32[] constant(1.5)
+  low = bf16[] constant(-2)
+  none = s32[] constant(5)
+  ROOT r = (f32[2], bf16[2], s32[2]) reduce(x, y, z, zero, low, none), dimensions={1}, to_apply=f
+})",
+        2, "rows: ", 1e-3);
+}
+
+// argmax and argmin of few long rows: a kernel for the parts, and one or two for what they give.
+TEST_P(ReductionProgram, FindsTheBestElementByManyBlocks) {
+  constexpr char kBest[] = R"(HloModule m
+pick {
+  a = @T[] parameter(0) i = s32[] parameter(1) b = @T[] parameter(2) j = s32[] parameter(3)
+  better = pred[] compare(a, b), direction=@BETTER
+  nan = pred[] compare(a, a), direction=NE
+  c = pred[] or(better, nan)
+  equal = pred[] compare(a, b), direction=EQ
+  before = pred[] compare(i, j), direction=LT
+  tie = pred[] and(equal, before)
+  d = pred[] or(c, tie)
+  v = @T[] select(c, a, b)
+  k = s32[] select(d, i, j)
+  ROOT t = (@T[], s32[]) tuple(v, k)
+}
+ENTRY e {
+  x = @T[@IN] parameter(0)
+  worst = @T[] constant(@WORST)
+  all_worst = @T[@IN] broadcast(worst), dimensions={}
+  y = @T[@IN] @OP
+  none = s32[] constant(@NONE)
+  n = s32[@IN] iota(), iota_dimension=@DIM
+  ROOT both = (@T[@OUT], s32[@OUT]) reduce(y, n, worst, none), dimensions={@DIM}, to_apply=pick
+})";
+  struct Case {
+    const char *type, *better, *worst, *in, *out, *dim, *op, *none = "0";
+    size_t kernels;
+  };
+  const Case cases[] = {
+      {"f32", "GT", "-inf", "1200007", "", "0", "negate(x)", "0", 3},
+      {"f32", "GT", "-inf", "100003", "", "0", "negate(x)", "0", 2},
+      {"f32", "LT", "inf", "3,100000", "3", "1", "floor(x)", "0", 2},  // many are equal
+      {"f32", "GT", "-inf", "2,70001", "2", "1", "log(x)", "0", 2},    // some are NaN
+      {"bf16", "GT", "-inf", "6000,20", "20", "0", "floor(x)", "0", 2},
+      {"s32", "GT", "-2147483648", "80001", "", "0", "negate(x)", "0", 2},
+      {"f32", "GT", "-inf", "100003", "", "0", "minimum(x, all_worst)", "0", 2},
+      // An initial value that others do not beat, and an index that is no first one: one kernel, as before.
+      {"f32", "GT", "0", "100003", "", "0", "negate(x)", "0", 1},
+      {"f32", "GT", "-inf", "100003", "", "0", "negate(x)", "7", 1},
+  };
+  for (const Case& c : cases) {
+    Check(absl::StrReplaceAll(kBest, {{"@T", c.type},
+                                      {"@BETTER", c.better},
+                                      {"@WORST", c.worst},
+                                      {"@IN", c.in},
+                                      {"@OUT", c.out},
+                                      {"@DIM", c.dim},
+                                      {"@OP", c.op},
+                                      {"@NONE", c.none}}),
+          c.kernels, "rows: ", 0);
+  }
+}
+
 // ---- Elementwise kernels: 16 bytes at a time, also where a row or a column is added.
 
 TEST_P(ReductionProgram, LoadsAndStores16Bytes) {

@@ -5,6 +5,7 @@
 
 #include "gtest/gtest.h"
 #include "plugins/hip/runtime/hip_api.h"
+#include "plugins/hip/runtime/testing/same_shape.h"
 
 // Behind ours, as HIP's has macros with names of its functions.
 #define __HIP_PLATFORM_AMD__ 1
@@ -13,32 +14,7 @@
 namespace {
 
 namespace ours = backplane::hip;
-
-// Whether a caller of one type passes the same bits as a caller of the other.
-template <typename A, typename B>
-constexpr bool SameValue() {
-  if constexpr (std::is_void_v<A> || std::is_void_v<B>) {
-    return std::is_void_v<A> && std::is_void_v<B>;
-  } else {
-    constexpr bool a_is_pointer = std::is_pointer_v<A>, b_is_pointer = std::is_pointer_v<B>;
-    return a_is_pointer == b_is_pointer && sizeof(A) == sizeof(B) &&
-           std::is_floating_point_v<A> == std::is_floating_point_v<B>;
-  }
-}
-
-template <typename A, typename B>
-struct SameShape : std::false_type {};
-template <typename RA, typename... A, typename RB, typename... B>
-struct SameShape<RA (*)(A...), RB (*)(B...)> {
-  static constexpr bool Compare() {
-    if constexpr (sizeof...(A) != sizeof...(B)) {
-      return false;
-    } else {
-      return SameValue<RA, RB>() && (SameValue<A, B>() && ...);
-    }
-  }
-  static constexpr bool value = Compare();
-};
+using ours::SameShape;
 
 TEST(HeaderConformance, Errors) {
 #define COMPARE(name, number, text) EXPECT_EQ(static_cast<int>(::name), static_cast<int>(ours::name)) << #name;

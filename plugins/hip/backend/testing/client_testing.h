@@ -120,8 +120,11 @@ class ClientTest : public EmulatedTest {
     devices_ = *devices;
     std::vector<DeviceNames> names;
     for (int d = 0; d < devices_->count(); ++d) names.push_back({devices_->name(d), devices_->architecture(d)});
-    client_ = std::make_unique<HipClient>(
-        std::make_shared<Runtime>(MakeTopology(target, names), devices_, std::chrono::seconds(60)));
+    ProductLibraries libraries;
+    if (!product_library_.empty())
+      libraries = OpenProductLibraries(devices_->api(), product_library_, devices_->architecture(0));
+    client_ = std::make_unique<HipClient>(std::make_shared<Runtime>(MakeTopology(target, names), devices_,
+                                                                    std::chrono::seconds(60), std::move(libraries)));
   }
   // Destroys the client. All work must have ended. Nothing may be left in the runtime, nor found wrong, unless the test
   // expects a line that begins so.
@@ -213,7 +216,7 @@ class ClientTest : public EmulatedTest {
   }
   int64_t Calls(const char* function) { return Own<HipemuCallCount>("hipemuCallCount")(function); }
 
-  std::string target_;
+  std::string target_, product_library_;
   NoCalls calls_;
   std::map<std::string, std::shared_ptr<Executable>> compiled_;
   std::shared_ptr<Devices> devices_;
