@@ -36,19 +36,19 @@ Instruction* DotOfTranspose(Instruction* i, Rewriter& to) {
 }
 
 // Returns the operand with the result's dimensions: batch dimensions first, then the free ones from `first_free`.
-// Returns null if that would need a transpose.
 Instruction* BroadcastOperand(Instruction* x, const Ints& batch, const Ints& contracting, int64_t first_free,
                               const Shape& result, Rewriter& to) {
   Ints order = batch, dimensions;
   for (int64_t d = 0; d < x->shape().rank(); ++d) {
     if (!absl::c_linear_search(batch, d) && !absl::c_linear_search(contracting, d)) order.push_back(d);
   }
-  if (!std::is_sorted(order.begin(), order.end())) return nullptr;
   for (int64_t d = 0; d < static_cast<int64_t>(order.size()); ++d) {
     const int64_t batches = static_cast<int64_t>(batch.size());
     dimensions.push_back(d < batches ? d : first_free + d - batches);
   }
-  return to.Broadcast(to.Reshape(x, RemoveDimensions(x->shape(), contracting)), result, std::move(dimensions));
+  x = to.Reshape(x, RemoveDimensions(x->shape(), contracting));
+  for (int64_t& d : order) d -= absl::c_count_if(contracting, [&](int64_t k) { return k < d; });
+  return to.Broadcast(to.Transpose(x, std::move(order)), result, std::move(dimensions));
 }
 
 // A dot with one product per element. The sum starts at zero, so a product of -0 becomes +0.
@@ -66,10 +66,8 @@ Instruction* DotOfOneProduct(Instruction* i, Rewriter& to) {
   const int64_t batches = static_cast<int64_t>(d.lhs_batch.size()),
                 contracted = static_cast<int64_t>(d.lhs_contracting.size());
   Instruction* a = BroadcastOperand(i->operand(0), d.lhs_batch, d.lhs_contracting, batches, i->shape(), to);
-  if (a == nullptr) return nullptr;
   Instruction* b =
       BroadcastOperand(i->operand(1), d.rhs_batch, d.rhs_contracting, lhs->shape().rank() - contracted, i->shape(), to);
-  if (b == nullptr) return nullptr;
   Instruction* product = to.Make(Opcode::kMultiply, i->shape(), {a, b});
   if (!IsFloat(type)) return product;
   return to.Make(Opcode::kAdd, i->shape(), {product, to.Fill(Literal(Shape::Scalar(type)), i->shape())});
