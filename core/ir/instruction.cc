@@ -105,11 +105,17 @@ void Instruction::RemoveUse(int64_t i) {
 
 void Instruction::DropAllReferences() {
   for (int64_t k = 0; k < operand_count(); ++k) RemoveUse(k);
+  DropControlDependencies();
+}
+
+void Instruction::DropControlDependencies() {
   auto forget = [this](std::vector<Instruction*>& list) {
     list.erase(std::remove(list.begin(), list.end(), this), list.end());
   };
   for (Instruction* p : control_predecessors_) forget(p->control_successors_);
   for (Instruction* s : control_successors_) forget(s->control_predecessors_);
+  control_predecessors_.clear();
+  control_successors_.clear();
 }
 
 void Instruction::ReplaceOperand(int64_t i, Instruction* with) {

@@ -88,6 +88,8 @@ class Instruction {
   const std::shared_ptr<const StringMap>& annotations() const { return annotations_; }
   void set_annotations(std::shared_ptr<const StringMap> a) { annotations_ = std::move(a); }
   const std::vector<Instruction*>& control_predecessors() const { return control_predecessors_; }
+  bool HasControlDependencies() const { return !control_predecessors_.empty() || !control_successors_.empty(); }
+  void DropControlDependencies();  // in both directions
   void AddControlPredecessor(Instruction* p) {
     control_predecessors_.push_back(p);
     p->control_successors_.push_back(this);

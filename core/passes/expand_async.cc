@@ -42,16 +42,9 @@ Instruction* Expand(Computation* c, Instruction* done) {
       if (!start->Is(Opcode::kAsyncStart)) return nullptr;
       const int64_t had = c->instruction_count();
       Instruction* synchronous = Inline(c, start->called(0), start->operands());
-      // The new instruction inherits the order of effects of both halves.
-      std::vector<Instruction*> effects;
-      int64_t number = 0;
-      for (const auto& i : c->instructions()) {
-        if (number++ >= had && i->HasSideEffect()) effects.push_back(i.get());
-      }
-      for (Instruction* i : effects) {
-        MoveControlDependencies(start, i);
-        MoveControlDependencies(done, i);
-      }
+      // The copies inherit the order of effects of both halves.
+      MoveControlDependenciesToEffects(start, had);
+      MoveControlDependenciesToEffects(done, had);
       return synchronous;
     }
     default:

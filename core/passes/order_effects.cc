@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "core/passes/rewrite.h"
@@ -89,13 +90,26 @@ void ReplaceByInlined(Instruction* i, const Computation* callee) {
   Computation* c = i->parent();
   const int64_t had = c->instruction_count();
   Replace(i, Inline(c, callee, i->operands()));
-  if (!i->HasSideEffect()) return;
-  std::vector<Instruction*> effects;
+  MoveControlDependenciesToEffects(i, had);
+  i->DropControlDependencies();
+}
+
+void MoveControlDependenciesToEffects(const Instruction* from, int64_t first) {
+  if (!from->HasControlDependencies()) return;
+  const Computation* c = from->parent();
+  std::vector<Instruction*> effects, successors;
   int64_t number = 0;
-  for (const auto& made : c->instructions()) {
-    if (number++ >= had && made->HasSideEffect()) effects.push_back(made.get());
+  for (const auto& i : c->instructions()) {
+    if (number++ >= first && i->HasSideEffect()) effects.push_back(i.get());
   }
-  for (Instruction* effect : effects) MoveControlDependencies(i, effect);
+  for (Instruction* effect : effects) MoveControlDependencies(from, effect);
+  if (!effects.empty() || from->control_predecessors().empty()) return;
+  for (const auto& i : c->instructions()) {
+    if (absl::c_linear_search(i->control_predecessors(), from)) successors.push_back(i.get());
+  }
+  for (Instruction* successor : successors) {
+    for (Instruction* p : from->control_predecessors()) successor->AddControlPredecessor(p);
+  }
 }
 
 void MoveControlDependencies(const Instruction* from, Instruction* to) {

@@ -22,9 +22,13 @@ class OrderEffects : public Pass {
 // `from`, because RemoveDead() keeps an instruction with control dependencies.
 void MoveControlDependencies(const Instruction* from, Instruction* to);
 
-// Replaces the uses of `i` by the result of `callee`, whose instructions are copied for the operands of `i`. The
-// effects among the copies take over the control dependencies of `i`, which the caller must then remove if it has an
-// effect.
+// The same for a replacement that consists of several instructions, those of the computation of `from` from number
+// `first` on: the effects among them take over the dependencies. If there are none, the successors of `from` depend on
+// its predecessors.
+void MoveControlDependenciesToEffects(const Instruction* from, int64_t first);
+
+// Replaces the uses of `i` by the result of `callee`, whose instructions are copied for the operands of `i`, and moves
+// its control dependencies to the effects among the copies. The caller must then remove `i` if it has an effect.
 void ReplaceByInlined(Instruction* i, const Computation* callee);
 
 }  // namespace backplane

@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "base/mutex.h"
 #include "core/passes/calls.h"
+#include "core/passes/order_effects.h"
 #include "core/passes/partition/partitioner.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
@@ -209,7 +210,9 @@ absl::Status Partitioner::PartitionByHost(Instruction* i, const CustomPartitioni
   }
   RenumberChannels(*partitioned->program, &context_.next_channel);
   Computation* body = context_.module->CloneComputation(partitioned->program->entry());
+  const int64_t had = c_->instruction_count();
   Instruction* inlined = Inline(c_, body, shards);
+  MoveControlDependenciesToEffects(i, had);
 
   std::vector<Instruction*> results;
   const size_t result_count = inlined->shape().IsTuple() ? static_cast<size_t>(inlined->shape().tuple_size()) : 1;

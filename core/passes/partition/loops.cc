@@ -9,6 +9,7 @@
 // An element stays partial (unreduced) if the body yields partial sums again and does not use the element otherwise. It
 // is reduced after the loop. An element that begins as zeros, as the array in which a scan collects gradients, is
 // partial if the body adds or writes partial values to it.
+#include "core/passes/order_effects.h"
 #include "core/passes/partition/partitioner.h"
 #include "core/passes/rewrite.h"
 #include "core/types/status_macros.h"
@@ -182,6 +183,7 @@ absl::Status Partitioner::RewriteLoop(Instruction* loop) {
   const std::vector<Instruction*> users(loop->users().begin(), loop->users().end());
   Instruction* initial_tuple = AddOp(loop, Opcode::kTuple, state, initial);
   Instruction* new_loop = c_->AddClone(loop, state, {initial_tuple});
+  MoveControlDependencies(loop, new_loop);
   new_loop->set_called(0, condition);
   new_loop->set_called(1, body);
   std::vector<Instruction*> results;

@@ -132,6 +132,12 @@ struct PartialColumnReducePhase : ColumnReducePhase {
   ReductionSplit split;
 };
 
+// Whether an access reads an array element by element along `rows` and with a larger step along `columns`, at no other
+// positions than the loops determine. A transposing phase reads such an array at the first index for which this is
+// true.
+bool IsReadAcross(const VarTable& vars, const Access& a, const std::vector<VarId>& rows,
+                  const std::vector<VarId>& columns);
+
 // Computes outputs from arrays that are contiguous along another loop than the last one. They are read in tiles, which
 // are transposed in registers.
 struct TransposePhase {

@@ -11,6 +11,17 @@
 namespace backplane::engine::codegen {
 namespace {
 
+// How far the sum moves with the one counter of a joined group; nothing if it does not move in constant steps.
+std::optional<int64_t> GetStep(const VarTable& vars, const Affine& e, const std::vector<VarId>& group) {
+  const int64_t k = e.GetCoef(group.back());
+  int64_t stride = 1;
+  for (size_t i = group.size(); i-- > 0;) {
+    if (e.GetCoef(group[i]) != k * stride) return std::nullopt;
+    stride *= vars.extent(group[i]);
+  }
+  return k;
+}
+
 // The arrays that are read across, and the loop that they are contiguous along.
 struct TransposedArrays {
   std::vector<const Instruction*> arrays;
@@ -21,32 +32,17 @@ struct TransposedArrays {
 // Nothing when an address moves with the last loop in no constant steps, or none is read across.
 std::optional<TransposedArrays> FindTransposedArrays(const GroupWalk& w, const std::vector<std::vector<VarId>>& groups,
                                                      int widest) {
-  // The sum moves with a joined group as with one counter; its step, or nothing if it does not.
-  auto step = [&](const Affine& e, const std::vector<VarId>& g) -> std::optional<int64_t> {
-    const int64_t k = e.GetCoef(g.back());
-    int64_t stride = 1;
-    for (size_t i = g.size(); i-- > 0;) {
-      if (e.GetCoef(g[i]) != k * stride) return std::nullopt;
-      stride *= w.vars.extent(g[i]);
-    }
-    return k;
-  };
   TransposedArrays crossed;
   for (const Access& a : w.accesses) {
-    const std::optional<int64_t> last = step(a.address, groups.back());
-    if (!last) return std::nullopt;
-    if (std::abs(*last) <= 1) continue;
+    if (!GetStep(w.vars, a.address, groups.back())) return std::nullopt;
     // Some other loop must go through the array element by element, and all such arrays must agree on it.
     int found = -1;
     for (size_t g = 0; g + 1 < groups.size(); ++g) {
-      if (step(a.address, groups[g]) == 1) found = static_cast<int>(g);
+      if (IsReadAcross(w.vars, a, groups[g], groups.back())) found = static_cast<int>(g);
     }
-    if (found < 0 || a.guarded || (crossed.source_group >= 0 && found != crossed.source_group)) continue;
-    for (const Term& t : a.address.terms) {
-      if (w.vars.def(t.var).kind != VarKind::kLoop) found = -1;
-    }
+    if (found < 0 || (crossed.source_group >= 0 && found != crossed.source_group)) continue;
     const int bytes = ByteWidth(FirstShape(*a.array).element_type());
-    if (found < 0 || bytes > widest || a.array->Is(Opcode::kConstant)) continue;
+    if (bytes > widest || a.array->Is(Opcode::kConstant)) continue;
     crossed.source_group = found;
     crossed.width = std::max(crossed.width, bytes);
     if (std::find(crossed.arrays.begin(), crossed.arrays.end(), a.array) == crossed.arrays.end()) {
@@ -58,6 +54,15 @@ std::optional<TransposedArrays> FindTransposedArrays(const GroupWalk& w, const s
 }
 
 }  // namespace
+
+bool IsReadAcross(const VarTable& vars, const Access& a, const std::vector<VarId>& rows,
+                  const std::vector<VarId>& columns) {
+  if (a.guarded || GetStep(vars, a.address, rows) != 1) return false;
+  const std::optional<int64_t> step = GetStep(vars, a.address, columns);
+  if (!step || std::abs(*step) <= 1) return false;
+  return std::all_of(a.address.terms.begin(), a.address.terms.end(),
+                     [&](const Term& t) { return vars.def(t.var).kind == VarKind::kLoop; });
+}
 
 std::optional<Phase> PlanTranspose(const Draft& draft, const GroupWalk& w,
                                    const std::vector<std::vector<VarId>>& groups, const jit::HostInfo& host) {

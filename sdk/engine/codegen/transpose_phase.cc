@@ -125,8 +125,7 @@ class TileLoops {
 
   bool IsReadTransposed(const Access& a) const {
     if (std::find(kind_.arrays.begin(), kind_.arrays.end(), a.array) == kind_.arrays.end()) return false;
-    if (a.address.GetCoef(row_vars_.back()) != 1 || std::abs(a.address.GetCoef(column_vars().back())) <= 1)
-      return false;
+    if (!IsReadAcross(f_.vars, a, row_vars_, column_vars())) return false;
     // A second index into the same array is read element by element.
     return std::none_of(crossed_.begin(), crossed_.end(),
                         [&](const TransposedTile& c) { return c.access.array == a.array; });

@@ -473,6 +473,21 @@ constexpr Case kOrder[] = {
     {"largest_with_indices_that_wrap",
      "ENTRY e { x = s32[2,400] parameter(0) i = s8[2,400] iota(), iota_dimension=1 z = s32[] constant(-2147483648) k = "
      "s8[] constant(127) ROOT r = (s32[2], s8[2]) reduce(x, i, z, k), dimensions={1}, to_apply=largest_s8 }"},
+    {"control_dependency_on_a_fusion",
+     "f { p = f32[8,8] parameter(0) q = f32[8,8] multiply(p, p) ROOT d = f32[8,8] dot(q, p), lhs_contracting_dims={1}, "
+     "rhs_contracting_dims={0} } ENTRY e { x = f32[8,8] parameter(0) y = f32[8,8] fusion(x), kind=kOutput, calls=f c = "
+     "f32[8,8] copy(x), control-predecessors={y} ROOT z = (f32[8,8], f32[8,8]) tuple(c, y) }"},
+    // Two reads of one array, of which only one is a transpose.
+    {"transpose_beside_a_gather",
+     "f { p = f32[64,4096] parameter(0) i = s32[64,1] parameter(1) g = f32[4000,64] gather(p, i), offset_dims={0}, "
+     "collapsed_slice_dims={}, operand_batching_dims={0}, start_indices_batching_dims={0}, start_index_map={1}, "
+     "index_vector_dim=1, slice_sizes={1,4000} t = f32[4096,64] transpose(p), dimensions={1,0} b = f32[4000,64] "
+     "slice(t), slice={[0:4000],[0:64]} ROOT s = f32[4000,64] subtract(g, b) } ENTRY e { p = f32[64,4096] parameter(0) "
+     "i = s32[64,1] iota(), iota_dimension=0 ROOT r = f32[4000,64] fusion(p, i), kind=kLoop, calls=f }"},
+    {"transpose_beside_its_padded_self",
+     "f { p = f32[64,4096] parameter(0) z = f32[] constant(3) t = f32[4096,64] transpose(p), dimensions={1,0} a = "
+     "f32[4096,64] pad(t, z), padding=4000_-4000x0_0 ROOT s = f32[4096,64] subtract(a, t) } ENTRY e { p = "
+     "f32[64,4096] parameter(0) ROOT r = f32[4096,64] fusion(p), kind=kLoop, calls=f }"},
 };
 INSTANTIATE_TEST_SUITE_P(Order, Programs, ::testing::ValuesIn(kOrder), [](const auto& i) { return i.param.name; });
 

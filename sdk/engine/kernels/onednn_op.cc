@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
+#include "sdk/backend/exceptions.h"
 #include "sdk/engine/kernels/onednn_use.h"
 
 // Of the OpenMP standard. <omp.h> comes with each compiler's own runtime, which need not be the one that oneDNN uses.
@@ -151,6 +152,7 @@ struct OneDnnRunner::Session::State {
     std::vector<Call> calls;  // one for each op
   };
   std::vector<Slot> slots;
+  bool is_complete = true;  // false: there was no memory for an object; such a state is not kept
 
   ~State() {
     for (Slot& slot : slots) {
@@ -182,18 +184,22 @@ OneDnnRunner::Session::Session(const OneDnnRunner* runner) : runner_(runner) {
   state_ = std::make_unique<State>();
   state_->slots.resize(runner->num_slots_);
   for (State::Slot& slot : state_->slots) {
-    dnnl_stream_create(&slot.stream, OneDnnEngine(), dnnl_stream_default_flags);
+    if (dnnl_stream_create(&slot.stream, OneDnnEngine(), dnnl_stream_default_flags) != dnnl_success)
+      state_->is_complete = false;
     slot.calls.resize(runner->ops_.size());
     for (size_t i = 0; i < runner->ops_.size(); ++i) {
       const OneDnnOp& op = *runner->ops_[i];
       State::Call& call = slot.calls[i];
       auto add = [&](int id, const OneDnnDesc& desc) {
         dnnl_memory_t memory = nullptr;
-        if (dnnl_memory_create(&memory, desc.get(), OneDnnEngine(), DNNL_MEMORY_NONE) == dnnl_success) {
-          call.memories.push_back(memory);
-          call.arguments.push_back({id, memory});
+        if (dnnl_memory_create(&memory, desc.get(), OneDnnEngine(), DNNL_MEMORY_NONE) != dnnl_success) {
+          state_->is_complete = false;
+          return;
         }
+        call.memories.push_back(memory);
+        call.arguments.push_back({id, memory});
       };
+      call.memories.reserve(op.arguments_.size() + 1);
       for (const auto& [id, desc] : op.arguments_) add(id, desc);
       if (op.scratch_bytes_ > 0) add(DNNL_ARG_SCRATCHPAD, op.scratchpad_);
     }
@@ -201,8 +207,11 @@ OneDnnRunner::Session::Session(const OneDnnRunner* runner) : runner_(runner) {
 }
 
 OneDnnRunner::Session::~Session() {
+  if (!state_->is_complete) return;
   MutexLock lock(runner_->mutex_);
-  runner_->kept_.push_back(std::move(state_));
+  (void)CatchExceptions([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(runner_->mutex_) {
+    runner_->kept_.push_back(std::move(state_));  // without memory for a longer list, the state is destroyed
+  });
 }
 
 absl::Status OneDnnRunner::Session::Run(int slot, int op, std::initializer_list<const void*> pointers,
@@ -211,6 +220,7 @@ absl::Status OneDnnRunner::Session::Run(int slot, int op, std::initializer_list<
   State::Call& call = s.calls[op];
   const OneDnnOp& definition = *runner_->ops_[op];
   const size_t wanted = pointers.size() + (definition.scratch_bytes_ > 0 ? 1 : 0);
+  if (!state_->is_complete) return absl::ResourceExhaustedError("onednn: out of memory for its objects");
   if (call.memories.size() != wanted) return absl::InternalError("onednn: memory objects are missing");
   size_t i = 0;
   for (const void* p : pointers) dnnl_memory_set_data_handle(call.memories[i++], const_cast<void*>(p));
