@@ -1,4 +1,6 @@
+#include "absl/algorithm/container.h"
 #include "core/eval/evaluator.h"
+#include "core/passes/batcher.h"
 #include "core/passes/passes.h"
 #include "core/passes/rewrite.h"
 
@@ -7,26 +9,16 @@ namespace {
 
 constexpr int64_t kMaxWindowElements = 1 << 22;  // in all windows together
 
-// The elements in all windows of an operation; 0 if it has none.
-int64_t CountWindowElements(const Instruction& i) {
-  if (!i.info().Has(kReducesWindows)) return 0;
+bool HasManyWindowElements(const Instruction& i) {
+  if (!i.info().Has(kReducesWindows)) return false;
   const Shape& windows = i.Is(Opcode::kSelectAndScatter) ? i.operand(1)->shape() : i.shape();
-  int64_t count = windows.num_elements();
-  for (const WindowDimension& w : i.window().dimensions) {
-    if (count == 0 || w.size > kMaxWindowElements / count) return count == 0 ? 0 : kMaxWindowElements + 1;
-    count *= w.size;
-  }
-  return count;
+  const int64_t count = windows.num_elements();
+  return count > 0 && i.window().CountElements() > kMaxWindowElements / count;
 }
 
 // Whether a reducer or comparator contains a loop, whose trip count is unknown here.
 bool CallsLoop(const Instruction& i) {
-  for (const Computation* called : i.called()) {
-    for (const auto& inner : called->instructions()) {
-      if (inner->Is(Opcode::kWhile) || CallsLoop(*inner)) return true;
-    }
-  }
-  return false;
+  return absl::c_any_of(i.called(), [](const Computation* called) { return ContainsLoop(*called); });
 }
 
 bool CanEvaluateAtCompileTime(const Instruction* i, int64_t max_elements) {
@@ -55,7 +47,7 @@ bool CanEvaluateAtCompileTime(const Instruction* i, int64_t max_elements) {
   }
   if (i->HasSideEffect() || i->info().Has(kCollective) || !i->shape().IsArray() || i->operand_count() == 0)
     return false;
-  if (CountWindowElements(*i) > kMaxWindowElements || CallsLoop(*i)) return false;
+  if (HasManyWindowElements(*i) || CallsLoop(*i)) return false;
   if (i->shape().num_elements() > max_elements || i->shape().HasDynamicDimensions()) return false;
   for (const Instruction* o : i->operands()) {
     if (!o->Is(Opcode::kConstant) || !o->shape().IsArray() || o->shape().num_elements() > max_elements) return false;

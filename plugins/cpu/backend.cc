@@ -47,20 +47,16 @@ void WarmUpLibrary() {
 // First uses of LLVM and oneDNN cost milliseconds each, and most hosts take longer than that to make their first
 // program. A program that comes at once does by itself what warming up would do, and should have the processors for
 // itself.
-void WarmUp() {
+void WarmUp(void (*use)()) {
   std::this_thread::sleep_for(kWarmUpDelay);
   if (has_program.load(std::memory_order_relaxed)) return;
-  (void)jit::WarmUp();
-  (void)jit::CompileExactMath();
+  use();
   Runtime::WaitAtExit();
 }
 
-// The same for oneDNN.
-void WarmUpProducts() {
-  std::this_thread::sleep_for(kWarmUpDelay);
-  if (has_program.load(std::memory_order_relaxed)) return;
-  WarmUpLibrary();
-  Runtime::WaitAtExit();
+void WarmUpCompiler() {
+  (void)jit::WarmUp();
+  (void)jit::CompileExactMath();
 }
 
 // After the first program: its libraries have made their static objects now, or make them here.
@@ -96,8 +92,8 @@ class CpuBackend : public Backend {
       return HostTopology(PlatformVersion(), devices);
     }();
     static const bool warming = [] {
-      Runtime::Get().Schedule(&WarmUp);
-      Runtime::Get().Schedule(&WarmUpProducts);
+      Runtime::Get().Schedule([] { WarmUp(&WarmUpCompiler); });
+      Runtime::Get().Schedule([] { WarmUp(&WarmUpLibrary); });
       return true;
     }();
     (void)warming;

@@ -4,7 +4,6 @@
 //
 // Compilation is not tested in this way: LLVM ends the process when it has no memory.
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <new>

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
+#include "plugins/hip/libraries/cuda_data_type.h"
 
 namespace backplane::hip::cublas {
 namespace {
@@ -32,25 +33,6 @@ class CublasHandleOwner : public LibraryHandle {
   const Functions functions_;
 };
 
-std::optional<Enum> CublasType(PrimitiveType type) {
-  switch (type) {
-    case PrimitiveType::kF16:
-      return kR16F;
-    case PrimitiveType::kBF16:
-      return kR16BF;
-    case PrimitiveType::kF32:
-      return kR32F;
-    case PrimitiveType::kF64:
-      return kR64F;
-    case PrimitiveType::kS8:
-      return kR8I;
-    case PrimitiveType::kS32:
-      return kR32I;
-    default:
-      return std::nullopt;
-  }
-}
-
 std::optional<Enum> ComputeType(const MatrixProduct& product) {
   switch (product.sum_type) {
     case PrimitiveType::kF32:
@@ -73,14 +55,14 @@ class CublasProduct : public ProductCall {
     const ProductScalars scalars(p_.sum_type);
     const auto operation = [](const MatrixProduct::Factor& f) { return f.transposed ? kOperationT : kOperationN; };
     const auto address = [&](const MatrixProduct::Factor& f) { return f.argument == 0 ? lhs : rhs; };
-    const Enum type = *CublasType(p_.type);
+    const Enum type = *cuda_type::FindNumber(p_.type);
     return CheckCublas(
         functions_.gemm_strided_batched_ex(
             static_cast<CublasHandleOwner&>(handle).handle, operation(p_.a), operation(p_.b), static_cast<int>(p_.m),
             static_cast<int>(p_.n), static_cast<int>(p_.k), scalars.one(), address(p_.a), type,
             static_cast<int>(p_.a.leading), p_.a.stride, address(p_.b), type, static_cast<int>(p_.b.leading),
-            p_.b.stride, scalars.zero(), out, *CublasType(p_.out_type), static_cast<int>(p_.leading), p_.stride,
-            static_cast<int>(p_.batch), *ComputeType(p_), kGemmDefault),
+            p_.b.stride, scalars.zero(), out, *cuda_type::FindNumber(p_.out_type), static_cast<int>(p_.leading),
+            p_.stride, static_cast<int>(p_.batch), *ComputeType(p_), kGemmDefault),
         "cublasGemmStridedBatchedEx");
   }
 
@@ -108,7 +90,7 @@ class Cublas : public ProductLibrary {
   absl::StatusOr<std::vector<std::shared_ptr<const ProductCall>>> ListCalls(
       LibraryHandle&, const MatrixProduct& product) const override {
     std::vector<std::shared_ptr<const ProductCall>> calls;
-    if (CublasType(product.type) && CublasType(product.out_type) && ComputeType(product))
+    if (cuda_type::FindNumber(product.type) && cuda_type::FindNumber(product.out_type) && ComputeType(product))
       calls.push_back(std::make_shared<CublasProduct>(functions_, product));
     return calls;
   }

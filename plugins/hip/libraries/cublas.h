@@ -36,7 +36,6 @@ struct Functions {
 };
 
 inline constexpr Enum kOperationN = 0, kOperationT = 1;
-inline constexpr Enum kR32F = 0, kR64F = 1, kR16F = 2, kR8I = 3, kR32I = 10, kR16BF = 14;
 // With the flag, partial sums are never added in a type narrower than that of the sums.
 inline constexpr Enum kDefaultMath = 0, kDisallowReducedPrecisionReduction = 16;
 inline constexpr Enum kAtomicsNotAllowed = 0;

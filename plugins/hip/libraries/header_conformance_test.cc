@@ -6,6 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "plugins/hip/libraries/cublas.h"
+#include "plugins/hip/libraries/cuda_data_type.h"
 #include "plugins/hip/libraries/lt_library.h"
 #include "plugins/hip/libraries/product_library.h"
 #include "plugins/hip/libraries/rocblas.h"
@@ -46,12 +47,12 @@ TEST(LibraryHeaders, Cublas) {
       {CUBLAS_STATUS_NOT_SUPPORTED, 15},
       {CUBLAS_OP_N, ours::cublas::kOperationN},
       {CUBLAS_OP_T, ours::cublas::kOperationT},
-      {CUDA_R_16F, ours::cublas::kR16F},
-      {CUDA_R_16BF, ours::cublas::kR16BF},
-      {CUDA_R_32F, ours::cublas::kR32F},
-      {CUDA_R_64F, ours::cublas::kR64F},
-      {CUDA_R_8I, ours::cublas::kR8I},
-      {CUDA_R_32I, ours::cublas::kR32I},
+      {CUDA_R_16F, ours::cuda_type::kR16F},
+      {CUDA_R_16BF, ours::cuda_type::kR16BF},
+      {CUDA_R_32F, ours::cuda_type::kR32F},
+      {CUDA_R_64F, ours::cuda_type::kR64F},
+      {CUDA_R_8I, ours::cuda_type::kR8I},
+      {CUDA_R_32I, ours::cuda_type::kR32I},
       {CUBLAS_DEFAULT_MATH, ours::cublas::kDefaultMath},
       {CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION, ours::cublas::kDisallowReducedPrecisionReduction},
       {CUBLAS_ATOMICS_NOT_ALLOWED, ours::cublas::kAtomicsNotAllowed},

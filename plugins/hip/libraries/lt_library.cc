@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
+#include "plugins/hip/libraries/cuda_data_type.h"
 
 namespace backplane::hip::lt {
 namespace {
@@ -22,25 +23,6 @@ constexpr uint32_t kOperandAlignment = 64;  // of arrays in a program's memory
 absl::Status CheckLt(const Dialect& dialect, Enum status, absl::string_view what) {
   if (status == 0) return absl::OkStatus();
   return absl::InternalError(absl::StrCat(dialect.prefix, what, " returned status ", status));
-}
-
-std::optional<Enum> LtType(PrimitiveType type) {
-  switch (type) {
-    case PrimitiveType::kF16:
-      return kR16F;
-    case PrimitiveType::kBF16:
-      return kR16BF;
-    case PrimitiveType::kF32:
-      return kR32F;
-    case PrimitiveType::kF64:
-      return kR64F;
-    case PrimitiveType::kS8:
-      return kR8I;
-    case PrimitiveType::kS32:
-      return kR32I;
-    default:
-      return std::nullopt;
-  }
 }
 
 Enum LtComputeType(const Dialect& dialect, const MatrixProduct& product) {
@@ -81,9 +63,10 @@ class LtProblem {
   LtProblem& operator=(const LtProblem&) = delete;
 
   absl::Status Make(const MatrixProduct& p) {
-    RETURN_IF_ERROR(CheckLt(dialect_,
-                            functions_.descriptor_create(&descriptor, LtComputeType(dialect_, p), *LtType(p.sum_type)),
-                            "MatmulDescCreate"));
+    RETURN_IF_ERROR(CheckLt(
+        dialect_,
+        functions_.descriptor_create(&descriptor, LtComputeType(dialect_, p), *cuda_type::FindNumber(p.sum_type)),
+        "MatmulDescCreate"));
     for (const auto& [factor, attribute] :
          {std::pair(&p.a, dialect_.descriptor_transpose_a), std::pair(&p.b, dialect_.descriptor_transpose_b)}) {
       const Enum operation = factor->transposed ? dialect_.operation_t : dialect_.operation_n;
@@ -104,7 +87,7 @@ class LtProblem {
   absl::Status MakeLayout(Layout* layout, PrimitiveType type, int64_t rows, int64_t columns, int64_t leading,
                           int64_t stride, int64_t batch) {
     RETURN_IF_ERROR(CheckLt(dialect_,
-                            functions_.layout_create(layout, *LtType(type), static_cast<uint64_t>(rows),
+                            functions_.layout_create(layout, *cuda_type::FindNumber(type), static_cast<uint64_t>(rows),
                                                      static_cast<uint64_t>(columns), leading),
                             "MatrixLayoutCreate"));
     if (batch == 1) return absl::OkStatus();
@@ -164,7 +147,9 @@ class LtLibrary : public ProductLibrary {
   absl::StatusOr<std::vector<std::shared_ptr<const ProductCall>>> ListCalls(
       LibraryHandle& handle, const MatrixProduct& product) const override {
     std::vector<std::shared_ptr<const ProductCall>> calls;
-    if (!LtType(product.type) || !LtType(product.out_type) || !LtType(product.sum_type)) return calls;
+    if (!cuda_type::FindNumber(product.type) || !cuda_type::FindNumber(product.out_type) ||
+        !cuda_type::FindNumber(product.sum_type))
+      return calls;
     auto problem = std::make_shared<LtProblem>(functions_, dialect_);
     RETURN_IF_ERROR(problem->Make(product));
     struct OwnedPreference {

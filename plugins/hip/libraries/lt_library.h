@@ -49,9 +49,6 @@ struct Functions {
 #undef BACKPLANE_LT_MEMBER
 };
 
-// Numbers of types are those of CUDA in both dialects.
-inline constexpr Enum kR32F = 0, kR64F = 1, kR16F = 2, kR8I = 3, kR32I = 10, kR16BF = 14;
-
 struct Dialect {
   const char* prefix;  // of the names of functions
   Enum operation_n, operation_t;

@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "plugins/hip/libraries/cublas.h"
+#include "plugins/hip/libraries/cuda_data_type.h"
 #include "plugins/hip/libraries/testing/emulated_blas.h"
 
 namespace backplane::hip {
@@ -27,17 +28,17 @@ Enum StatusOf(Result result) {
 
 Type TypeOf(Enum type) {
   switch (type) {
-    case cublas::kR16F:
+    case cuda_type::kR16F:
       return Type::kF16;
-    case cublas::kR16BF:
+    case cuda_type::kR16BF:
       return Type::kBF16;
-    case cublas::kR32F:
+    case cuda_type::kR32F:
       return Type::kF32;
-    case cublas::kR64F:
+    case cuda_type::kR64F:
       return Type::kF64;
-    case cublas::kR8I:
+    case cuda_type::kR8I:
       return Type::kS8;
-    case cublas::kR32I:
+    case cuda_type::kR32I:
       return Type::kS32;
     default:
       return Type::kNone;
@@ -47,14 +48,14 @@ Type TypeOf(Enum type) {
 // Whether products of the type are exact with this type of the computation, and alpha and beta are 1 and 0.
 bool IsExact(Enum type, Enum compute_type, const void* alpha, const void* beta) {
   switch (type) {
-    case cublas::kR64F:
+    case cuda_type::kR64F:
       return compute_type == cublas::kCompute64FPedantic && *static_cast<const double*>(alpha) == 1 &&
              *static_cast<const double*>(beta) == 0;
-    case cublas::kR8I:
+    case cuda_type::kR8I:
       return compute_type == cublas::kCompute32I && *static_cast<const int32_t*>(alpha) == 1 &&
              *static_cast<const int32_t*>(beta) == 0;
     default:
-      return compute_type == (type == cublas::kR32F ? cublas::kCompute32FPedantic : cublas::kCompute32F) &&
+      return compute_type == (type == cuda_type::kR32F ? cublas::kCompute32FPedantic : cublas::kCompute32F) &&
              *static_cast<const float*>(alpha) == 1 && *static_cast<const float*>(beta) == 0;
   }
 }

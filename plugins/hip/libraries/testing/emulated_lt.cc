@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 
+#include "plugins/hip/libraries/cuda_data_type.h"
 #include "plugins/hip/libraries/lt_library.h"
 #include "plugins/hip/libraries/testing/emulated_blas.h"
 
@@ -60,17 +61,17 @@ Enum StatusOf(Result result) { return result == Result::kOk ? 0 : result == Resu
 
 Type TypeOf(Enum type) {
   switch (type) {
-    case lt::kR16F:
+    case cuda_type::kR16F:
       return Type::kF16;
-    case lt::kR16BF:
+    case cuda_type::kR16BF:
       return Type::kBF16;
-    case lt::kR32F:
+    case cuda_type::kR32F:
       return Type::kF32;
-    case lt::kR64F:
+    case cuda_type::kR64F:
       return Type::kF64;
-    case lt::kR8I:
+    case cuda_type::kR8I:
       return Type::kS8;
-    case lt::kR32I:
+    case cuda_type::kR32I:
       return Type::kS32;
     default:
       return Type::kNone;
@@ -80,14 +81,14 @@ Type TypeOf(Enum type) {
 // Whether products of the type are exact with these types of the computation.
 bool IsExact(Enum type, const lt::LtDescriptor& d) {
   switch (type) {
-    case lt::kR64F:
-      return d.compute_type == kDialect.compute_f64 && d.scale_type == lt::kR64F;
-    case lt::kR8I:
-      return d.compute_type == kDialect.compute_s32 && d.scale_type == lt::kR32I;
-    case lt::kR32F:
-      return d.compute_type == kDialect.compute_f32_exact && d.scale_type == lt::kR32F;
+    case cuda_type::kR64F:
+      return d.compute_type == kDialect.compute_f64 && d.scale_type == cuda_type::kR64F;
+    case cuda_type::kR8I:
+      return d.compute_type == kDialect.compute_s32 && d.scale_type == cuda_type::kR32I;
+    case cuda_type::kR32F:
+      return d.compute_type == kDialect.compute_f32_exact && d.scale_type == cuda_type::kR32F;
     default:
-      return d.compute_type == kDialect.compute_f32 && d.scale_type == lt::kR32F;
+      return d.compute_type == kDialect.compute_f32 && d.scale_type == cuda_type::kR32F;
   }
 }
 
