@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
@@ -185,7 +186,8 @@ ENTRY unit {
 // Rows and columns are paired: p with p + h, where %h is half of %n, which is even. A round rotates all pairs at once
 // to zero the element of each pair. Then all positions but the first move by one (the round-robin schedule of a
 // tournament). After a sweep of %n - 1 rounds each index has been paired with every other one and is in its original
-// position.
+// position. Squares of the elements must not overflow or vanish, so matrices of very large or very small numbers are
+// scaled by a power of two. A matrix with NaN or infinities has no decomposition: all results are NaN, as LAPACK's.
 constexpr char kEigh[] = R"(
 round_condition {
   s = (s32[], T[%n,%n], T[%n,%n]) parameter(0)
@@ -308,7 +310,20 @@ ENTRY eigh {
   named = pred[%m,%m] compare(mrow, mcolumn), direction=%side
   transposed = T[%m,%m] transpose(a), dimensions={1,0}
   symmetric = T[%m,%m] select(named, a, transposed)
-  padded = T[%n,%n] pad(symmetric, zero), padding=0_%padx0_%pad
+  magnitudes = T[%m,%m] abs(symmetric)
+  largest = T[] reduce(magnitudes, zero), dimensions={0,1}, to_apply=max
+  unscaled = T[] constant(1)
+  great = T[] constant(%great)
+  little = T[] constant(%little)
+  is_great = pred[] compare(largest, great), direction=GT
+  is_little = pred[] compare(largest, little), direction=LT
+  for_little = T[] select(is_little, great, unscaled)
+  factor = T[] select(is_great, little, for_little)
+  back_for_little = T[] select(is_little, little, unscaled)
+  back = T[] select(is_great, great, back_for_little)
+  factors = T[%m,%m] broadcast(factor), dimensions={}
+  scaled = T[%m,%m] multiply(symmetric, factors)
+  padded = T[%n,%n] pad(scaled, zero), padding=0_%padx0_%pad
   row = s32[%n,%n] iota(), iota_dimension=0
   column = s32[%n,%n] iota(), iota_dimension=1
   on_diagonal = pred[%n,%n] compare(row, column), direction=EQ
@@ -319,10 +334,20 @@ ENTRY eigh {
   aa = T[%n,%n] get-tuple-element(l), index=1
   vv = T[%n,%n] get-tuple-element(l), index=2
   d = T[%m,%m] slice(aa), slice={[0:%m], [0:%m]}
-  v = T[%m,%m] slice(vv), slice={[0:%m], [0:%m]}
+  v_finite = T[%m,%m] slice(vv), slice={[0:%m], [0:%m]}
   on_mdiagonal = pred[%m,%m] compare(mrow, mcolumn), direction=EQ
   dd = T[%m,%m] select(on_mdiagonal, d, mzeros)
-  w = T[%m] reduce(dd, zero), dimensions={1}, to_apply=add
+  w_scaled = T[%m] reduce(dd, zero), dimensions={1}, to_apply=add
+  backs = T[%m] broadcast(back), dimensions={}
+  w_finite = T[%m] multiply(w_scaled, backs)
+  finite = pred[] is-finite(largest)
+  nan = T[] constant(nan)
+  finite_vectors = pred[%m,%m] broadcast(finite), dimensions={}
+  nan_vectors = T[%m,%m] broadcast(nan), dimensions={}
+  v = T[%m,%m] select(finite_vectors, v_finite, nan_vectors)
+  finite_values = pred[%m] broadcast(finite), dimensions={}
+  nan_values = T[%m] broadcast(nan), dimensions={}
+  w = T[%m] select(finite_values, w_finite, nan_values)
 %order
 }
 )";
@@ -507,6 +532,9 @@ absl::StatusOr<Method> ChooseMethod(const Instruction* i, PrimitiveType type) {
     method.sizes.emplace_back("%permute\n", PermuteColumns(even));
     method.sizes.emplace_back("%order\n", sort ? kSorted : kUnsorted);
     method.sizes.emplace_back("%side", lower ? "GE" : "LE");
+    const double great = type == PrimitiveType::kF64 ? 0x1p400 : 0x1p50;
+    method.sizes.emplace_back("%great", absl::StrFormat("%.17g", great));
+    method.sizes.emplace_back("%little", absl::StrFormat("%.17g", 1 / great));
     method.sizes.emplace_back("%tol2", absl::StrCat(tolerance * tolerance));
     set("rounds", even - 1);
     set("sweeps", sweeps);

@@ -153,6 +153,27 @@ TEST(Factorizations, Eigh) {
   CheckEigh("f64", 2, 7, true, 1e-9);
 }
 
+TEST(Factorizations, EighOfMatricesThatAreNotFiniteOrLarge) {
+  auto module = Expanded(
+      "HloModule m\nENTRY e {\n a = f32[5,2,2] parameter(0)\n ROOT q = (f32[5,2,2], f32[5,2]) custom-call(a), "
+      "custom_call_target=\"Eigh\", backend_config=\"1,1,100,0.000001\"\n}\n");
+  ASSERT_TRUE(module.ok()) << module.status();
+  const Literal in = *ParseLiteral(*ParseShape("f32[5,2,2]"),
+                                   "{{{1,0},{nan,1}},{{inf,0},{1,1}},{{2e38,1},{1e38,2e38}},{{2e-38,0},{1e-38,2e-38}},"
+                                   "{{2,inf},{1,2}}}");
+  const std::vector<Literal> out = Results(**module, {in});
+  ASSERT_EQ(out.size(), 2u);
+  for (int64_t k = 0; k < 8; ++k) EXPECT_TRUE(std::isnan(out[0].GetAsDouble(k))) << k;
+  for (int64_t k = 0; k < 4; ++k) EXPECT_TRUE(std::isnan(out[1].GetAsDouble(k))) << k;
+  EXPECT_NEAR(out[1].GetAsDouble(4) / 1e38, 1, 1e-5);
+  EXPECT_NEAR(out[1].GetAsDouble(5) / 3e38, 1, 1e-5);
+  EXPECT_NEAR(out[1].GetAsDouble(6) / 1e-38, 1, 1e-5);
+  EXPECT_NEAR(out[1].GetAsDouble(7) / 3e-38, 1, 1e-5);
+  EXPECT_NEAR(out[1].GetAsDouble(8), 1, 1e-5);  // the upper triangle is not read
+  EXPECT_NEAR(out[1].GetAsDouble(9), 3, 1e-5);
+  for (int64_t k = 8; k < 20; ++k) EXPECT_NEAR(std::abs(out[0].GetAsDouble(k)), std::sqrt(0.5), 1e-5) << k;
+}
+
 TEST(Factorizations, CallsThatDoNotFit) {
   auto error = [](const std::string& body) {
     return std::string(Expanded(absl::StrCat("HloModule m\nENTRY e {\n", body, "\n}\n")).status().message());

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/analysis/leaves.h"
 #include "core/passes/calls.h"
 #include "core/passes/partition/partitioner.h"
 #include "core/passes/passes.h"
@@ -131,11 +132,13 @@ std::vector<ResultRequest> CollectResultRequests(const Computation* entry, const
   const Instruction* root = entry->root();
   const bool tuple = root->Is(Opcode::kTuple);
   std::vector<ResultRequest> requests(tuple ? static_cast<size_t>(root->operand_count()) : 1);
+  size_t leaf = 0;  // the first of `value`, which may be a tuple itself
   for (size_t k = 0; k < requests.size(); ++k) {
     const Instruction* value = tuple ? root->operand(static_cast<int64_t>(k)) : root;
     const Sharding* requested = IsShardingAnnotation(value) ? value->sharding().get() : nullptr;
     const bool applies_to_result = tuple || !(root->Is(Opcode::kCustomCall) || root->Is(Opcode::kParameter));
-    const Sharding* root_sharding = applies_to_result ? GetLeafSharding(root->sharding().get(), k) : nullptr;
+    const Sharding* root_sharding = applies_to_result ? GetLeafSharding(root->sharding().get(), leaf) : nullptr;
+    leaf += static_cast<size_t>(CountLeaves(value->shape()));
     if (root_sharding != nullptr) requested = root_sharding;
     if (requested != nullptr) requests[k].requested = *requested;
     requests[k].is_binding = IsResultAnnotation(value) || root_sharding != nullptr;
@@ -158,7 +161,8 @@ absl::Status ShardResults(Computation* entry, int64_t partitions, const std::vec
     Instruction* value = values[k];
     const Sharding* requested = requests[k].requested ? &*requests[k].requested : nullptr;
     const std::optional<Tiling>& propagated = requests[k].propagated;
-    const bool may_propagate = propagate.empty() || IsAllowed(propagate, std::min(k, propagate.size() - 1));
+    const size_t leaf = shardings->size();
+    const bool may_propagate = propagate.empty() || IsAllowed(propagate, std::min(leaf, propagate.size() - 1));
     std::optional<Tiling> requested_tiling;
     if (requested != nullptr && value->shape().IsArray() && !Tiling::IsUnreduced(*requested)) {
       absl::StatusOr<Tiling> tiling = Tiling::FromSharding(*requested, value->shape(), partitions);

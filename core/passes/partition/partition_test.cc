@@ -90,6 +90,23 @@ ENTRY e {
             "{{devices=[4,1]<=[4]}, {devices=[1,4]<=[4]}, {devices=[4]<=[4]}}");
 }
 
+// The sharding of a result lists the leaves, also those of a tuple in the tuple. Leaves of inner tuples are replicated.
+TEST(PartitionModule, ReadsShardingsOfNestedResultsByLeaf) {
+  auto module = ParseAndPartition(R"(
+HloModule m, num_partitions=4
+ENTRY e {
+  x = f32[8,8] parameter(0), sharding={devices=[4,1]<=[4]}
+  y = f32[8,8] negate(x)
+  pair = (f32[8,8], f32[8,8]) tuple(x, y)
+  z = f32[8,8] abs(x)
+  ROOT r = ((f32[8,8], f32[8,8]), f32[8,8]) tuple(pair, z), sharding={{replicated}, {devices=[4,1]<=[4]}, {devices=[1,4]<=[4]}}
+})");
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(module->entry()->root()->shape().ToString(), "((f32[8,8], f32[8,8]), f32[8,2])");
+  EXPECT_EQ(module->config().frontend_attributes.at(kResultShardingsAttribute),
+            "{{replicated}, {replicated}, {devices=[1,4]<=[4]}}");
+}
+
 int64_t CountOps(const Computation* c, Opcode opcode) {
   int64_t n = 0;
   for (const auto& i : c->instructions()) n += i->Is(opcode);

@@ -33,7 +33,8 @@ absl::StatusOr<Value> Dequantize(Builder& b, Value stored, const Quantization& q
   return b.Binary(Opcode::kMultiply, difference, scale);
 }
 
-// round(clamp(min, x / scale + zero point, max)), half to even
+// round(clamp(min, x / scale + zero point, max)), half to even. NaN becomes 0, as the evaluator converts it to
+// an integer. After the clamp only NaN is not finite, and `is-finite` has a result also for inexact operands.
 absl::StatusOr<Value> Quantize(Builder& b, Value x, const Quantization& q) {
   const absl::Span<const int64_t> dims = x->shape().dimensions();
   ASSIGN_OR_RETURN(const Value scale, Filled(b, q.scale, dims));
@@ -46,7 +47,9 @@ absl::StatusOr<Value> Quantize(Builder& b, Value x, const Quantization& q) {
   ASSIGN_OR_RETURN(const Value rounded, b.Unary(Opcode::kRoundNearestEven, inside));
   // A stored integer has no -0.
   ASSIGN_OR_RETURN(const Value nothing, Filled(b, 0, dims));
-  return b.Binary(Opcode::kAdd, rounded, nothing);
+  ASSIGN_OR_RETURN(const Value integer, b.Binary(Opcode::kAdd, rounded, nothing));
+  ASSIGN_OR_RETURN(const Value number, b.Unary(Opcode::kIsFinite, inside));
+  return b.Op(Opcode::kSelect, {number, integer, nothing});
 }
 
 }  // namespace
