@@ -11,6 +11,9 @@ namespace backplane::engine {
 // the time of four multiply-adds of f32, others run as many of them. The instruction does the work of two.
 bool HasFastBf16Products();
 
+// For tests: while `assume` is true, bf16 products count as fast on every machine that has them. Not thread-safe.
+void AssumeFastBf16ProductsForTest(bool assume);
+
 namespace avx512bf16 {
 // Run `count` multiply-adds of full registers, sixteen at a time that do not depend on one another. Return a value that
 // depends on all of them.

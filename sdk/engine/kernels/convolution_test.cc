@@ -1,4 +1,5 @@
 #include "sdk/engine/kernels/convolution.h"
+#include "sdk/engine/kernels/bf16_products.h"
 
 #include <algorithm>
 #include <array>
@@ -248,6 +249,32 @@ TEST(Convolution, OneAndThreeDimensions) {
   Check(c);
 }
 
+// Gradients of kernels that reach further than the input: oneDNN computes some of them wrongly.
+TEST(Convolution, GradientsOfLargeKernels) {
+  Case c;
+  c.lhs = "f012b";
+  c.rhs = "i012o";
+  c.out = "012bf";
+  c.features = 2;
+  c.out_features = 16;
+  AssumeFastBf16ProductsForTest(true);
+  for (ElementType type : {ElementType::kF32, ElementType::kBF16}) {
+    c.type = c.out_type = type;
+    for (const int64_t batch : {16, 64}) {
+      c.batch = batch;
+      c.dims = {Dim(2, 3, 1, 4, 3, 1, 2), Dim(1, 1, 1, 0, 0, 1, 2), Dim(4, 2, 1, 0, -1, 1, 2)};
+      Check(c);
+      c.dims = {Dim(2, 3, 1, 4, 3, 1, 2), Dim(2, 2), Dim(4, 4)};
+      Check(c);
+      c.dims = {Dim(2, 2, 1, 1, 1), Dim(16, 16, 1, 1, 1), Dim(16, 16, 1, 1, 1)};
+      Check(c);
+      c.dims = {Dim(4, 4, 1, 2, 2), Dim(8, 8, 1, 2, 2), Dim(8, 8, 1, 2, 2)};
+      Check(c);
+    }
+  }
+  AssumeFastBf16ProductsForTest(false);
+}
+
 TEST(Convolution, Groups) {
   for (const auto& [lhs, rhs, out] : kLayouts) {
     Case c;
@@ -289,6 +316,7 @@ TEST(Convolution, Groups) {
 }
 
 TEST(Convolution, Types) {
+  AssumeFastBf16ProductsForTest(true);
   for (int t = 0; t <= static_cast<int>(ElementType::kC128); ++t) {
     Case c;
     c.type = c.out_type = static_cast<ElementType>(t);
@@ -307,6 +335,7 @@ TEST(Convolution, Types) {
       Check(c);
     }
   }
+  AssumeFastBf16ProductsForTest(false);
 }
 
 TEST(Convolution, NarrowerHosts) {

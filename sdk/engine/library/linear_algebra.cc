@@ -60,7 +60,15 @@ void SolveLowerInParallel(int64_t n, int64_t columns, ConstBlock<T> l, bool unit
   });
 }
 
-// The lower triangle of a to l with a = l l^H. `buffer` holds (n / 2 + kFactorRows) * n / 2 numbers or more.
+// The numbers that Factor needs room for: those of its largest lower left block. Halves are rounded up, so the block of
+// a half may be larger than that of the whole.
+int64_t CountFactorBuffer(int64_t n) {
+  if (n <= kFactorRows) return 0;
+  const int64_t h = Half(n, kFactorRows);
+  return std::max({h * (n - h), CountFactorBuffer(h), CountFactorBuffer(n - h)});
+}
+
+// The lower triangle of a to l with a = l l^H. `buffer` holds CountFactorBuffer(n) numbers.
 template <typename T>
 bool Factor(int64_t n, Block<T> a, T* buffer, ThreadPool* pool) {
   using Tr = Traits<T>;
@@ -124,11 +132,9 @@ void CholeskyOne(const CholeskyProblem& p, const T* a, T* out, T* buffer, Thread
   }
 }
 
-int64_t FactorBuffer(int64_t n) { return n <= kFactorRows ? 0 : Half(n, kFactorRows) * (n - Half(n, kFactorRows)); }
-
 template <typename T>
 void CholeskyAll(const CholeskyProblem& p, const void* a, void* out, std::byte* workspace, ThreadPool* pool) {
-  const int64_t slot_bytes = AlignTo64(FactorBuffer(p.n) * static_cast<int64_t>(sizeof(T)));
+  const int64_t slot_bytes = AlignTo64(CountFactorBuffer(p.n) * static_cast<int64_t>(sizeof(T)));
   auto one = [&](int64_t b, int slot, ThreadPool* threads) {
     CholeskyOne(p, static_cast<const T*>(a) + b * p.n * p.n, static_cast<T*>(out) + b * p.n * p.n,
                 reinterpret_cast<T*>(workspace + slot * slot_bytes), threads);
@@ -242,7 +248,7 @@ double FlopsPerMicrosecond(MatrixType type) {
 }  // namespace
 
 int64_t ComputeCholeskyWorkspaceBytes(const CholeskyProblem& problem, int num_threads) {
-  return AlignTo64(FactorBuffer(problem.n) * ElementBytes(problem.type)) * (problem.batch == 1 ? 1 : num_threads);
+  return AlignTo64(CountFactorBuffer(problem.n) * ElementBytes(problem.type)) * (problem.batch == 1 ? 1 : num_threads);
 }
 
 void Cholesky(const CholeskyProblem& problem, const void* a, void* out, std::byte* workspace, ThreadPool* pool) {

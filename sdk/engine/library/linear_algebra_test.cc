@@ -7,6 +7,7 @@
 #include <complex>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <random>
 #include <vector>
@@ -37,9 +38,32 @@ T To(C c) {
     return static_cast<T>(c.real());
 }
 
-std::unique_ptr<std::byte, void (*)(void*)> Workspace(int64_t bytes) {
-  return {static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(bytes + 64) / 64 * 64)), std::free};
-}
+// Memory that must not be written past its end.
+class Workspace {
+ public:
+  explicit Workspace(int64_t bytes)
+      : bytes_(static_cast<size_t>(bytes)),
+        data_(static_cast<std::byte*>(std::aligned_alloc(64, (bytes_ + kGuard + 63) / 64 * 64))) {
+    std::memset(data_ + bytes_, 0xA5, kGuard);
+  }
+  Workspace(const Workspace&) = delete;
+  ~Workspace() {
+    for (size_t i = 0; i < kGuard; ++i) {
+      if (data_[bytes_ + i] == std::byte{0xA5}) continue;
+      ADD_FAILURE() << "byte " << i << " after " << bytes_ << " is overwritten";
+      break;
+    }
+    std::free(data_);
+  }
+
+  std::byte* get() const { return data_; }
+
+ private:
+  static constexpr size_t kGuard = 8192;
+
+  const size_t bytes_;
+  std::byte* const data_;
+};
 
 template <typename T>
 class LinearAlgebra : public ::testing::Test {
@@ -75,7 +99,7 @@ class LinearAlgebra : public ::testing::Test {
       }
     }
     CholeskyProblem p{kType<T>, batch, n, lower};
-    const auto workspace = Workspace(ComputeCholeskyWorkspaceBytes(p, pool == nullptr ? 1 : pool->num_threads()));
+    const Workspace workspace(ComputeCholeskyWorkspaceBytes(p, pool == nullptr ? 1 : pool->num_threads()));
     Cholesky(p, a.data(), out.data(), workspace.get(), pool);
     for (int64_t k = 0; k < batch; ++k) {
       auto at = [&](const std::vector<T>& m, int64_t i, int64_t j) {
@@ -115,7 +139,7 @@ class LinearAlgebra : public ::testing::Test {
       }
     }
     for (T& v : b) v = To<T>(Number());
-    const auto workspace = Workspace(ComputeTriangularWorkspaceBytes(p, pool == nullptr ? 1 : pool->num_threads()));
+    const Workspace workspace(ComputeTriangularWorkspaceBytes(p, pool == nullptr ? 1 : pool->num_threads()));
     TriangularSolve(p, a.data(), b.data(), x.data(), workspace.get(), pool);
     auto op = [&](int64_t k, int64_t i, int64_t j) -> C {
       if (p.transpose) std::swap(i, j);
@@ -149,7 +173,7 @@ using Types = ::testing::Types<float, double, std::complex<float>, std::complex<
 TYPED_TEST_SUITE(LinearAlgebra, Types);
 
 TYPED_TEST(LinearAlgebra, CholeskyOfEverySize) {
-  for (int64_t n : {0, 1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64, 65, 97, 128, 150, 200}) {
+  for (int64_t n : {0, 1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 34, 36, 39, 40, 47, 48, 49, 64, 65, 97, 128, 150, 200}) {
     for (bool lower : {true, false}) {
       for (int64_t batch : {1, 2, 5}) {
         if (n > 65 && batch > 2) continue;
@@ -167,7 +191,7 @@ TYPED_TEST(LinearAlgebra, NotPositiveDefiniteIsNanAlone) {
     for (int64_t i = 0; i < 2 * n; ++i) a[static_cast<size_t>(i * n + i % n)] = T(1);
     a[static_cast<size_t>((2 * n - 1) * n + n - 1)] = T(-1);  // the second matrix's last pivot
     CholeskyProblem p{kType<T>, 2, n, true};
-    const auto workspace = Workspace(ComputeCholeskyWorkspaceBytes(p, 1));
+    const Workspace workspace(ComputeCholeskyWorkspaceBytes(p, 1));
     Cholesky(p, a.data(), out.data(), workspace.get(), nullptr);
     for (int64_t i = 0; i < n * n; ++i) {
       ASSERT_EQ(out[static_cast<size_t>(i)], a[static_cast<size_t>(i)]);
@@ -226,7 +250,7 @@ TYPED_TEST(LinearAlgebra, DISABLED_Speed) {
       std::vector<T> a(static_cast<size_t>(batch * n * n), T(0.01f)), out(a.size());
       for (int64_t i = 0; i < batch * n; ++i) a[static_cast<size_t>(i * n + i % n)] = T(2);
       CholeskyProblem p{kType<T>, batch, n, true};
-      const auto workspace = Workspace(ComputeCholeskyWorkspaceBytes(p, 2));
+      const Workspace workspace(ComputeCholeskyWorkspaceBytes(p, 2));
       time(n == 512 ? "cholesky 512" : "cholesky 1000 x 16", EstimateCholeskyMicroseconds(p),
            [&] { Cholesky(p, a.data(), out.data(), workspace.get(), pool); });
     }
@@ -234,7 +258,7 @@ TYPED_TEST(LinearAlgebra, DISABLED_Speed) {
       std::vector<T> a(512 * 512, T(0.01f)), b(static_cast<size_t>(512 * m), T(1)), x(b.size());
       for (int64_t i = 0; i < 512; ++i) a[static_cast<size_t>(i * 513)] = T(2);
       TriangularProblem p{kType<T>, 1, 512, m};
-      const auto workspace = Workspace(ComputeTriangularWorkspaceBytes(p, 2));
+      const Workspace workspace(ComputeTriangularWorkspaceBytes(p, 2));
       time(m == 1 ? "solve 512, 1 column" : "solve 512, 512 columns", EstimateTriangularMicroseconds(p),
            [&] { TriangularSolve(p, a.data(), b.data(), x.data(), workspace.get(), pool); });
     }
