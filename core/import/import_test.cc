@@ -617,6 +617,31 @@ TEST(Import, DeepCallChainsAreRefused) {
   EXPECT_THAT(ErrorOf(text, absl::StatusCode::kResourceExhausted), HasSubstr("nested too deeply"));
 }
 
+// Regions that become no computation count, too.
+TEST(Import, DeepRegionsInDeepCallsAreRefused) {
+  constexpr int kFunctions = 80, kRegions = 180;
+  std::string text =
+      "func.func @main(%a: tensor<f32>) -> tensor<f32> {\n %c = func.call @f0(%a) : (tensor<f32>) -> tensor<f32>\n "
+      "return %c : tensor<f32>\n}\n";
+  for (int f = 0; f < kFunctions; ++f) {
+    absl::StrAppend(&text, "func.func private @f", f, "(%b0: tensor<f32>) -> tensor<f32> {\n");
+    for (int r = 0; r < kRegions; ++r) {
+      absl::StrAppend(&text, " %r", r, " = \"sdy.named_computation\"(%b", r, ") <{name = \"n\"}> ({\n^bb0(%b", r + 1,
+                      ": tensor<f32>):\n");
+    }
+    if (f + 1 < kFunctions) {
+      absl::StrAppend(&text, " %r", kRegions, " = func.call @f", f + 1, "(%b", kRegions,
+                      ") : (tensor<f32>) -> tensor<f32>\n");
+    } else {
+      absl::StrAppend(&text, " %r", kRegions, " = stablehlo.negate %b", kRegions, " : tensor<f32>\n");
+    }
+    for (int r = kRegions; r > 0; --r)
+      absl::StrAppend(&text, " \"sdy.return\"(%r", r, ") : (tensor<f32>) -> ()\n}) : (tensor<f32>) -> tensor<f32>\n");
+    absl::StrAppend(&text, " return %r0 : tensor<f32>\n}\n");
+  }
+  EXPECT_THAT(ErrorOf(text, absl::StatusCode::kResourceExhausted), HasSubstr("nested too deeply"));
+}
+
 TEST(Import, DamagedProgramsNeverCrash) {
   std::mt19937 random(7);
   int imported = 0, refused = 0;

@@ -565,6 +565,35 @@ TEST(HloText, NumbersThatDoNotFitAreNotReadAsOthers) {
   EXPECT_GT(tried, 200);
 }
 
+// These calls are replaced by their operand, so users would otherwise read past its end.
+TEST(HloText, CallsThatInformAboutAValueKeepItsShape) {
+  auto error = [](absl::string_view target, absl::string_view from, absl::string_view to) {
+    return std::string(
+        ParseHloModule(absl::StrCat("HloModule m\nENTRY e {\n  p = ", from, " parameter(0)\n  ROOT c = ", to,
+                                    " custom-call(p), custom_call_target=\"", target, "\", sharding={replicated}\n}\n"))
+            .status()
+            .message());
+  };
+  for (const absl::string_view target :
+       {"Sharding", "ShardingGroup", "LayoutConstraint", "annotate_device_placement"}) {
+    EXPECT_EQ(error(target, "f32[8]", "f32[8]"), "");
+    for (const absl::string_view to : {"f32[80]", "f32[4]", "s8[8]", "f32[2,4]", "f32[]", "(f32[8])"})
+      EXPECT_THAT(error(target, "f32[8]", to), HasSubstr("custom_call_identity")) << target << to;
+  }
+  for (const absl::string_view target : {"SPMDFullToShardShape", "SPMDShardToFullShape"}) {
+    EXPECT_EQ(error(target, "f32[8]", "f32[4]"), "");
+    for (const absl::string_view to : {"s8[8]", "f32[2,4]", "f32[]", "(f32[8])", "token[]"})
+      EXPECT_THAT(error(target, "f32[8]", to), HasSubstr("custom_call_boundary")) << target << to;
+  }
+}
+
+TEST(HloText, TuplesThatDoubleAreRefused) {
+  std::string text = "HloModule m\nENTRY e {\n  t0 = f32[] parameter(0)\n";
+  for (int i = 1; i < 40; ++i) absl::StrAppend(&text, "  t", i, " = tuple(t", i - 1, ", t", i - 1, ")\n");
+  const absl::Status status = ParseHloModule(absl::StrCat(text, "  ROOT r = tuple(t39)\n}\n")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+}
+
 TEST(HloText, CallsNestedTooDeeplyAreRefused) {
   auto chain = [](int levels) {
     std::string text = "HloModule m\nf0 { x = f32[] parameter(0) ROOT r = f32[] negate(x) }\n";

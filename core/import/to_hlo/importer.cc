@@ -355,8 +355,6 @@ absl::StatusOr<Computation*> Importer::ImportFunction(absl::string_view name) {
   if (function->regions[0].blocks.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("function @", name, " has no body"));
   }
-  if (depth_ >= kMaxImportDepth) return absl::ResourceExhaustedError("calls and regions are nested too deeply");
-  ++depth_;
   functions_[name] = nullptr;
   const SourceBlock& body = function->regions[0].blocks[0];
   Scope scope(module_.get(), std::string(name));
@@ -370,15 +368,18 @@ absl::StatusOr<Computation*> Importer::ImportFunction(absl::string_view name) {
   ASSIGN_OR_RETURN(Value root, Pack(scope, std::move(results)));
   ASSIGN_OR_RETURN(Computation * c, scope.builder.Build(root));
   functions_[name] = c;
-  --depth_;
   return c;
 }
 
+// All recursion passes through here. After an error the import ends, and the depth does not matter any more.
 absl::StatusOr<std::vector<Value>> Importer::ImportBlock(Scope& scope, const SourceBlock& block) {
+  if (depth_ >= kMaxImportDepth) return absl::ResourceExhaustedError("calls and regions are nested too deeply");
   if (block.ops.empty()) return absl::InvalidArgumentError("a block ends without a return");
+  ++depth_;
   for (size_t i = 0; i + 1 < block.ops.size(); ++i) {
     RETURN_IF_ERROR(Annotate(*block.ops[i], ImportOp(scope, *block.ops[i])));
   }
+  --depth_;
   const SourceOp& last = *block.ops.back();
   if (last.name != "func.return" && last.name != "stablehlo.return" && last.name != "sdy.return") {
     return Annotate(last, absl::InvalidArgumentError("a block ends without a return"));

@@ -22,7 +22,6 @@ absl::StatusOr<const SourceBlock*> OneBlock(const SourceRegion& region) {
 
 absl::StatusOr<Computation*> Importer::ImportClosedRegion(const SourceRegion& region, absl::string_view name) {
   ASSIGN_OR_RETURN(const SourceBlock* block, OneBlock(region));
-  if (depth_ >= kMaxImportDepth) return absl::ResourceExhaustedError("calls and regions are nested too deeply");
   // One binary operation on two scalars, the usual case, is created once for the module.
   if (block->arguments.size() == 2 && block->ops.size() == 2 && block->ops[0]->operands.size() == 2 &&
       block->ops[0]->results.size() == 1 && block->ops[1]->operands.size() == 1 &&
@@ -40,7 +39,6 @@ absl::StatusOr<Computation*> Importer::ImportClosedRegion(const SourceRegion& re
       if (a.IsScalar() && a == b) return MakeScalarBinaryComputation(module_.get(), opcode, a.element_type());
     }
   }
-  ++depth_;
   Scope scope(module_.get(), std::string(name));
   for (size_t i = 0; i < block->arguments.size(); ++i) {
     ASSIGN_OR_RETURN(Shape shape, ConvertType(block->arguments[i].type));
@@ -49,7 +47,6 @@ absl::StatusOr<Computation*> Importer::ImportClosedRegion(const SourceRegion& re
   }
   ASSIGN_OR_RETURN(std::vector<Value> results, ImportBlock(scope, *block));
   ASSIGN_OR_RETURN(Value root, Pack(scope, std::move(results)));
-  --depth_;
   return scope.builder.Build(root);
 }
 
@@ -83,8 +80,6 @@ absl::StatusOr<Computation*> Importer::ImportPackedRegion(const SourceRegion& re
                                                           const std::vector<const SourceValue*>& captures,
                                                           bool pass_on) {
   ASSIGN_OR_RETURN(const SourceBlock* block, OneBlock(region));
-  if (depth_ >= kMaxImportDepth) return absl::ResourceExhaustedError("calls and regions are nested too deeply");
-  ++depth_;
   Scope scope(module_.get(), std::string(name));
   ASSIGN_OR_RETURN(Value packed, scope.builder.Parameter(0, parameter, "state"));
   size_t n = block->arguments.size() + captures.size();
@@ -110,7 +105,6 @@ absl::StatusOr<Computation*> Importer::ImportPackedRegion(const SourceRegion& re
     }
   }
   ASSIGN_OR_RETURN(Value root, Pack(scope, std::move(results)));
-  --depth_;
   return scope.builder.Build(root);
 }
 

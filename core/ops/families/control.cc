@@ -94,7 +94,23 @@ absl::StatusOr<Shape> InferWhile(const OpContext& op) {
   return t.WithoutLayout();
 }
 
+// Tuples of tuples double with each operation.
+constexpr int64_t kMaxLeaves = int64_t{1} << 17;
+
+int64_t CountLeaves(const Shape& shape) {
+  if (!shape.IsTuple()) return 1;
+  int64_t count = 0;
+  for (const Shape& s : shape.tuple_shapes()) count += CountLeaves(s);
+  return count;
+}
+
 absl::StatusOr<Shape> InferTuple(const OpContext& op) {
+  int64_t leaves = 0;
+  for (const Shape* s : op.operands) leaves += CountLeaves(*s);
+  if (leaves > kMaxLeaves) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(op.name, ": a tuple of ", leaves, " arrays, at most ", kMaxLeaves, " are supported [tuple_size]"));
+  }
   std::vector<Shape> elements;
   for (const Shape* s : op.operands) elements.push_back(s->WithoutLayout());
   return Shape::Tuple(std::move(elements));
