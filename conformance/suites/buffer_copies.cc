@@ -155,6 +155,41 @@ void ViewAsArgument(Kit& k) {
   k.Require(WaitFor(5, [] { return gone == 1; }), "the memory was not given back");
 }
 
+// A host may ask for a view of the elements after the first, as `t[1:]` of a tensor is. A plugin whose kernels need
+// more than the natural alignment refuses it.
+void ViewWithinArray(Kit& k) {
+  std::vector<float> numbers(130, 0.0f);
+  numbers[1] = 1;
+  PJRT_Buffer* whole = Put<float>(k, {130}, numbers);
+  KIT_ARGS(k, p, PJRT_Buffer_OpaqueDeviceMemoryDataPointer);
+  p.buffer = whole;
+  KIT_OK(k, PJRT_Buffer_OpaqueDeviceMemoryDataPointer, p);
+  PJRT_LoadedExecutable* transform = nullptr;
+  const Err compiled = TryCompile(k, R"(func.func @main(%x: tensor<64xcomplex<f32>>) -> tensor<64xf32> {
+  %y = stablehlo.fft %x, type = FFT, length = [64] : (tensor<64xcomplex<f32>>) -> tensor<64xcomplex<f32>>
+  %r = stablehlo.real %y : (tensor<64xcomplex<f32>>) -> tensor<64xf32>
+  return %r : tensor<64xf32>
+})",
+                                  "mlir", PlainOptions(k).Serialize(), &transform);
+  if (!compiled.ok()) k.Skip("no transform of c64: ", FormatError(compiled));
+  const Dims dims = {64};
+  KIT_ARGS(k, a, PJRT_Client_CreateViewOfDeviceBuffer);
+  a.client = k.client();
+  a.device_buffer_ptr = static_cast<float*>(p.device_memory_ptr) + 1;
+  a.dims = dims.data();
+  a.num_dims = 1;
+  a.element_type = PJRT_Buffer_Type_C64;
+  a.device = k.device();
+  const Err made = KIT_TRY(k, PJRT_Client_CreateViewOfDeviceBuffer, a);
+  if (!made.ok()) {
+    k.Require(a.buffer == nullptr, "an error and a buffer");
+    return k.Note(FormatError(made));
+  }
+  const auto outputs = Execute(k, transform, {a.buffer});
+  k.Require(GetAs<float>(k, outputs[0]) == std::vector<float>(64, 1.0f),
+            "an execution on a view that begins within an array gives wrong results");
+}
+
 void Uninitialized(Kit& k) {
   const Dims dims = {2, 3};
   KIT_ARGS(k, a, PJRT_Client_CreateUninitializedBuffer);
@@ -434,6 +469,8 @@ constexpr Check kChecks[] = {
      ViewOfMemory},
     {"copies.view_argument", "PJRT_Client_CreateViewOfDeviceBuffer", "a view is an argument like any other",
      ViewAsArgument},
+    {"copies.view_within_array", "PJRT_Client_CreateViewOfDeviceBuffer PJRT_Buffer_OpaqueDeviceMemoryDataPointer",
+     "a view may begin within an array, or is refused", ViewWithinArray},
     {"copies.uninitialized", "PJRT_Client_CreateUninitializedBuffer", "a buffer with any contents", Uninitialized},
     {"copies.error_buffer", "PJRT_Client_CreateErrorBuffer", "a buffer made with an error gives that error",
      ErrorBuffer},

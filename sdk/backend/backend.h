@@ -261,6 +261,7 @@ class Client {
   virtual size_t ZeroCopyAlignment(int32_t memory) const { return 0; }
   // The same for views. A host asks for a view when it wants no copy, and may have no alternative: JAX's from_dlpack
   // fails if a view is refused. A backend that can compute on data with the natural alignment of `type` returns that.
+  // 0 for memory of a device: any address.
   virtual size_t ViewAlignment(int32_t memory, PrimitiveType type) const { return ZeroCopyAlignment(memory); }
 
   // ---- Asynchronous copies. The shim calls only these three.

@@ -21,7 +21,7 @@ struct FuzzOptions {
   PluginOptions plugin;
   std::vector<std::string> plugins, without, without_types;
   std::string only, form = "both", save = ".", known, defect;
-  int64_t count = 1000, seed = 1, jobs = 1, tries = 600, devices = 1, structured = 40, in_flight = 15;
+  int64_t count = 1000, seed = 1, jobs = 1, tries = 600, devices = 1, structured = 40, thresholds = 0, in_flight = 15;
   double minutes = 0, seconds = 60;
   bool coverage = false, print = false, bf16_products = false, quantized = false, replicas_only = false;
 };
@@ -106,6 +106,7 @@ absl::Status Fuzz(const FuzzOptions& o, Terminal& terminal, int* exit_code) {
   campaign.generator.devices = o.devices;
   campaign.generator.quantized = o.quantized;
   campaign.generator.structured = static_cast<int>(o.structured);
+  campaign.generator.thresholds = static_cast<int>(o.thresholds);
   campaign.generator.in_flight = static_cast<int>(o.in_flight);
   campaign.generator.replicas_only = o.replicas_only;
   if (o.form == "stablehlo") campaign.forms = {fuzz::Form::kStablehlo};
@@ -236,6 +237,11 @@ Command FuzzCommand() {
       Bounded(0, 100,
               {"--structured", &o->structured,
                "percentage of programs that consist of computations with many call sites", "PERCENT"}));
+  command.options.push_back(Bounded(
+      0, 100,
+      {"--thresholds", &o->thresholds,
+       "percentage of short programs with sizes at which implementations change: 31, 32, 33, 127, 128, 129, ...",
+       "PERCENT"}));
   command.options.push_back(
       Bounded(0, 100,
               {"--in-flight", &o->in_flight,

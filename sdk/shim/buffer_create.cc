@@ -138,14 +138,12 @@ absl::Status Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffe
   if (!memory->host && a.stream != 0) {
     ASSIGN_OR_RETURN(ready, client->client->GetStreamEvent(device->info().id, reinterpret_cast<void*>(a.stream)));
   }
-  if (memory->host) {
-    const size_t alignment = client->client->ViewAlignment(memory->info->id, shape.element_type());
-    if (alignment == 0)
-      return absl::UnimplementedError("view of device buffer: this memory takes no foreign addresses");
-    if (reinterpret_cast<uintptr_t>(a.device_buffer_ptr) % alignment != 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("view of device buffer: the address is not aligned to ", alignment, " bytes"));
-    }
+  const size_t alignment = client->client->ViewAlignment(memory->info->id, shape.element_type());
+  if (alignment == 0 && memory->host)
+    return absl::UnimplementedError("view of device buffer: this memory takes no foreign addresses");
+  if (alignment != 0 && reinterpret_cast<uintptr_t>(a.device_buffer_ptr) % alignment != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("view of device buffer: the address is not aligned to ", alignment, " bytes"));
   }
   std::function<void()> release;
   if (a.on_delete_callback != nullptr) {

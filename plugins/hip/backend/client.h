@@ -43,6 +43,10 @@ class HipClient : public Client {
   }
   bool IsHostMemory(int32_t memory) const override { return memories().IsHost(memory); }
   size_t ZeroCopyAlignment(int32_t memory) const override { return memories().ZeroCopyAlignment(memory); }
+  // Kernels access arrays by 16 bytes, and the libraries are told of 64.
+  size_t ViewAlignment(int32_t memory, PrimitiveType) const override {
+    return IsHostMemory(memory) ? ZeroCopyAlignment(memory) : 64;
+  }
 
   // Copies on the streams of the devices (transfers.cc). Arrays with padding, or whose layout changes between two
   // devices, are copied by the blocking functions.

@@ -208,6 +208,7 @@ absl::StatusOr<KernelPlan> PlanScatter(const Instruction& scatter) {
   for (const Computation* c : scatter.called()) RETURN_IF_ERROR(codegen::CanCall(*c));
   const int64_t arrays = (scatter.operand_count() - 1) / 2,
                 updates = scatter.operand(arrays + 1)->shape().num_elements();
+  if (3 * arrays + 1 > kMaxArrays) return absl::UnimplementedError(absl::StrCat("a scatter of ", arrays, " arrays"));
   KernelPlan plan;
   ScatterPlan& kind = plan.kind.emplace<ScatterPlan>();
   for (int64_t k = 0; k < arrays; ++k) plan.updated_operands.push_back(k);

@@ -63,7 +63,7 @@ Value Generator::Dot(Scope& s) {
   }
   const int64_t free = random_.Between(0, 2);
   for (int64_t k = 0; k < free; ++k) {
-    right.emplace_back(large_ && random_.Chance(40) ? random_.Between(8, 48) : random_.Between(1, 8), 'f');
+    right.emplace_back(large_ && !thresholds_ && random_.Chance(40) ? random_.Between(8, 48) : AnySize(1, 8), 'f');
   }
   const std::vector<int64_t> order = random_.Permutation(static_cast<int64_t>(right.size()));
   std::vector<int64_t> place(right.size()), other;
@@ -148,7 +148,8 @@ Value Generator::Convolution(Scope& s) {
   const int64_t spatial = random_.Between(0, 3);
   const int64_t groups = random_.Chance(35) ? random_.Between(2, 3) : 1;
   const int64_t batch_groups = groups == 1 && random_.Chance(15) ? 2 : 1;
-  const int64_t in = random_.Between(1, 4), out = random_.Between(1, 4) * groups * batch_groups;
+  const int64_t in = spatial < 2 ? AnySize(1, 4) : random_.Between(1, thresholds_ ? 24 : 4);
+  const int64_t out = random_.Between(1, thresholds_ ? 17 : 4) * groups * batch_groups;
   const int64_t batch = random_.Between(1, 3) * batch_groups;
   const int64_t rank = spatial + 2;
   std::vector<int64_t> x(static_cast<size_t>(rank)), w(x);
@@ -171,8 +172,8 @@ Value Generator::Convolution(Scope& s) {
   std::vector<bool> reversed;
   hlo::PaddingPairs padding;
   for (size_t k = 0; k < static_cast<size_t>(spatial); ++k) {
-    x[static_cast<size_t>(d.input_spatial[k])] = random_.Between(1, large_ ? 16 : 8);
-    w[static_cast<size_t>(d.kernel_spatial[k])] = random_.Between(1, 3);
+    x[static_cast<size_t>(d.input_spatial[k])] = spatial < 3 ? AnySize(1, large_ ? 16 : 8) : random_.Between(1, 8);
+    w[static_cast<size_t>(d.kernel_spatial[k])] = random_.Between(1, thresholds_ ? 7 : 3);
     strides.push_back(random_.Between(1, 2));
     left.push_back(random_.Chance(20) ? 2 : 1);
     right.push_back(random_.Chance(20) ? 2 : 1);
@@ -221,7 +222,7 @@ Value Generator::BatchNorm(Scope& s) {
 Value Generator::Cholesky(Scope& s) {
   const P type = random_.Pick(std::vector<P>{P::kF32, P::kF32, P::kF64, P::kC64, P::kC128, P::kBF16});
   std::vector<int64_t> dims = AnyDims(0, 2);
-  const int64_t n = random_.Between(0, 4) == 0 ? random_.Between(1, large_ ? 40 : 12) : random_.Between(1, 6);
+  const int64_t n = random_.Between(0, 4) == 0 ? AnySize(1, large_ ? 40 : 12) : AnySize(1, 6);
   dims.push_back(n);
   dims.push_back(n);
   const Value a = MakeFreshValue(s, Shape(type, dims), Fill::kDefinite);
@@ -231,7 +232,7 @@ Value Generator::Cholesky(Scope& s) {
 Value Generator::TriangularSolve(Scope& s) {
   const P type = random_.Pick(std::vector<P>{P::kF32, P::kF32, P::kF64, P::kC64, P::kC128, P::kBF16});
   std::vector<int64_t> dims = AnyDims(0, 2);
-  const int64_t n = random_.Between(1, 7), m = random_.Between(1, 5);
+  const int64_t n = AnySize(1, 7), m = AnySize(1, 5);
   const bool left = random_.Chance(60);
   std::vector<int64_t> rhs = dims;
   dims.push_back(n);
@@ -256,7 +257,7 @@ Value Generator::Fft(Scope& s) {
   std::vector<int64_t> lengths(dims.end() - count, dims.end());
   if (kind == FftType::kIrfft) {
     // The input has half of the last dimension, plus one for the middle.
-    const int64_t n = random_.Between(1, 12);
+    const int64_t n = AnySize(1, 12);
     lengths.back() = n;
     dims.back() = n / 2 + 1;
   }

@@ -112,6 +112,14 @@ Generator::Generator(uint64_t seed, const GeneratorOptions& options) : random_(s
   // Drawn from a separate generator, so that the other programs do not depend on the structured ones.
   structured_ = !options_.only.has_value() && Random(seed ^ 0x5747c3a1u).Chance(options_.structured);
   if (structured_) large_ = false;
+  thresholds_ = Random(seed ^ 0x7e5401d5u).Chance(options_.thresholds);
+  if (thresholds_) {
+    structured_ = false;
+    large_ = true;
+    options_.least_steps = std::min(options_.least_steps, 2);
+    options_.most_steps = std::min(options_.most_steps, 6);
+    return;
+  }
   if (options_.devices < 2 || !random_.Chance(options_.only.has_value() ? 100 : 30)) return;
   large_ = false;
   const int64_t count = random_.Between(2, options_.devices);
@@ -370,6 +378,16 @@ PrimitiveType Generator::AnyType(Kind kind) {
   }
 }
 
+int64_t Generator::AnySize(int64_t low, int64_t high) {
+  static const auto* const thresholds =
+      new std::vector<int64_t>{15, 16, 17, 31, 32, 33,  34,  35,  36,  37,  38,  39,  40,  47,  48,  49,  63,
+                               64, 65, 95, 96, 97, 127, 128, 129, 191, 192, 193, 255, 256, 257, 511, 512, 513};
+  if (!thresholds_ || !random_.Chance(50)) return random_.Between(low, high);
+  // Small ones more often: programs with large matrices take long.
+  return random_.Pick(*thresholds) >= 96 && random_.Chance(50) ? thresholds->at(static_cast<size_t>(random_.Below(19)))
+                                                               : random_.Pick(*thresholds);
+}
+
 std::vector<int64_t> Generator::AnyDims(int64_t least_rank, int64_t most_rank) {
   static const auto* const sizes = new std::vector<int64_t>{1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 8, 9, 11, 16, 17, 33};
   static const auto* const ranks = new std::vector<int64_t>{0, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4, 4, 5};
@@ -379,7 +397,12 @@ std::vector<int64_t> Generator::AnyDims(int64_t least_rank, int64_t most_rank) {
   for (int64_t d = 0; d < rank; ++d) {
     int64_t size = random_.Pick(*sizes);
     if (structured_) size = std::min<int64_t>(size, 6);
-    if (large_ && random_.Chance(40)) size = random_.Between(30, rank == 1 ? 3000 : 90);
+    if (thresholds_) {
+      size = AnySize(1, 9);
+      if (count * size > 8 * kMaxElements) size = random_.Between(1, 3);
+    } else if (large_ && random_.Chance(40)) {
+      size = random_.Between(30, rank == 1 ? 3000 : 90);
+    }
     if (random_.Chance(1)) size = 0;
     while (size > 1 && count * size > (large_ ? 8 * kMaxElements : kMaxElements / 4)) size = (size + 1) / 2;
     count *= std::max<int64_t>(size, 1);

@@ -48,6 +48,9 @@ struct GeneratorOptions {
   // The percentage of programs that consist of computations with several callers and of loops with state of every kind
   // (generate_structure.cc). Not used with `only`.
   int structured = 40;
+  // The percentage of short programs on one device whose sizes are those at which libraries and kernels change: full
+  // registers, blocks and pieces of work, one less and one more (15 to 513).
+  int thresholds = 0;
   // The percentage of programs on one device that run several times at once, with others that share their buffers.
   int in_flight = 15;
 };
@@ -150,6 +153,8 @@ class Generator {
   // ---- Values
   PrimitiveType AnyType(Kind kind);
   std::vector<int64_t> AnyDims(int64_t least_rank = 0, int64_t most_rank = 5);
+  // Returns a size with low <= result <= high, or one at which an implementation may change.
+  int64_t AnySize(int64_t low, int64_t high);
   Fill AnyFill();
   Value MakeFreshValue(Scope& s, const Shape& shape, std::optional<Fill> fill = std::nullopt);
   Value Constant(Scope& s, const Shape& shape, std::optional<Fill> fill = std::nullopt);
@@ -305,7 +310,7 @@ class Generator {
   bool special_ = false;  // special values among the arguments
   bool large_ = false;    // sizes that reach vector and parallel code
   int64_t channels_ = 0;  // channels in use
-  bool structured_ = false;
+  bool structured_ = false, thresholds_ = false;
   std::vector<Computation*> functions_, branches_;  // of arrays; of one tuple
   std::vector<LoopForm> loops_;
   absl::flat_hash_map<const Computation*, double> costs_;

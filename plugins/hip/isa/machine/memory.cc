@@ -59,6 +59,15 @@ bool CheckGlobal(Wave& wave, uint64_t address, uint64_t bytes, bool write, int l
   return false;
 }
 
+bool CheckScalarLoad(Wave& wave, uint64_t address, uint64_t bytes) {
+  if (bytes <= 16 && address % bytes == 0) {
+    for (uint64_t inside = bytes; inside > 0; --inside) {
+      if (IsGlobal(*wave.launch, address, inside, false)) return true;
+    }
+  }
+  return CheckGlobal(wave, address, bytes, false, -1);
+}
+
 bool ResolveLanes(Wave& wave, Segment segment, const Operand& address, const Operand& base, int64_t offset,
                   uint32_t bytes, LdsAccess access, LanePointers& pointers) {
   const uint64_t exec = wave.exec();

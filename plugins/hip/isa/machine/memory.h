@@ -56,6 +56,9 @@ bool ResolveLocal(Wave& wave, const Operand& address, int64_t offset, uint32_t b
 
 // Whether the wave may access memory of the device, or memory of the launch itself.
 bool CheckGlobal(Wave& wave, uint64_t address, uint64_t bytes, bool write, int lane);
+// The same for a scalar load. One of at most 16 bytes, aligned to its size, may end behind an allocation, because no
+// page ends within it: LLVM loads whole pieces of uniform memory of which a kernel needs a part.
+bool CheckScalarLoad(Wave& wave, uint64_t address, uint64_t bytes);
 
 void LoadLane(const uint8_t* from, AccessShape shape, Wave& wave, uint16_t reg, int lane);
 void StoreLane(uint8_t* to, AccessShape shape, const Wave& wave, const Operand& source, int lane);

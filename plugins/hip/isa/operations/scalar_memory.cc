@@ -16,7 +16,7 @@ void LoadScalars(Wave& wave, const Instruction& i) {
                               : (i.operands[2].index == kNull ? 0 : wave.Scalar32(i.operands[2]));
   const uint64_t address =
       (wave.Scalar64(i.operands[1]) + offset + static_cast<uint64_t>(static_cast<int64_t>(i.modifiers.offset))) & ~3ull;
-  if (!CheckGlobal(wave, address, 4u * static_cast<unsigned>(words), false, -1)) return;
+  if (!CheckScalarLoad(wave, address, 4u * static_cast<unsigned>(words))) return;
   if (i.operands[0].index != kNull) {
     std::memcpy(&wave.scalars[i.operands[0].index], reinterpret_cast<const void*>(address),
                 4u * static_cast<unsigned>(words));

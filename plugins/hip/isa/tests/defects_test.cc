@@ -233,6 +233,22 @@ define amdgpu_kernel void @increment(ptr addrspace(1) %p) {
   EXPECT_THAT(status.message(), testing::AllOf(HasSubstr("global_store"), HasSubstr("is written")));
 }
 
+// LLVM loads 16 bytes where a kernel needs 12 and the address is a multiple of 16.
+TEST_P(Defects, AlignedScalarLoadsMayEndBehindTheMemory) {
+  const bool gfx11 = IsGfx1100();
+  alignas(16) const int32_t data[8] = {};
+  const OneRange guard(data, 12, false);
+  for (const int offset : {0, 4, 16}) {
+    const std::string elf =
+        AssembleOk(absl::StrCat(gfx11 ? "s_load_b64 s[2:3], s[0:1], 0\n" : "s_load_dwordx2 s[2:3], s[0:1], 0\n",
+                                "s_waitcnt lgkmcnt(0)\n", gfx11 ? "s_load_b128" : "s_load_dwordx4", " s[4:7], s[2:3], ",
+                                offset, "\ns_waitcnt lgkmcnt(0)\ns_endpgm\n"),
+                   1);
+    const absl::Status status = RunKernel(elf, "k", {1}, {1}, Arguments().Add(data), &guard).status();
+    EXPECT_EQ(status.code(), offset == 0 ? absl::StatusCode::kOk : absl::StatusCode::kOutOfRange) << offset << status;
+  }
+}
+
 TEST_P(Defects, AccessesOutsideOfLdsAreSeen) {
   const std::string store = IsGfx1100() ? "ds_store_b32" : "ds_write_b32";
   const std::string elf = AssembleOk(
