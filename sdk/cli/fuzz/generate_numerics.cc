@@ -8,6 +8,8 @@ namespace {
 
 using P = PrimitiveType;
 
+constexpr int64_t kMostRows = 65;  // of a factorization: the error bound takes a multiple of the cube
+
 }  // namespace
 
 std::vector<Generator::Recipe> Generator::NumericRecipes() {
@@ -222,7 +224,8 @@ Value Generator::BatchNorm(Scope& s) {
 Value Generator::Cholesky(Scope& s) {
   const P type = random_.Pick(std::vector<P>{P::kF32, P::kF32, P::kF64, P::kC64, P::kC128, P::kBF16});
   std::vector<int64_t> dims = AnyDims(0, 2);
-  const int64_t n = random_.Between(0, 4) == 0 ? AnySize(1, large_ ? 40 : 12) : AnySize(1, 6);
+  const int64_t n = std::min(random_.Between(0, 4) == 0 ? AnySize(1, large_ ? 40 : 12) : AnySize(1, 6), kMostRows);
+  if (thresholds_) dims.assign(static_cast<size_t>(random_.Between(0, 1)), random_.Between(1, 4));
   dims.push_back(n);
   dims.push_back(n);
   const Value a = MakeFreshValue(s, Shape(type, dims), Fill::kDefinite);
@@ -232,7 +235,8 @@ Value Generator::Cholesky(Scope& s) {
 Value Generator::TriangularSolve(Scope& s) {
   const P type = random_.Pick(std::vector<P>{P::kF32, P::kF32, P::kF64, P::kC64, P::kC128, P::kBF16});
   std::vector<int64_t> dims = AnyDims(0, 2);
-  const int64_t n = AnySize(1, 7), m = AnySize(1, 5);
+  const int64_t n = std::min(AnySize(1, 7), kMostRows), m = std::min(AnySize(1, 5), kMostRows);
+  if (thresholds_) dims.assign(static_cast<size_t>(random_.Between(0, 1)), random_.Between(1, 4));
   const bool left = random_.Chance(60);
   std::vector<int64_t> rhs = dims;
   dims.push_back(n);
