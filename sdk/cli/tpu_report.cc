@@ -146,6 +146,7 @@ absl::StatusOr<std::string> MergedTrace(const std::vector<Report>& reports) {
     absl::StatusOr<Json> trace = Json::Parse(reports[i].trace);
     BP_RETURN_IF_ERROR(FromPlugin(host::AddContext(trace.status(), "tpu-report: the trace the plugin wrote")));
     for (const Json& event : List(*trace, "traceEvents")) {
+      if (event.object() == nullptr) continue;
       Json copy = Json::MakeObject();
       for (const auto& [name, value] : *event.object()) {
         const bool process = name == "args" && Text(event, "name") == "process_name";

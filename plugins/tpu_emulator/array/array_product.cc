@@ -9,6 +9,7 @@
 #include "core/types/integer_division.h"
 #include "core/types/literal_convert.h"
 #include "plugins/tpu_emulator/array/pack.h"
+#include "plugins/tpu_emulator/machine/machine.h"
 
 namespace backplane::tpu {
 namespace {
@@ -153,8 +154,8 @@ class BlockProduct {
                float* total, int64_t pitch) const {
     const ArrayKernels& kernels = HostKernels();
     const int64_t row_count = static_cast<int64_t>(rows.size()), column_count = static_cast<int64_t>(columns.size());
-    int64_t left_k[256], right_k[256];
-    OffsetRun left_runs[256], right_runs[256];
+    int64_t left_k[kMaxArraySide], right_k[kMaxArraySide];
+    OffsetRun left_runs[kMaxArraySide], right_runs[kMaxArraySide];
     for (int64_t k0 = 0; k0 < s_.k; k0 += s_.side) {
       const int64_t chunk = std::min(s_.side, s_.k - k0);
       lhs_.k->Fill(k0, chunk, left_k);

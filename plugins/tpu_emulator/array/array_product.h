@@ -30,7 +30,7 @@ namespace backplane::tpu {
 
 struct ArrayProductShape {
   int64_t batch = 1, m = 0, n = 0, k = 0;
-  int64_t side = 128;  // 128 or 256
+  int64_t side = 128;  // at most kMaxArraySide
   // 1, 3 or 6. 0 means one pass over the operands without splitting. That is exact for values of at most 11 significant
   // bits (bf16, f16, f8, small integers).
   int passes = 1;

@@ -27,7 +27,7 @@ struct Field {
 };
 
 constexpr Field kFields[] = {
-    {"array_side", &Machine::array_side, 8, 1024},
+    {"array_side", &Machine::array_side, 8, kMaxArraySide},
     {"arrays_per_core", &Machine::arrays_per_core, 1, 256},
     {"macs_per_cycle", &Machine::macs_per_cycle, 64, 1e8},
     {"clock_ghz", &Machine::clock_ghz, 0.01, 20},

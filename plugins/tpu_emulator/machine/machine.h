@@ -23,6 +23,9 @@
 
 namespace backplane::tpu {
 
+// The largest array that a description of a machine may name.
+inline constexpr int64_t kMaxArraySide = 1024;
+
 struct Machine {
   std::string name;  // as printed in reports; the key of FindMachine for built-in machines
 

@@ -8,18 +8,38 @@
 
 namespace backplane::record {
 
+namespace {
+
+constexpr size_t kMostElements = 1024;
+
+void CopyList(const int64_t* list, size_t count, std::vector<int64_t>& out) {
+  const absl::Span<const int64_t> known = ListOfHost(list, count);
+  out.assign(known.begin(), known.end());
+}
+
+}  // namespace
+
+absl::Span<const int64_t> ListOfHost(const int64_t* list, size_t count) {
+  return {list, list == nullptr || count > kMostElements ? 0 : count};
+}
+
 std::optional<host::BufferLayout> CopyLayout(const PJRT_Buffer_MemoryLayout* layout) {
   if (layout == nullptr) return std::nullopt;
   host::BufferLayout copy;
   copy.type = layout->type;
   if (layout->type == PJRT_Buffer_MemoryLayout_Type_Strides) {
     const auto& s = layout->strides;
-    copy.byte_strides.assign(s.byte_strides, s.byte_strides + s.num_byte_strides);
+    CopyList(s.byte_strides, s.num_byte_strides, copy.byte_strides);
     return copy;
   }
   const auto& t = layout->tiled;
-  copy.minor_to_major.assign(t.minor_to_major, t.minor_to_major + t.minor_to_major_size);
+  CopyList(t.minor_to_major, t.minor_to_major_size, copy.minor_to_major);
+  if (t.tile_dims == nullptr || t.tile_dim_sizes == nullptr || t.num_tiles > kMostElements) return copy;
   const int64_t* dims = t.tile_dims;
+  size_t count = 0;
+  for (size_t i = 0; i < t.num_tiles; ++i) {
+    if (t.tile_dim_sizes[i] > kMostElements || (count += t.tile_dim_sizes[i]) > kMostElements) return copy;
+  }
   for (size_t i = 0; i < t.num_tiles; dims += t.tile_dim_sizes[i], ++i)
     copy.tiles.emplace_back(dims, dims + t.tile_dim_sizes[i]);
   return copy;

@@ -13,7 +13,11 @@
 
 namespace backplane::record {
 
-// A copy of a layout of the C ABI; empty for null.
+// The elements of a list that a host passed, which the plugin has not checked yet. Empty for null, and for more than a
+// thousand elements, which no rank or layout has: the memory may not exist then.
+absl::Span<const int64_t> ListOfHost(const int64_t* list, size_t count);
+
+// A copy of a layout of the C ABI; empty for null. Lists that ListOfHost does not take are empty.
 std::optional<host::BufferLayout> CopyLayout(const PJRT_Buffer_MemoryLayout* layout);
 
 // The C form of a layout, which refers to `layout`.

@@ -453,8 +453,31 @@ TEST_F(RecordTest, MemoryThatAPluginDoesNotAcceptIsNotRead) {
     u.shape_element_type = PJRT_Buffer_Type_U8;
     u.device = devices[0].raw();
     EXPECT_FALSE(BP_PJRT_CALL(client.plugin(), PJRT_Client_CreateUninitializedBuffer, u).ok());
+    for (const size_t count : {size_t{2}, size_t{1} << 40}) {
+      BP_PJRT_ARGS(client.plugin(), t, PJRT_Client_CreateBuffersForAsyncHostToDevice);
+      t.client = client.raw();
+      t.num_shape_specs = count;  // without an address
+      EXPECT_FALSE(BP_PJRT_CALL(client.plugin(), PJRT_Client_CreateBuffersForAsyncHostToDevice, t).ok());
+      a.dims = dims + 1;
+      a.num_dims = 0;
+      a.device_layout = nullptr;
+      ASSERT_TRUE(BP_PJRT_CALL(client.plugin(), PJRT_Client_BufferFromHostBuffer, a).ok());
+      BP_PJRT_ARGS(client.plugin(), b, PJRT_Buffer_Bitcast);
+      b.buffer = a.buffer;
+      b.element_type = PJRT_Buffer_Type_U8;
+      b.num_dims = count;
+      EXPECT_FALSE(BP_PJRT_CALL(client.plugin(), PJRT_Buffer_Bitcast, b).ok());
+      PJRT_Buffer_MemoryLayout layout{};
+      layout.struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE;
+      layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
+      layout.tiled.struct_size = PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE;
+      layout.tiled.minor_to_major_size = layout.tiled.num_tiles = count;
+      b.num_dims = 0;
+      b.device_layout = &layout;
+      EXPECT_FALSE(BP_PJRT_CALL(client.plugin(), PJRT_Buffer_Bitcast, b).ok());
+    }
   });
-  EXPECT_EQ(Count(Kind::kFromHost), 1u);
+  EXPECT_EQ(Count(Kind::kFromHost), 3u);
   EXPECT_EQ(Count(Kind::kUninitialized), 1u);
 }
 

@@ -13,15 +13,13 @@ namespace {
 using layers::Field;
 
 std::string Text(const char* data, size_t size) { return data == nullptr ? std::string() : std::string(data, size); }
-// Returns nothing if the host passes no address, or a rank that no plugin accepts: the memory may not exist then.
-absl::Span<const int64_t> Dims(const int64_t* dims, size_t count) {
-  constexpr size_t kLargestRank = 1024;
-  return {dims, dims == nullptr || count > kLargestRank ? 0 : count};
+void SetDims(const int64_t* dims, size_t count, std::vector<int64_t>& out) {
+  const absl::Span<const int64_t> known = ListOfHost(dims, count);
+  out.assign(known.begin(), known.end());
 }
-void SetDims(const int64_t* dims, size_t count, Operation& op) {
-  const absl::Span<const int64_t> known = Dims(dims, count);
-  op.dims.assign(known.begin(), known.end());
-}
+
+// More arrays in one call are an error of the host.
+constexpr size_t kMostTransferredArrays = size_t{1} << 20;
 
 }  // namespace
 
@@ -215,7 +213,7 @@ bool Recorder::Begin(PJRT_Client_BufferFromHostBuffer_Args& args, Pending& call)
   op.kind = Kind::kFromHost;
   op.uses = {Find(clients_, args.client)};
   op.type = args.type;
-  SetDims(args.dims, args.num_dims, op);
+  SetDims(args.dims, args.num_dims, op.dims);
   op.numbers = {args.host_buffer_semantics};
   op.layout = CopyLayout(args.device_layout);
   AddPlace(args.device, args.memory, op);
@@ -237,9 +235,9 @@ void Recorder::End(PJRT_Client_BufferFromHostBuffer_Args& args, Pending& call) {
 }
 
 // The fields of a shape, which have the same names in several functions.
-#define BP_SHAPE(a, op)                              \
-  (op).type = (a).shape_element_type;                \
-  SetDims((a).shape_dims, (a).shape_num_dims, (op)); \
+#define BP_SHAPE(a, op)                                   \
+  (op).type = (a).shape_element_type;                     \
+  SetDims((a).shape_dims, (a).shape_num_dims, (op).dims); \
   (op).layout = CopyLayout((a).shape_layout)
 
 bool Recorder::Begin(PJRT_Client_CreateUninitializedBuffer_Args& args, Pending& call) {
@@ -307,7 +305,7 @@ bool Recorder::Begin(PJRT_Client_CreateViewOfDeviceBuffer_Args& args, Pending& c
   op.kind = Kind::kView;
   op.uses = {Find(clients_, args.client)};
   op.type = args.element_type;
-  SetDims(args.dims, args.num_dims, op);
+  SetDims(args.dims, args.num_dims, op.dims);
   op.layout = CopyLayout(args.layout);
   AddPlace(args.device, Field(&args, &PJRT_Client_CreateViewOfDeviceBuffer_Args::memory), op);
   return true;
@@ -330,12 +328,14 @@ bool Recorder::Begin(PJRT_Client_CreateBuffersForAsyncHostToDevice_Args& args, P
   Operation& op = call.op;
   op.kind = Kind::kTransferStart;
   op.uses = {Find(clients_, args.client)};
-  for (size_t i = 0; i < args.num_shape_specs; ++i) {
+  const bool plausible =
+      args.num_shape_specs <= kMostTransferredArrays && args.num_device_layouts <= kMostTransferredArrays;
+  for (size_t i = 0; plausible && args.shape_specs != nullptr && i < args.num_shape_specs; ++i) {
     const PJRT_ShapeSpec& spec = args.shape_specs[i];
     op.shapes.push_back({spec.element_type, {}});
-    if (spec.num_dims > 0) op.shapes.back().dims.assign(spec.dims, spec.dims + spec.num_dims);
+    SetDims(spec.dims, spec.num_dims, op.shapes.back().dims);
   }
-  for (size_t i = 0; args.device_layouts != nullptr && i < args.num_device_layouts; ++i)
+  for (size_t i = 0; plausible && args.device_layouts != nullptr && i < args.num_device_layouts; ++i)
     op.layouts.push_back(CopyLayout(args.device_layouts[i]));
   AddPlace(nullptr, args.memory, op);
   return true;
@@ -440,7 +440,7 @@ bool Recorder::Begin(PJRT_Buffer_Bitcast_Args& args, Pending& call) {
   call.op.kind = Kind::kBitcast;
   call.op.uses = {Find(buffers_, args.buffer)};
   call.op.type = args.element_type;
-  if (args.num_dims > 0) call.op.dims.assign(args.dims, args.dims + args.num_dims);
+  SetDims(args.dims, args.num_dims, call.op.dims);
   call.op.layout = CopyLayout(args.device_layout);
   return true;
 }
