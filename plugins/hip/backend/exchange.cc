@@ -19,6 +19,7 @@ absl::StatusOr<std::vector<Peer>> DeviceExchange::Synchronize(const Instruction&
   Entry entry;
   entry.own.peer = {device_, std::move(operands)};
   if (group.size() == 1) return std::vector<Peer>{std::move(entry.own.peer)};
+  RETURN_IF_ERROR(queue_.Flush());
   const HipApi& api = devices_.api();
   const ScopedDevice current(api, device_);
   RETURN_IF_ERROR(current.status());

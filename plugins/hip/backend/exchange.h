@@ -18,9 +18,15 @@ namespace backplane::hip {
 // its memory, and they keep it as long as they exist.
 class DeviceExchange : public Exchange {
  public:
-  DeviceExchange(Devices& devices, int device, hipStream_t stream, LaunchMember& member,
+  // `queue` is the program's, on the stream.
+  DeviceExchange(Devices& devices, int device, hipStream_t stream, Queue& queue, LaunchMember& member,
                  std::shared_ptr<const void> memory)
-      : devices_(devices), device_(device), stream_(stream), member_(member), memory_(std::move(memory)) {}
+      : devices_(devices),
+        device_(device),
+        stream_(stream),
+        queue_(queue),
+        member_(member),
+        memory_(std::move(memory)) {}
 
   int64_t process() const override { return member_.process(); }
   absl::StatusOr<std::vector<Peer>> Synchronize(const Instruction& collective, absl::Span<const int64_t> group,
@@ -41,6 +47,7 @@ class DeviceExchange : public Exchange {
   Devices& devices_;
   const int device_;
   const hipStream_t stream_;
+  Queue& queue_;
   LaunchMember& member_;
   const std::shared_ptr<const void> memory_;
   std::vector<std::shared_ptr<const void>> held_;  // the memory of the others

@@ -30,7 +30,8 @@ class HipBackend : public Backend {
     if (options.vendor_libraries)
       libraries = OpenProductLibraries(devices->api(), options.product_library, devices->architecture(0));
     return std::make_unique<HipClient>(std::make_shared<Runtime>(MakeTopology(target, names), std::move(devices),
-                                                                 options.collective_time_limit, std::move(libraries)));
+                                                                 options.collective_time_limit, std::move(libraries),
+                                                                 options.graphs));
   }
 
   // Without hardware: the name, or the option, says for which GPU.

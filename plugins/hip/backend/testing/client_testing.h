@@ -115,6 +115,8 @@ class ClientTest : public EmulatedTest {
             const std::string& target = "host") {
     Start(variables);
     target_ = target;
+    if (const char* graphs = std::getenv("BACKPLANE_TEST_GRAPHS"); graphs != nullptr && *graphs == '1')
+      graph_mode_ = GraphMode::kOn;
     absl::StatusOr<std::shared_ptr<Devices>> devices = Devices::Open(api_, {memory_bytes, slab_bytes});
     ASSERT_TRUE(devices.ok()) << devices.status();
     devices_ = *devices;
@@ -123,8 +125,8 @@ class ClientTest : public EmulatedTest {
     ProductLibraries libraries;
     if (!product_library_.empty())
       libraries = OpenProductLibraries(devices_->api(), product_library_, devices_->architecture(0));
-    client_ = std::make_unique<HipClient>(std::make_shared<Runtime>(MakeTopology(target, names), devices_,
-                                                                    std::chrono::seconds(60), std::move(libraries)));
+    client_ = std::make_unique<HipClient>(std::make_shared<Runtime>(
+        MakeTopology(target, names), devices_, std::chrono::seconds(60), std::move(libraries), graph_mode_));
   }
   // Destroys the client. All work must have ended. Nothing may be left in the runtime, nor found wrong, unless the test
   // expects a line that begins so.
@@ -217,6 +219,7 @@ class ClientTest : public EmulatedTest {
   int64_t Calls(const char* function) { return Own<HipemuCallCount>("hipemuCallCount")(function); }
 
   std::string target_, product_library_;
+  GraphMode graph_mode_ = GraphMode::kOff;
   NoCalls calls_;
   std::map<std::string, std::shared_ptr<Executable>> compiled_;
   std::shared_ptr<Devices> devices_;
