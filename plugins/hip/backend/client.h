@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "plugins/hip/backend/device.h"
+#include "plugins/hip/backend/library_collectives.h"
 #include "plugins/hip/backend/options.h"
 #include "plugins/hip/backend/product_tuner.h"
 #include "sdk/backend/backend.h"
@@ -32,6 +33,7 @@ struct Runtime {
   const std::chrono::milliseconds collective_time_limit;
   const GraphMode graph_mode;
   ProductTuner products;
+  std::unique_ptr<LibraryCollectives> collectives;  // null: there is no library; not changed when programs run
 };
 
 class HipClient : public Client {

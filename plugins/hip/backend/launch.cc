@@ -131,12 +131,15 @@ absl::Status Launch::RunOnOwnStream() {
   if (residence_->graphs() != nullptr) held.emplace(*queue, *residence_->graphs(), &graphs_);
   Queue& starts = held.has_value() ? static_cast<Queue&>(*held) : *queue;
   // Destroyed before the queue: it holds what the others lend until the stream has been waited for.
-  DeviceExchange exchange(devices, device, queue->stream(), starts, *member, HoldMemory());
+  DeviceExchange exchange({devices, device, queue->stream(), starts, *member, HoldMemory(), runtime->collectives.get(),
+                           [this](absl::Span<const std::string> notes) { executable->AddToLog(notes); }});
   // An exception must not drop the exchange before the stream has been waited for.
   const absl::Status status = CatchExceptions([&] { return Start(starts, hooks, &exchange); });
+  const absl::Status by_library = exchange.AwaitLibrary(runtime->collective_time_limit);
   const absl::Status ended = queue->Synchronize();
   RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(ended);
+  RETURN_IF_ERROR(by_library);
   for (size_t k = 0; k < outputs.size(); ++k) {
     const DeviceArray& a = outputs[k];
     if (!a.shape.IsArray() || !runtime->memories->IsHost(a.memory) || a.storage->size() == 0) continue;

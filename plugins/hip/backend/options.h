@@ -19,6 +19,8 @@
 //   graphs        auto (default): kernels that are started again and again are started as graphs of the runtime where
 //                 that is faster (graph_cache.h); on: wherever possible; or off. If it is not given, the environment
 //                 variable BACKPLANE_HIP_GRAPHS is read
+//   collective_library  path of a library for collectives, else the environment variable
+//                 BACKPLANE_HIP_COLLECTIVE_LIBRARY; default: that of OpenCollectiveLibrary. vendor_libraries=off: none
 //   memory_limit_bytes, collective_timeout_seconds      as of the other plugins (sdk/backend/host_topology.h)
 //   memory_slab_bytes     how much memory is taken from the runtime at a time for small arrays (MemoryPool); 0: each
 //                 array is an allocation of its own. Default: 0 for the emulated runtime, which checks the accesses to
@@ -49,7 +51,8 @@ struct Options {
   bool tf32_products = false;
   bool register_copies = false;
   bool vendor_libraries = true;
-  std::string product_library;  // empty: those that OpenProductLibraries looks for
+  std::string product_library;     // empty: those that OpenProductLibraries looks for
+  std::string collective_library;  // empty: that of OpenCollectiveLibrary
   GraphMode graphs = GraphMode::kAuto;
   int64_t memory_limit_bytes = 0;
   std::optional<int64_t> memory_slab_bytes;  // nullopt: the default
