@@ -6,6 +6,8 @@
 #include <memory>
 
 #include "plugins/hip/backend/device.h"
+#include "plugins/hip/backend/library_collectives.h"
+#include "plugins/hip/backend/options.h"
 #include "plugins/hip/backend/product_tuner.h"
 #include "sdk/backend/backend.h"
 #include "sdk/backend/collectives/rendezvous.h"
@@ -17,10 +19,11 @@ namespace backplane::hip {
 // What running programs and storages share. It outlives the client if a program still runs. Thread-safe.
 struct Runtime {
   Runtime(Topology topology, std::shared_ptr<Devices> all, std::chrono::milliseconds limit,
-          ProductLibraries libraries = {})
+          ProductLibraries libraries = {}, GraphMode graphs = GraphMode::kOff)
       : devices(std::move(all)),
         memories(std::make_shared<MemorySpaces>(std::move(topology), devices)),
         collective_time_limit(limit),
+        graph_mode(graphs),
         products(std::move(libraries)) {}
 
   const std::shared_ptr<Devices> devices;
@@ -28,7 +31,9 @@ struct Runtime {
   Workers workers;
   LaunchRegistry launches;
   const std::chrono::milliseconds collective_time_limit;
+  const GraphMode graph_mode;
   ProductTuner products;
+  std::unique_ptr<LibraryCollectives> collectives;  // null: there is no library; not changed when programs run
 };
 
 class HipClient : public Client {

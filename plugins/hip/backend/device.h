@@ -2,6 +2,7 @@
 #ifndef BACKPLANE_PLUGINS_HIP_BACKEND_DEVICE_H_
 #define BACKPLANE_PLUGINS_HIP_BACKEND_DEVICE_H_
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -104,6 +105,8 @@ class Devices : public DeviceMemory, public std::enable_shared_from_this<Devices
   absl::StatusOr<std::unique_ptr<StreamQueue>> OpenQueue(int device);
   EventPool& events(int device) { return at(device).events; }
   const std::shared_ptr<RunningLaunches>& launches(int device) const { return at(device).launches; }
+  // Counts the nodes of all graphs on the device.
+  std::atomic<int64_t>& graph_nodes(int device) { return at(device).graph_nodes; }
 
   // The streams of a device: for programs, for copies from the host and to it, and for copies between devices or within
   // one.
@@ -153,6 +156,7 @@ class Devices : public DeviceMemory, public std::enable_shared_from_this<Devices
     LibraryHandles libraries;  // destroyed before the streams
     std::unique_ptr<DeviceStream> compute, from_host, to_host, between;
     const std::shared_ptr<RunningLaunches> launches = std::make_shared<RunningLaunches>();
+    std::atomic<int64_t> graph_nodes{0};
     Mutex mu;
     std::weak_ptr<Storage> scratch ABSL_GUARDED_BY(mu);
   };

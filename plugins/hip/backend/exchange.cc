@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/types/status_macros.h"
+#include "sdk/backend/exceptions.h"
 
 namespace backplane::hip {
 namespace {
@@ -15,10 +16,11 @@ constexpr int64_t kFirstDeviceCollective = int64_t{1} << 40;
 
 absl::StatusOr<std::vector<Peer>> DeviceExchange::Synchronize(const Instruction& collective,
                                                               absl::Span<const int64_t> group, size_t position,
-                                                              std::vector<void*> operands) {
+                                                              std::vector<void*> operands, CollectiveOffer* offer) {
   Entry entry;
   entry.own.peer = {device_, std::move(operands)};
   if (group.size() == 1) return std::vector<Peer>{std::move(entry.own.peer)};
+  RETURN_IF_ERROR(queue_.Flush());
   const HipApi& api = devices_.api();
   const ScopedDevice current(api, device_);
   RETURN_IF_ERROR(current.status());
@@ -27,25 +29,60 @@ absl::StatusOr<std::vector<Peer>> DeviceExchange::Synchronize(const Instruction&
   // The event is used again when no member can wait for it any more.
   entry.own.recorded = std::shared_ptr<const void>(event, [&events, event](const void*) { events.Return(event); });
   entry.own.event = event;
+  entry.own.stream = stream_;
+  entry.own.queue = &queue_;
+  entry.own.offer = library_ == nullptr ? nullptr : offer;
   entry.own.memory = memory_;
   RETURN_IF_ERROR(ToStatus(api.hipEventRecord(event, stream_), "recording an event"));
   const int64_t id = kFirstDeviceCollective + collective.id();
-  RETURN_IF_ERROR(member_.launch().EnterRendezvous({id, member_.NextIteration(id), group.front()}, collective.name(),
-                                                   group, position, &entry, [](absl::Span<void* const> entries) {
-                                                     std::vector<Contribution> all;
-                                                     for (void* e : entries) all.push_back(static_cast<Entry*>(e)->own);
-                                                     for (void* e : entries) static_cast<Entry*>(e)->all = all;
-                                                     return absl::OkStatus();
-                                                   }));
+  RETURN_IF_ERROR(
+      member_.launch().EnterRendezvous({id, member_.NextIteration(id), group.front()}, collective.name(), group,
+                                       position, &entry, [this](absl::Span<void* const> entries) -> absl::Status {
+                                         std::vector<Contribution> all;
+                                         for (void* e : entries) all.push_back(static_cast<Entry*>(e)->own);
+                                         RETURN_IF_ERROR(CatchExceptions([&] { return EnqueueByLibrary(all); }));
+                                         for (void* e : entries) static_cast<Entry*>(e)->all = all;
+                                         return absl::OkStatus();
+                                       }));
+  const std::shared_ptr<Connections>& connections = entry.all[position].connections;
+  if (connections != nullptr) {
+    offer->is_done = true;
+    if (std::find(connections_.begin(), connections_.end(), connections) == connections_.end())
+      connections_.push_back(connections);
+  }
   std::vector<Peer> peers;
   for (size_t m = 0; m < entry.all.size(); ++m) {
     Contribution& other = entry.all[m];
     peers.push_back(std::move(other.peer));
     if (m == position) continue;
     if (std::find(held_.begin(), held_.end(), other.memory) == held_.end()) held_.push_back(other.memory);
+    if (connections != nullptr) continue;  // the library has made the stream wait
     RETURN_IF_ERROR(ToStatus(api.hipStreamWaitEvent(stream_, other.event, 0), "waiting for a device"));
   }
   return peers;
+}
+
+absl::Status DeviceExchange::EnqueueByLibrary(std::vector<Contribution>& all) {
+  std::vector<CollectiveMember> members;
+  for (const Contribution& c : all) {
+    if (c.offer == nullptr) return absl::OkStatus();
+    members.push_back({c.peer.device, c.stream, c.queue, c.peer.operands, c.offer});
+  }
+  std::vector<std::string> notes;
+  absl::StatusOr<std::shared_ptr<Connections>> connections = library_->Enqueue(members, &notes);
+  if (!notes.empty()) log_(notes);
+  RETURN_IF_ERROR(connections.status());
+  for (Contribution& c : all) c.connections = *connections;
+  return absl::OkStatus();
+}
+
+absl::Status DeviceExchange::AwaitLibrary(std::chrono::milliseconds limit) const {
+  absl::Status status;
+  for (const std::shared_ptr<Connections>& connections : connections_) {
+    absl::Status ended = library_->Await(*connections, device_, stream_, limit);
+    if (status.ok()) status = std::move(ended);
+  }
+  return status;
 }
 
 }  // namespace backplane::hip

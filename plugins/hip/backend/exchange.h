@@ -2,10 +2,14 @@
 #ifndef BACKPLANE_PLUGINS_HIP_BACKEND_EXCHANGE_H_
 #define BACKPLANE_PLUGINS_HIP_BACKEND_EXCHANGE_H_
 
+#include <chrono>
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "plugins/hip/backend/device.h"
+#include "plugins/hip/backend/library_collectives.h"
 #include "plugins/hip/program/collective.h"
 #include "sdk/backend/collectives/rendezvous.h"
 
@@ -18,13 +22,33 @@ namespace backplane::hip {
 // its memory, and they keep it as long as they exist.
 class DeviceExchange : public Exchange {
  public:
-  DeviceExchange(Devices& devices, int device, hipStream_t stream, LaunchMember& member,
-                 std::shared_ptr<const void> memory)
-      : devices_(devices), device_(device), stream_(stream), member_(member), memory_(std::move(memory)) {}
+  struct Parts {
+    Devices& devices;
+    int device;
+    hipStream_t stream;
+    Queue& queue;  // the program's, on the stream
+    LaunchMember& member;
+    std::shared_ptr<const void> memory;  // holds what the others read
+    LibraryCollectives* library;         // null: there is none
+    std::function<void(absl::Span<const std::string>)> log;
+  };
+  explicit DeviceExchange(Parts parts)
+      : devices_(parts.devices),
+        device_(parts.device),
+        stream_(parts.stream),
+        queue_(parts.queue),
+        member_(parts.member),
+        memory_(std::move(parts.memory)),
+        library_(parts.library),
+        log_(std::move(parts.log)) {}
 
   int64_t process() const override { return member_.process(); }
   absl::StatusOr<std::vector<Peer>> Synchronize(const Instruction& collective, absl::Span<const int64_t> group,
-                                                size_t position, std::vector<void*> operands) override;
+                                                size_t position, std::vector<void*> operands,
+                                                CollectiveOffer* offer) override;
+
+  // Waits for the stream if a library was given work on it. That work ends with an error if a device fails.
+  absl::Status AwaitLibrary(std::chrono::milliseconds limit) const;
 
  private:
   // A member brings its contribution to a rendezvous and gets the contributions of all members.
@@ -32,6 +56,10 @@ class DeviceExchange : public Exchange {
     std::shared_ptr<const void> recorded, memory;
     hipEvent_t event = nullptr;
     Peer peer;
+    hipStream_t stream = nullptr;
+    Queue* queue = nullptr;
+    CollectiveOffer* offer = nullptr;
+    std::shared_ptr<Connections> connections;  // that the library uses; null: copies do the collective
   };
   struct Entry {
     Contribution own;
@@ -41,9 +69,16 @@ class DeviceExchange : public Exchange {
   Devices& devices_;
   const int device_;
   const hipStream_t stream_;
+  Queue& queue_;
   LaunchMember& member_;
   const std::shared_ptr<const void> memory_;
+  LibraryCollectives* const library_;
+  const std::function<void(absl::Span<const std::string>)> log_;
+  // Lets the library do the collective if it is chosen.
+  absl::Status EnqueueByLibrary(std::vector<Contribution>& all);
+
   std::vector<std::shared_ptr<const void>> held_;  // the memory of the others
+  std::vector<std::shared_ptr<Connections>> connections_;
 };
 
 }  // namespace backplane::hip

@@ -1,10 +1,12 @@
 #include "plugins/hip/backend/launch.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "core/types/status_macros.h"
 #include "plugins/hip/backend/exchange.h"
+#include "plugins/hip/backend/graph_queue.h"
 #include "sdk/backend/exceptions.h"
 #include "sdk/backend/faults.h"
 #include "sdk/backend/operation_trace.h"
@@ -66,8 +68,9 @@ absl::Status Launch::Start(Queue& queue, const EvaluatorHooks& hooks, Exchange* 
     const size_t bytes = static_cast<size_t>(outputs[k].shape.byte_size());
     if (bytes > 0) RETURN_IF_ERROR(queue.CopyWithin(from, results_[k], bytes));
   }
-  return executable->program().Run(queue, arguments_, results_, residence_->constants(),
-                                   temporary_ == nullptr ? nullptr : temporary_->data(), hooks, exchange);
+  RETURN_IF_ERROR(executable->program().Run(queue, arguments_, results_, residence_->constants(),
+                                            temporary_ == nullptr ? nullptr : temporary_->data(), hooks, exchange));
+  return queue.Flush();
 }
 
 std::shared_ptr<const void> Launch::HoldMemory() const {
@@ -100,7 +103,9 @@ absl::Status Launch::Enqueue(hipStream_t stream) {
   RETURN_IF_ERROR(FindAddresses());
   StreamQueue queue(runtime->devices->api(), request.device, stream);
   queue.set_kernels(&residence_->kernels());
-  return Start(queue, {}, nullptr);
+  if (residence_->graphs() == nullptr) return Start(queue, {}, nullptr);
+  GraphQueue held(queue, *residence_->graphs(), &graphs_);
+  return Start(held, {}, nullptr);
 }
 
 absl::Status Launch::RunOnOwnStream() {
@@ -122,13 +127,19 @@ absl::Status Launch::RunOnOwnStream() {
   };
   ASSIGN_OR_RETURN(const std::unique_ptr<StreamQueue> queue, devices.OpenQueue(device));
   queue->set_kernels(&residence_->kernels());
+  std::optional<GraphQueue> held;
+  if (residence_->graphs() != nullptr) held.emplace(*queue, *residence_->graphs(), &graphs_);
+  Queue& starts = held.has_value() ? static_cast<Queue&>(*held) : *queue;
   // Destroyed before the queue: it holds what the others lend until the stream has been waited for.
-  DeviceExchange exchange(devices, device, queue->stream(), *member, HoldMemory());
+  DeviceExchange exchange({devices, device, queue->stream(), starts, *member, HoldMemory(), runtime->collectives.get(),
+                           [this](absl::Span<const std::string> notes) { executable->AddToLog(notes); }});
   // An exception must not drop the exchange before the stream has been waited for.
-  const absl::Status status = CatchExceptions([&] { return Start(*queue, hooks, &exchange); });
+  const absl::Status status = CatchExceptions([&] { return Start(starts, hooks, &exchange); });
+  const absl::Status by_library = exchange.AwaitLibrary(runtime->collective_time_limit);
   const absl::Status ended = queue->Synchronize();
   RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(ended);
+  RETURN_IF_ERROR(by_library);
   for (size_t k = 0; k < outputs.size(); ++k) {
     const DeviceArray& a = outputs[k];
     if (!a.shape.IsArray() || !runtime->memories->IsHost(a.memory) || a.storage->size() == 0) continue;
@@ -151,6 +162,7 @@ absl::Status Launch::RunWithHost() {
 void Launch::End(const absl::Status& status) {
   member->End(status);
   member.reset();
+  graphs_.clear();
   temporary_.reset();
   staged_.clear();
   residences.reset();

@@ -47,6 +47,7 @@ struct Launch {
   // Returns the address of the array in memory of the device: its own, or that of a copy of the same size in `staged_`.
   absl::StatusOr<void*> AddressOnDevice(const DeviceArray& array, bool copy_in);
   absl::Status FindAddresses();
+  // Starts the program on the queue, and what the queue holds back.
   absl::Status Start(Queue& queue, const EvaluatorHooks& hooks, Exchange* exchange);
   // Returns a reference that holds the memory which other devices may read while the program runs.
   std::shared_ptr<const void> HoldMemory() const;
@@ -56,6 +57,7 @@ struct Launch {
   std::shared_ptr<Storage> temporary_;
   std::vector<std::shared_ptr<Storage>> staged_;
   std::vector<void*> arguments_, results_;
+  GraphUses graphs_;
   // Outputs that an argument becomes though the caller keeps the argument: address and bytes.
   std::vector<std::pair<void*, size_t>> kept_;
 };

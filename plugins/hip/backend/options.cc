@@ -18,15 +18,21 @@ namespace {
 constexpr char kPlatformOption[] = "platform", kLibraryOption[] = "library", kTargetOption[] = "target",
                kCountOption[] = "device_count", kProductsOption[] = "f32_products", kCopiesOption[] = "operand_copies",
                kSlabOption[] = "memory_slab_bytes", kLibrariesOption[] = "vendor_libraries",
-               kProductLibraryOption[] = "product_library";
+               kProductLibraryOption[] = "product_library", kGraphsOption[] = "graphs",
+               kCollectiveLibraryOption[] = "collective_library";
 constexpr int64_t kMaxGpus = 1024;
 constexpr int64_t kMaxSlabBytes = int64_t{1} << 40;
 constexpr size_t kUsualSlabBytes = size_t{32} << 20;
 // Environment variables for hosts that pass no options.
 constexpr std::pair<const char*, const char*> kVariables[] = {
-    {kPlatformOption, "BACKPLANE_HIP_PLATFORM"},          {kTargetOption, "BACKPLANE_HIP_TARGET"},
-    {kProductsOption, "BACKPLANE_HIP_F32_PRODUCTS"},      {kCopiesOption, "BACKPLANE_HIP_OPERAND_COPIES"},
-    {kLibrariesOption, "BACKPLANE_HIP_VENDOR_LIBRARIES"}, {kProductLibraryOption, "BACKPLANE_HIP_PRODUCT_LIBRARY"}};
+    {kPlatformOption, "BACKPLANE_HIP_PLATFORM"},
+    {kTargetOption, "BACKPLANE_HIP_TARGET"},
+    {kProductsOption, "BACKPLANE_HIP_F32_PRODUCTS"},
+    {kCopiesOption, "BACKPLANE_HIP_OPERAND_COPIES"},
+    {kLibrariesOption, "BACKPLANE_HIP_VENDOR_LIBRARIES"},
+    {kProductLibraryOption, "BACKPLANE_HIP_PRODUCT_LIBRARY"},
+    {kGraphsOption, "BACKPLANE_HIP_GRAPHS"},
+    {kCollectiveLibraryOption, "BACKPLANE_HIP_COLLECTIVE_LIBRARY"}};
 
 absl::StatusOr<std::string> ReadText(const std::string& name, const NamedValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
@@ -40,6 +46,16 @@ absl::StatusOr<bool> ReadChoice(const std::string& name, const NamedValue& value
   if (text == first || text == second) return text == second;
   return absl::InvalidArgumentError(
       absl::StrCat("create option ", name, ": \"", text, "\"; expected ", first, " or ", second));
+}
+
+absl::StatusOr<GraphMode> ReadGraphMode(const std::string& name, const NamedValue& value) {
+  ASSIGN_OR_RETURN(const std::string text, ReadText(name, value));
+  constexpr std::pair<const char*, GraphMode> kModes[] = {
+      {"auto", GraphMode::kAuto}, {"on", GraphMode::kOn}, {"off", GraphMode::kOff}};
+  for (const auto& [known, mode] : kModes) {
+    if (text == known) return mode;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("create option ", name, ": \"", text, "\"; expected auto, on or off"));
 }
 
 }  // namespace
@@ -67,6 +83,10 @@ absl::StatusOr<Options> ParseOptions(const NamedValues& given) {
       ASSIGN_OR_RETURN(options.vendor_libraries, ReadChoice(name, value, "off", "auto"));
     } else if (name == kProductLibraryOption) {
       ASSIGN_OR_RETURN(options.product_library, ReadText(name, value));
+    } else if (name == kCollectiveLibraryOption) {
+      ASSIGN_OR_RETURN(options.collective_library, ReadText(name, value));
+    } else if (name == kGraphsOption) {
+      ASSIGN_OR_RETURN(options.graphs, ReadGraphMode(name, value));
     } else if (name == kCountOption) {
       const int64_t* count = std::get_if<int64_t>(&value);
       if (count == nullptr || *count < 1 || *count > kMaxGpus)
@@ -83,12 +103,12 @@ absl::StatusOr<Options> ParseOptions(const NamedValues& given) {
         return absl::InvalidArgumentError(absl::StrCat("create option ", name, ": expected 0 to ", kMaxSlabBytes));
       options.memory_slab_bytes = *bytes;
     } else if (name != kCollectiveTimeoutOption) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "create option ", name, ": unknown; known: ",
-          absl::StrJoin(
-              {kPlatformOption, kLibraryOption, kTargetOption, kProductsOption, kCopiesOption, kLibrariesOption,
-               kProductLibraryOption, kCountOption, kMemoryLimitOption, kSlabOption, kCollectiveTimeoutOption},
-              ", ")));
+      return absl::InvalidArgumentError(
+          absl::StrCat("create option ", name, ": unknown; known: ",
+                       absl::StrJoin({kPlatformOption, kLibraryOption, kTargetOption, kProductsOption, kCopiesOption,
+                                      kLibrariesOption, kProductLibraryOption, kGraphsOption, kCollectiveLibraryOption,
+                                      kCountOption, kMemoryLimitOption, kSlabOption, kCollectiveTimeoutOption},
+                                     ", ")));
     }
   }
   ASSIGN_OR_RETURN(options.collective_time_limit, ReadCollectiveTimeLimitOption(values));

@@ -13,8 +13,14 @@
 //                 copy none so. If it is not given, the environment variable BACKPLANE_HIP_OPERAND_COPIES is read
 //   vendor_libraries  auto (default): libraries of the GPU's maker compute products where they are right and faster
 //                 (product_tuner.h); or off. If it is not given, BACKPLANE_HIP_VENDOR_LIBRARIES is read
-//   product_library   path of such a library, else the environment variable BACKPLANE_HIP_PRODUCT_LIBRARY; default: those
+//   product_library   path of such a library, else the environment variable BACKPLANE_HIP_PRODUCT_LIBRARY; default:
+//   those
 //                 that OpenProductLibraries looks for
+//   graphs        auto (default): kernels that are started again and again are started as graphs of the runtime where
+//                 that is faster (graph_cache.h); on: wherever possible; or off. If it is not given, the environment
+//                 variable BACKPLANE_HIP_GRAPHS is read
+//   collective_library  path of a library for collectives, else the environment variable
+//                 BACKPLANE_HIP_COLLECTIVE_LIBRARY; default: that of OpenCollectiveLibrary. vendor_libraries=off: none
 //   memory_limit_bytes, collective_timeout_seconds      as of the other plugins (sdk/backend/host_topology.h)
 //   memory_slab_bytes     how much memory is taken from the runtime at a time for small arrays (MemoryPool); 0: each
 //                 array is an allocation of its own. Default: 0 for the emulated runtime, which checks the accesses to
@@ -32,13 +38,22 @@
 
 namespace backplane::hip {
 
+// Whether kernels and copies are started as graphs of the runtime.
+enum class GraphMode {
+  kOff,
+  kAuto,  // where graphs are faster
+  kOn,    // wherever possible
+};
+
 struct Options {
   RuntimeOptions runtime;
   std::string target;  // empty: the target of the device
   bool tf32_products = false;
   bool register_copies = false;
   bool vendor_libraries = true;
-  std::string product_library;  // empty: those that OpenProductLibraries looks for
+  std::string product_library;     // empty: those that OpenProductLibraries looks for
+  std::string collective_library;  // empty: that of OpenCollectiveLibrary
+  GraphMode graphs = GraphMode::kAuto;
   int64_t memory_limit_bytes = 0;
   std::optional<int64_t> memory_slab_bytes;  // nullopt: the default
   std::chrono::milliseconds collective_time_limit{};

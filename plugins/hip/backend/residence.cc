@@ -23,6 +23,13 @@ absl::StatusOr<std::unique_ptr<Residence>> Residence::Make(Runtime& runtime, int
   std::vector<std::string> notes;
   runtime.products.ReplaceKernels(devices, device, program.library_products(), *made->kernels_, chosen, &notes);
   executable.AddToLog(notes);
+  if (runtime.graph_mode != GraphMode::kOff) {
+    GraphCache::Options options;
+    options.mode = runtime.graph_mode;
+    options.nodes = &devices.graph_nodes(device);
+    options.log = [&executable](std::string note) { executable.AddToLog({std::move(note)}); };
+    made->graphs_ = std::make_unique<GraphCache>(devices.api(), device, *made->kernels_, std::move(options));
+  }
   return made;
 }
 

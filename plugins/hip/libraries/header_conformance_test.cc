@@ -1,13 +1,15 @@
-// Compares cublas.h and rocblas.h with the headers of the makers, where these are installed: numbers, and the shape of
-// each function. Opens the library of NVIDIA if it is there, which needs no GPU.
+// Compares cublas.h, nccl.h and rocblas.h with the headers of the makers, where these are installed: numbers, and the
+// shape of each function. Opens the library of NVIDIA if it is there, which needs no GPU.
 #include <cstddef>
 #include <string>
 #include <utility>
 
 #include "gtest/gtest.h"
+#include "plugins/hip/libraries/collective_library.h"
 #include "plugins/hip/libraries/cublas.h"
 #include "plugins/hip/libraries/cuda_data_type.h"
 #include "plugins/hip/libraries/lt_library.h"
+#include "plugins/hip/libraries/nccl.h"
 #include "plugins/hip/libraries/product_library.h"
 #include "plugins/hip/libraries/rocblas.h"
 #include "plugins/hip/runtime/testing/same_shape.h"
@@ -15,6 +17,9 @@
 #if BACKPLANE_HAS_CUBLAS
 #include <cublasLt.h>
 #include <cublas_v2.h>
+#endif
+#if BACKPLANE_HAS_NCCL
+#include <nccl.h>
 #endif
 #if BACKPLANE_HAS_ROCBLAS
 #define __HIP_PLATFORM_AMD__ 1
@@ -115,6 +120,42 @@ TEST(LibraryHeaders, CublasLt) {
 }
 #endif
 
+#if BACKPLANE_HAS_NCCL
+TEST(LibraryHeaders, Nccl) {
+  using Functions = ours::nccl::Functions;
+  static_assert(SameShape<decltype(&::ncclGetVersion), decltype(Functions::get_version)>::value);
+  static_assert(SameShape<decltype(&::ncclCommInitAll), decltype(Functions::comm_init_all)>::value);
+  static_assert(SameShape<decltype(&::ncclCommDestroy), decltype(Functions::comm_destroy)>::value);
+  static_assert(SameShape<decltype(&::ncclCommAbort), decltype(Functions::comm_abort)>::value);
+  static_assert(SameShape<decltype(&::ncclCommGetAsyncError), decltype(Functions::comm_get_async_error)>::value);
+  static_assert(SameShape<decltype(&::ncclGroupStart), decltype(Functions::group_start)>::value);
+  static_assert(SameShape<decltype(&::ncclGroupEnd), decltype(Functions::group_end)>::value);
+  static_assert(SameShape<decltype(&::ncclAllReduce), decltype(Functions::all_reduce)>::value);
+  static_assert(SameShape<decltype(&::ncclReduceScatter), decltype(Functions::reduce_scatter)>::value);
+  static_assert(SameShape<decltype(&::ncclAllGather), decltype(Functions::all_gather)>::value);
+  static_assert(SameShape<decltype(&::ncclSend), decltype(Functions::send)>::value);
+  static_assert(SameShape<decltype(&::ncclRecv), decltype(Functions::receive)>::value);
+  const std::pair<int, int> numbers[] = {
+      {ncclSuccess, 0},
+      {ncclSum, ours::nccl::kSum},
+      {ncclProd, ours::nccl::kProduct},
+      {ncclMax, ours::nccl::kMaximum},
+      {ncclMin, ours::nccl::kMinimum},
+      {ncclInt8, ours::nccl::kInt8},
+      {ncclUint8, ours::nccl::kUint8},
+      {ncclInt32, ours::nccl::kInt32},
+      {ncclUint32, ours::nccl::kUint32},
+      {ncclInt64, ours::nccl::kInt64},
+      {ncclUint64, ours::nccl::kUint64},
+      {ncclFloat16, ours::nccl::kFloat16},
+      {ncclFloat32, ours::nccl::kFloat32},
+      {ncclFloat64, ours::nccl::kFloat64},
+      {ncclBfloat16, ours::nccl::kBfloat16},
+  };
+  for (const auto& [theirs, own] : numbers) EXPECT_EQ(theirs, own);
+}
+#endif
+
 #if BACKPLANE_HAS_ROCBLAS
 TEST(LibraryHeaders, Rocblas) {
 #define COMPARE(member, name, parameters) \
@@ -139,6 +180,16 @@ TEST(LibraryHeaders, Rocblas) {
   for (const auto& [theirs, own] : numbers) EXPECT_EQ(theirs, own);
 }
 #endif
+
+TEST(LibraryHeaders, TheCollectiveLibraryOfNvidiaOpens) {
+  ours::HipApi api;
+  api.platform = ours::Platform::kNvidia;
+  const ours::OpenedCollectiveLibrary found = ours::OpenCollectiveLibrary(api, "");
+  if (found.note.empty()) GTEST_SKIP() << "NCCL is not installed";
+  if (found.note.find("cannot be loaded") != std::string::npos) GTEST_SKIP() << found.note;
+  ASSERT_NE(found.library, nullptr) << found.note;
+  EXPECT_EQ(found.library->name().find("libnccl.so.2 (2."), 0u) << found.library->name();
+}
 
 // The newest library that the driver permits, or no sentence at all where there is none.
 TEST(LibraryHeaders, TheLibraryOfNvidiaOpens) {

@@ -29,8 +29,12 @@ class HipBackend : public Backend {
     ProductLibraries libraries;
     if (options.vendor_libraries)
       libraries = OpenProductLibraries(devices->api(), options.product_library, devices->architecture(0));
-    return std::make_unique<HipClient>(std::make_shared<Runtime>(MakeTopology(target, names), std::move(devices),
-                                                                 options.collective_time_limit, std::move(libraries)));
+    auto runtime = std::make_shared<Runtime>(MakeTopology(target, names), devices, options.collective_time_limit,
+                                             std::move(libraries), options.graphs);
+    if (options.vendor_libraries && devices->count() > 1) {
+      runtime->collectives = LibraryCollectives::Open(devices, options.collective_library);
+    }
+    return std::make_unique<HipClient>(std::move(runtime));
   }
 
   // Without hardware: the name, or the option, says for which GPU.

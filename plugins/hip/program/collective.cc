@@ -17,6 +17,23 @@ int64_t AlignScratch(int64_t bytes) { return (bytes + kScratchAlignment - 1) / k
 
 bool Reduces(const Instruction& i) { return i.Is(Opcode::kAllReduce) || i.Is(Opcode::kReduceScatter); }
 
+// Returns the reducer as libraries have it. It is one operation on both parameters.
+ArrayCollective::Reducer FindReducer(const Computation& reducer) {
+  if (reducer.root()->shape().element_type() == PrimitiveType::kPred) return ArrayCollective::Reducer::kNone;
+  switch (reducer.root()->opcode()) {
+    case Opcode::kAdd:
+      return ArrayCollective::Reducer::kSum;
+    case Opcode::kMultiply:
+      return ArrayCollective::Reducer::kProduct;
+    case Opcode::kMaximum:
+      return ArrayCollective::Reducer::kMaximum;
+    case Opcode::kMinimum:
+      return ArrayCollective::Reducer::kMinimum;
+    default:
+      return ArrayCollective::Reducer::kNone;
+  }
+}
+
 void* At(void* base, int64_t offset) { return static_cast<std::byte*>(base) + offset; }
 
 }  // namespace
@@ -30,7 +47,51 @@ absl::StatusOr<std::unique_ptr<CollectiveStep>> CollectiveStep::Make(const Instr
   step->results_ = std::move(results);
   RETURN_IF_ERROR(step->FindGroups(replicas, partitions));
   RETURN_IF_ERROR(step->DescribeLeaves(make_combiner));
+  for (const auto& group : step->groups_) step->arrays_.push_back(step->DescribeArrays(group));
   return step;
+}
+
+std::vector<ArrayCollective> CollectiveStep::DescribeArrays(absl::Span<const int64_t> group) const {
+  using Kind = ArrayCollective::Kind;
+  ArrayCollective all;
+  all.members = static_cast<int64_t>(group.size());
+  switch (collective_.opcode()) {
+    case Opcode::kAllReduce:
+      all.kind = Kind::kAllReduce;
+      break;
+    case Opcode::kReduceScatter:
+      all.kind = Kind::kReduceScatter;
+      break;
+    case Opcode::kAllGather:
+      all.kind = Kind::kAllGather;
+      break;
+    case Opcode::kAllToAll:
+      if (collective_.shape().IsTuple()) return {};
+      all.kind = Kind::kAllToAll;
+      break;
+    case Opcode::kCollectivePermute:
+      all.kind = Kind::kPermute;
+      for (const int64_t process : group) {
+        const int64_t source = source_of_[static_cast<size_t>(process)];
+        all.source.push_back(source < 0 ? -1 : membership_[static_cast<size_t>(source)].second);
+      }
+      break;
+    default:
+      return {};
+  }
+  if (Reduces(collective_)) {
+    all.reducer = FindReducer(*collective_.called(0));
+    if (all.reducer == ArrayCollective::Reducer::kNone) return {};
+  }
+  std::vector<ArrayCollective> arrays;
+  for (const Leaf& leaf : leaves_) {
+    if (leaf.rows != 1 || leaf.bytes == 0) return {};
+    ArrayCollective array = all;
+    array.type = Reduces(collective_) ? leaf.type : PrimitiveType::kU8;
+    array.count = leaf.bytes / ByteWidth(array.type);
+    arrays.push_back(std::move(array));
+  }
+  return arrays;
 }
 
 absl::Status CollectiveStep::FindGroups(int64_t replicas, int64_t partitions) {
@@ -120,26 +181,42 @@ absl::Status CollectiveStep::Run(const RunState& state) const {
   for (const SlotId slot : operands_) operands.push_back(state.slots[slot]);
   const absl::Span<const int64_t> members = groups_[static_cast<size_t>(group)];
   const size_t own = static_cast<size_t>(position);
-  ASSIGN_OR_RETURN(const std::vector<Peer> peers,
-                   state.exchange->Synchronize(collective_, members, own, std::move(operands)));
-  RETURN_IF_ERROR(Move(state, peers, members, own));
+  std::vector<void*> results;
+  for (const SlotId slot : results_) results.push_back(state.slots[slot]);
+  const std::vector<ArrayCollective>& arrays = arrays_[static_cast<size_t>(group)];
+  CollectiveOffer offer;
+  offer.arrays = &arrays;
+  offer.results = results;
+  offer.run_copies = [&](absl::Span<const Peer> others, absl::Span<void* const> to) {
+    return Move(state, others, to, members, own);
+  };
+  ASSIGN_OR_RETURN(
+      const std::vector<Peer> peers,
+      state.exchange->Synchronize(collective_, members, own, std::move(operands), arrays.empty() ? nullptr : &offer));
+  if (offer.is_done) {
+    const bool has_source = arrays[0].source.empty() || arrays[0].source[own] >= 0;
+    for (size_t k = 0; k < leaves_.size() && !has_source; ++k)
+      RETURN_IF_ERROR(state.queue->FillZeros(results[k], static_cast<size_t>(leaves_[k].size)));
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(Move(state, peers, results, members, own));
   // The operands may be overwritten when all members have read them.
-  return state.exchange->Synchronize(collective_, members, own, {}).status();
+  return state.exchange->Synchronize(collective_, members, own, {}, nullptr).status();
 }
 
-absl::Status CollectiveStep::Move(const RunState& state, absl::Span<const Peer> peers, absl::Span<const int64_t> group,
-                                  size_t position) const {
+absl::Status CollectiveStep::Move(const RunState& state, absl::Span<const Peer> peers, absl::Span<void* const> results,
+                                  absl::Span<const int64_t> group, size_t position) const {
   Queue& queue = *state.queue;
   const int64_t members = static_cast<int64_t>(peers.size()), own = static_cast<int64_t>(position);
   for (size_t k = 0; k < leaves_.size(); ++k) {
     const Leaf& leaf = leaves_[k];
     if (leaf.size == 0) continue;
-    void* const result = state.slots[results_[k]];
+    void* const result = results[k];
     const size_t bytes = static_cast<size_t>(leaf.bytes), size = static_cast<size_t>(leaf.size);
     switch (collective_.opcode()) {
       case Opcode::kAllReduce:
       case Opcode::kReduceScatter:
-        RETURN_IF_ERROR(Combine(state, peers, position, k));
+        RETURN_IF_ERROR(Combine(state, peers, result, position, k));
         break;
       case Opcode::kAllGather:
         for (int64_t m = 0; m < members; ++m) {
@@ -181,7 +258,7 @@ absl::Status CollectiveStep::Move(const RunState& state, absl::Span<const Peer> 
   return absl::OkStatus();
 }
 
-absl::Status CollectiveStep::Combine(const RunState& state, absl::Span<const Peer> peers, size_t position,
+absl::Status CollectiveStep::Combine(const RunState& state, absl::Span<const Peer> peers, void* result, size_t position,
                                      size_t k) const {
   const Leaf& leaf = leaves_[k];
   const int64_t members = static_cast<int64_t>(peers.size());
@@ -202,7 +279,7 @@ absl::Status CollectiveStep::Combine(const RunState& state, absl::Span<const Pee
     }
     arguments.push_back(to);
   }
-  arguments.push_back(state.slots[results_[k]]);
+  arguments.push_back(result);
   return state.queue->Launch(leaf.combiner.kernel, leaf.combiner.blocks, leaf.combiner.threads, arguments);
 }
 

@@ -8,12 +8,14 @@
 #ifndef BACKPLANE_PLUGINS_HIP_PROGRAM_COLLECTIVE_H_
 #define BACKPLANE_PLUGINS_HIP_PROGRAM_COLLECTIVE_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/analysis/process_groups.h"
+#include "plugins/hip/libraries/collective_library.h"
 #include "plugins/hip/program/step.h"
 
 namespace backplane::hip {
@@ -24,6 +26,15 @@ struct Peer {
   std::vector<void*> operands;  // addresses of the leaves, on its device
 };
 
+// What a member needs of a vendor's library, so that this can do a collective in the place of copies.
+struct CollectiveOffer {
+  const std::vector<ArrayCollective>* arrays = nullptr;  // the same for all members
+  std::vector<void*> results;                            // by array
+  // Does this member's part by copies, with other operands and results of the same shapes, on the queue of the program.
+  std::function<absl::Status(absl::Span<const Peer> peers, absl::Span<void* const> results)> run_copies;
+  bool is_done = false;  // set if the library does it
+};
+
 // How the program on one device works with those on the other devices of its launch. Used by one thread.
 class Exchange {
  public:
@@ -32,9 +43,11 @@ class Exchange {
 
   // Waits until all members of the group have called it for the instruction as often as this one. What this queue runs
   // afterwards is after all that the members had enqueued by then. Returns the members in the order of the group. Their
-  // memory stays valid until the work of this queue has ended.
+  // memory stays valid until the work of this queue has ended. If all members give an `offer`, a library may enqueue
+  // the whole collective; otherwise it is null.
   virtual absl::StatusOr<std::vector<Peer>> Synchronize(const Instruction& collective, absl::Span<const int64_t> group,
-                                                        size_t position, std::vector<void*> operands) = 0;
+                                                        size_t position, std::vector<void*> operands,
+                                                        CollectiveOffer* offer) = 0;
 };
 
 class CollectiveStep : public Step {
@@ -70,16 +83,20 @@ class CollectiveStep : public Step {
   explicit CollectiveStep(const Instruction& collective) : collective_(collective) {}
   absl::Status FindGroups(int64_t replicas, int64_t partitions);
   absl::Status DescribeLeaves(MakeCombiner make_combiner);
-  absl::Status Move(const RunState& state, absl::Span<const Peer> peers, absl::Span<const int64_t> group,
-                    size_t position) const;
-  absl::Status Combine(const RunState& state, absl::Span<const Peer> peers, size_t position, size_t leaf) const;
+  // Describes the collective of a group for libraries. Returns no array if they do not do it.
+  std::vector<ArrayCollective> DescribeArrays(absl::Span<const int64_t> group) const;
+  absl::Status Move(const RunState& state, absl::Span<const Peer> peers, absl::Span<void* const> results,
+                    absl::Span<const int64_t> group, size_t position) const;
+  absl::Status Combine(const RunState& state, absl::Span<const Peer> peers, void* result, size_t position,
+                       size_t leaf) const;
 
   const Instruction& collective_;
   std::vector<SlotId> operands_, results_;
   ProcessGroups groups_;
-  std::vector<std::pair<int, int>> membership_;  // by process: group and position; (-1, -1): none
-  std::vector<int64_t> source_of_;               // collective-permute: by target process; -1: none
-  std::vector<Leaf> leaves_;                     // by result
+  std::vector<std::pair<int, int>> membership_;       // by process: group and position; (-1, -1): none
+  std::vector<int64_t> source_of_;                    // collective-permute: by target process; -1: none
+  std::vector<Leaf> leaves_;                          // by result
+  std::vector<std::vector<ArrayCollective>> arrays_;  // by group and result; none: libraries do not do it
   int64_t scratch_bytes_ = 0;
 };
 

@@ -26,6 +26,8 @@ class Queue {
   // Copy from and to host memory, after all work that was started before. Return when the copy is done.
   virtual absl::Status CopyIn(const void* host, void* address, size_t bytes) = 0;
   virtual absl::Status CopyOut(const void* address, void* host, size_t bytes) = 0;
+  // Starts what the queue holds back, if it does that. Must be called before anything else uses the queue's stream.
+  virtual absl::Status Flush() { return absl::OkStatus(); }
   // Waits until all work has ended.
   virtual absl::Status Synchronize() = 0;
 };

@@ -2,9 +2,12 @@
 #ifndef BACKPLANE_PLUGINS_HIP_BACKEND_TESTING_CLIENT_TESTING_H_
 #define BACKPLANE_PLUGINS_HIP_BACKEND_TESTING_CLIENT_TESTING_H_
 
+#include <chrono>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/import/import.h"
@@ -115,6 +118,8 @@ class ClientTest : public EmulatedTest {
             const std::string& target = "host") {
     Start(variables);
     target_ = target;
+    if (const char* graphs = std::getenv("BACKPLANE_TEST_GRAPHS"); graphs != nullptr && *graphs == '1')
+      graph_mode_ = GraphMode::kOn;
     absl::StatusOr<std::shared_ptr<Devices>> devices = Devices::Open(api_, {memory_bytes, slab_bytes});
     ASSERT_TRUE(devices.ok()) << devices.status();
     devices_ = *devices;
@@ -123,13 +128,18 @@ class ClientTest : public EmulatedTest {
     ProductLibraries libraries;
     if (!product_library_.empty())
       libraries = OpenProductLibraries(devices_->api(), product_library_, devices_->architecture(0));
-    client_ = std::make_unique<HipClient>(std::make_shared<Runtime>(MakeTopology(target, names), devices_,
-                                                                    std::chrono::seconds(60), std::move(libraries)));
+    auto runtime = std::make_shared<Runtime>(MakeTopology(target, names), devices_, collective_time_limit_,
+                                             std::move(libraries), graph_mode_);
+    if (prepare_ != nullptr) prepare_(*runtime);
+    client_ = std::make_unique<HipClient>(std::move(runtime));
   }
   // Destroys the client. All work must have ended. Nothing may be left in the runtime, nor found wrong, unless the test
   // expects a line that begins so.
   void Close() {
     client_.reset();
+    // The thread that has ended a launch may keep the runtime for a moment.
+    for (int i = 0; i < 5000 && devices_.use_count() > 1; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     EXPECT_EQ(devices_.use_count(), 1) << "something of the client is left";
     devices_.reset();
     if (expected_report_.empty()) {
@@ -217,6 +227,9 @@ class ClientTest : public EmulatedTest {
   int64_t Calls(const char* function) { return Own<HipemuCallCount>("hipemuCallCount")(function); }
 
   std::string target_, product_library_;
+  GraphMode graph_mode_ = GraphMode::kOff;
+  std::chrono::milliseconds collective_time_limit_{60000};
+  std::function<void(Runtime&)> prepare_;  // called before the client is made; may be null
   NoCalls calls_;
   std::map<std::string, std::shared_ptr<Executable>> compiled_;
   std::shared_ptr<Devices> devices_;

@@ -1,5 +1,6 @@
 // The kernel of the emulated libraries as a host image: a shared library that needs no other.
 #include "plugins/hip/libraries/testing/emulated_gemm.h"
+#include "plugins/hip/libraries/testing/emulated_numbers.h"
 #include "plugins/hip/lowering/host_image.h"
 
 namespace {
@@ -7,38 +8,13 @@ namespace {
 using backplane::hip::emulated_blas::GemmArguments;
 using backplane::hip::emulated_blas::Mode;
 using backplane::hip::emulated_blas::Type;
+using backplane::hip::emulated_numbers::BitsOfFloat;
+using backplane::hip::emulated_numbers::FloatOfBits;
+using backplane::hip::emulated_numbers::FloatToHalf;
+using backplane::hip::emulated_numbers::HalfToFloat;
+using backplane::hip::emulated_numbers::RoundMantissa;
 
 constexpr int kSlowRuns = 60;
-
-float FloatOfBits(uint32_t bits) { return __builtin_bit_cast(float, bits); }
-uint32_t BitsOfFloat(float f) { return __builtin_bit_cast(uint32_t, f); }
-
-// Rounds to nearest, to even, keeping so many bits of the 23.
-float RoundMantissa(float f, int kept) {
-  const uint32_t bits = BitsOfFloat(f);
-  if ((bits & 0x7F800000u) == 0x7F800000u) return f;
-  const int dropped = 23 - kept;
-  const uint32_t half = (1u << (dropped - 1)) - 1 + ((bits >> dropped) & 1);
-  return FloatOfBits(((bits + half) >> dropped) << dropped);
-}
-
-float HalfToFloat(uint16_t h) {
-  const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16, exponent = (h >> 10) & 31, mantissa = h & 0x3FFu;
-  if (exponent == 31) return FloatOfBits(sign | 0x7F800000u | (mantissa << 13));
-  if (exponent != 0) return FloatOfBits(sign | ((exponent + 112) << 23) | (mantissa << 13));
-  const float small = static_cast<float>(mantissa) * 0x1p-24f;
-  return sign != 0 ? -small : small;
-}
-
-uint16_t FloatToHalf(float f) {
-  const uint32_t sign = (BitsOfFloat(f) >> 16) & 0x8000u;
-  const float magnitude = FloatOfBits(BitsOfFloat(f) & 0x7FFFFFFFu);
-  if (!(magnitude == magnitude)) return static_cast<uint16_t>(sign | 0x7E00u);
-  if (magnitude >= 65520.0f) return static_cast<uint16_t>(sign | 0x7C00u);
-  // Adding this constant rounds numbers below the smallest normal one to multiples of 2^-24.
-  if (magnitude < 0x1p-14f) return static_cast<uint16_t>(sign | (BitsOfFloat(magnitude + 0.5f) - BitsOfFloat(0.5f)));
-  return static_cast<uint16_t>(sign | ((BitsOfFloat(RoundMantissa(magnitude, 10)) >> 13) - (112u << 10)));
-}
 
 double ReadElement(const void* array, int64_t at, Type type) {
   switch (type) {
