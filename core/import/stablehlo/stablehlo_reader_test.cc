@@ -237,7 +237,11 @@ TEST(StablehloReader, Constants) {
   EXPECT_EQ(bytes("dense<[1.0, 0x7FC00000]> : tensor<2xf32>"), "0x0000803f0000c07f");
   EXPECT_EQ(bytes("dense<\"0x0000803F00000040\"> : tensor<2xf32>"), "0x0000803f00000040");
   EXPECT_EQ(bytes("dense<[[true, false], [false, true]]> : tensor<2x2xi1>"), "0x01000001");
-  EXPECT_EQ(bytes("dense<\"0x05\"> : tensor<4xi1>"), "0x01000100");  // packed, as old files have it
+  EXPECT_EQ(bytes("dense<\"0x0D\"> : tensor<5xi1>"), "splat 0x01");  // as many bytes as one element has
+  EXPECT_EQ(bytes("dense<\"0x00\"> : tensor<5xi1>"), "splat 0x00");
+  EXPECT_EQ(bytes("dense<\"0xFF\"> : tensor<i1>"), "splat 0x01");
+  EXPECT_EQ(bytes("dense<\"0x0001010001\"> : tensor<5xi1>"), "0x0001010001");
+  EXPECT_EQ(bytes("dense<\"0x0502\"> : tensor<10xi1>"), "0x01000100000000000001");  // packed, as old files have it
   EXPECT_EQ(bytes("dense<(1.0,-2.0)> : tensor<2xcomplex<f32>>"), "splat 0x0000803f000000c0");
   EXPECT_EQ(bytes("dense<[-1, 3]> : tensor<2xi4>"), "0x0f03");
   EXPECT_EQ(bytes("dense<-9223372036854775808> : tensor<i64>"), "splat 0x0000000000000080");
