@@ -660,5 +660,50 @@ TEST(Import, DamagedProgramsNeverCrash) {
   EXPECT_GT(refused, 1000);
 }
 
+// What a few bytes describe may be large, and operations share it.
+TEST(Import, ShortProgramsOfLargeMeaningAreRefused) {
+  const std::string pair = "(tensor<2x2xf32>, tensor<2x2xf32>) -> ";
+  EXPECT_THAT(ErrorOf(Main("%a: tensor<2x2xf32>", "tensor<2x2xf32>",
+                           absl::StrCat("%0 = \"stablehlo.einsum\"(%a, %a) {einsum_config = \"ab,bc->ac\"} : ", pair,
+                                        "!stablehlo.token\nreturn %a : tensor<2x2xf32>"))),
+              HasSubstr("result is declared token[]"));
+  EXPECT_NE(
+      ErrorOf(Main("%a: tensor<2xi32>", "tensor<2xi32>",
+                   "%0 = stablehlo.custom_call @ragged_all_to_all(%a, %a, %a, %a, %a, %a) {api_version = 4 : i32, "
+                   "backend_config = {replica_groups = dense<> : tensor<1099511627776x0xi64>}} : (tensor<2xi32>, "
+                   "tensor<2xi32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> "
+                   "tensor<3xi32>\nreturn %a : tensor<2xi32>")),
+      "");
+  EXPECT_THAT(
+      ErrorOf(Main("%a: tensor<f32>", "tensor<f32>",
+                   "%0 = stablehlo.custom_call @foo(%a) {api_version = 4 : i32, backend_config = {x = dense<0.0> : "
+                   "tensor<100000000xf32>, y = dense<1> : tensor<100000000xi8>}} : (tensor<f32>) -> tensor<f32>\n"
+                   "return %0 : tensor<f32>"),
+              absl::StatusCode::kResourceExhausted),
+      HasSubstr("custom call attribute x of 400000000 bytes"));
+  std::string calls, value(5000000, 'v');
+  for (int i = 0; i < 60; ++i) {
+    absl::StrAppend(&calls, "%", i,
+                    " = stablehlo.composite \"my.c\" %a {composite_attributes = #big, decomposition = @d} : "
+                    "(tensor<f32>) -> tensor<f32>\n");
+  }
+  EXPECT_THAT(
+      ErrorOf(absl::StrCat("#big = {x = \"", value, "\"}\n",
+                           Main("%a: tensor<f32>", "tensor<f32>", calls + "return %a : tensor<f32>"),
+                           "func.func private @d(%a: tensor<f32>) -> tensor<f32> {\nreturn %a : tensor<f32>\n}\n"),
+              absl::StatusCode::kResourceExhausted),
+      HasSubstr("attributes of composites are too large"));
+}
+
+TEST(Import, LongNamesOfLocationsAreCut) {
+  std::unique_ptr<Module> m =
+      Import(absl::StrCat(Main("%a: tensor<2xf32>", "tensor<2xf32>",
+                               "%0 = stablehlo.sine %a : tensor<2xf32> loc(#long)\nreturn %0 : tensor<2xf32>"),
+                          "#long = loc(\"", std::string(50000, 'n'), "\"(\"", std::string(50000, 'f'), "\":12:3))\n"));
+  ASSERT_NE(m, nullptr);
+  EXPECT_EQ(m->entry()->root()->metadata().op_name, std::string(2048, 'n'));
+  EXPECT_EQ(m->entry()->root()->metadata().source_file, std::string(2048, 'f'));
+}
+
 }  // namespace
 }  // namespace backplane

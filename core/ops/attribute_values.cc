@@ -188,6 +188,9 @@ absl::Status SkipMetadata(Cursor& c) {
 // behind the word mesh. Each axis is split where a named sub-axis begins or ends. The sub-axes of a dimension make its
 // tile; the others are subgroups behind the tiles.
 class MeshSharding {
+  static constexpr int64_t kMaxTransposedDevices = 1 << 14;
+  static constexpr int64_t kMaxListedDevices = 64;  // those of a larger mesh are in iota form where they can be
+
  public:
   explicit MeshSharding(Cursor& c) : c_(c) {}
 
@@ -266,6 +269,10 @@ class MeshSharding {
         ASSIGN_OR_RETURN(iota.transpose_perm, c_.Numbers(")"));
       }
       if (!iota.Valid()) return c_.Error("device_ids that name no list of devices");
+      // The devices of each instruction's sharding are listed where the mesh does not have them in order.
+      if (count_ > kMaxTransposedDevices && !std::is_sorted(iota.transpose_perm.begin(), iota.transpose_perm.end())) {
+        return c_.Error(absl::StrCat("transposed device_ids of more than ", kMaxTransposedDevices, " devices"));
+      }
       devices_ = iota.Expand();
       if (!c_.Take(")")) return c_.Error("expected ')' of device_ids");
     } else {
@@ -373,6 +380,28 @@ class MeshSharding {
     if (s->last_tile_dims.size() == 1 && s->last_tile_dims[0] == Sharding::Type::kReplicated) {
       s->last_tile_dims.clear();
       s->replicate_on_last_tile_dim = true;
+    }
+    bool in_order = count_ > kMaxListedDevices;
+    for (size_t n = 0; n < devices_.size() && in_order; ++n) in_order = devices_[n] == static_cast<int64_t>(n);
+    if (in_order) {
+      // In iota form: many instructions may have shardings over one large mesh.
+      IotaDevices iota;
+      iota.dims = s->tile_dims;
+      std::vector<size_t> places(factors.size());
+      std::iota(places.begin(), places.end(), size_t{0});
+      std::sort(places.begin(), places.end(),
+                [&](size_t a, size_t b) { return factors[a].stride > factors[b].stride; });
+      iota.transpose_perm.resize(factors.size());
+      for (size_t k = 0; k < places.size(); ++k) {
+        iota.reshape_dims.push_back(factors[places[k]].size);
+        iota.transpose_perm[places[k]] = static_cast<int64_t>(k);
+      }
+      if (std::is_sorted(iota.transpose_perm.begin(), iota.transpose_perm.end())) {
+        iota.reshape_dims = {count_};
+        iota.transpose_perm.clear();
+      }
+      s->iota = std::move(iota);
+      return absl::OkStatus();
     }
     for (int64_t n = 0; n < count_; ++n) {
       int64_t at = 0, rest = n;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <random>
 #include <sstream>
 
@@ -193,6 +194,49 @@ TEST(HloText, ShardingsByMeshAxesAreExpanded) {
                           "{mesh['a'=4], [{'a','a'}]}", "{mesh['a'=2], device_ids=(1), [{'a'}]}", "{mesh['a'=2]}"}) {
     EXPECT_FALSE(ParseSharding(bad).ok()) << bad;
   }
+}
+
+// Every instruction has its own, so a list of a million devices would take a gigabyte in a hundred of them.
+TEST(HloText, LargeMeshesAreKeptInIotaForm) {
+  absl::StatusOr<Sharding> s = ParseSharding("{mesh['a'=8,'b'=16,'c'=2], [{'c'}, {'a'}]}");
+  ASSERT_TRUE(s.ok()) << s.status();
+  EXPECT_TRUE(s->devices.empty());
+  ASSERT_TRUE(s->iota.has_value());
+  // Tile (c, a), replicated over b: device a * 32 + b * 2 + c.
+  const Ints devices = s->DeviceList();
+  ASSERT_EQ(devices.size(), 256u);
+  for (int64_t c = 0; c < 2; ++c) {
+    for (int64_t a = 0; a < 8; ++a) {
+      for (int64_t b = 0; b < 16; ++b)
+        EXPECT_EQ(devices[static_cast<size_t>((c * 8 + a) * 16 + b)], a * 32 + b * 2 + c);
+    }
+  }
+  s->mesh.clear();
+  EXPECT_EQ(s->ToString(), "{devices=[2,8,16]<=[8,16,2]T(2,0,1) last_tile_dim_replicate}");
+
+  absl::StatusOr<ReplicaGroups> groups = ComputeReplicaGroupsOfMesh({8, 16, 2}, {}, {{1}, {0, 2, 2}});
+  ASSERT_TRUE(groups.ok()) << groups.status();
+  EXPECT_TRUE(groups->groups.empty());
+  // Groups of (b, the middle of a), in the order of (the outer of a, the inner of a, c).
+  const std::vector<Ints> lists = groups->Expand();
+  ASSERT_EQ(lists.size(), 8u);
+  for (int64_t g = 0; g < 8; ++g) {
+    ASSERT_EQ(lists[g].size(), 32u);
+    for (int64_t k = 0; k < 32; ++k) {
+      EXPECT_EQ(lists[g][k], (g / 4 * 4 + k % 2 * 2 + g / 2 % 2) * 32 + k / 2 * 2 + g % 2) << g << " " << k;
+    }
+  }
+  EXPECT_TRUE(ComputeReplicaGroupsOfMesh({1 << 20}, {}, {{0}})->iota.has_value());
+  Ints given(256);
+  std::iota(given.begin(), given.end(), 0);
+  EXPECT_EQ(*ComputeReplicaGroupsOfMesh({8, 16, 2}, given, {{1}, {0, 2, 2}}), *groups);
+  std::swap(given[0], given[1]);
+  EXPECT_EQ(ComputeReplicaGroupsOfMesh({256}, given, {{0}})->groups, std::vector<Ints>{given});
+  // Devices in another order are listed, and there may not be as many.
+  EXPECT_TRUE(ParseSharding("{mesh['a'=4096], device_ids=([64,64]T(1,0)), [{'a'}]}").ok());
+  EXPECT_FALSE(ParseSharding("{mesh['a'=65536], device_ids=([256,256]T(1,0)), [{'a'}]}").ok());
+  HloLexer lexer("mesh['a'=65536], device_ids=([256,256]T(1,0)) {'a'}");
+  EXPECT_FALSE(ParseReplicaGroups(lexer).ok());
 }
 
 TEST(HloText, StackFramesBecomeSourceLines) {

@@ -1,6 +1,7 @@
 #include "core/text/mesh_groups.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -41,10 +42,25 @@ absl::StatusOr<Ints> DeviceIds(HloLexer& lexer, std::optional<IotaDevices>* out)
   iota.dims = iota.reshape_dims;
   if (!iota.Valid()) return lexer.ErrorAt(at, "device_ids that name no list of devices");
   *out = iota;
+  if (!FitsMesh(iota)) return lexer.ErrorAt(at, "transposed device_ids of too many devices");
   return iota.Expand();
 }
 
 }  // namespace
+
+namespace {
+
+// The groups of a larger mesh are in iota form where they can be.
+constexpr int64_t kMaxListedDevices = 64;
+
+}  // namespace
+
+bool FitsMesh(const IotaDevices& iota) {
+  constexpr int64_t kMaxTransposedDevices = 1 << 14;
+  int64_t count = 1;
+  for (int64_t d : iota.dims) count *= d;
+  return count <= kMaxTransposedDevices || std::is_sorted(iota.transpose_perm.begin(), iota.transpose_perm.end());
+}
 
 absl::StatusOr<ReplicaGroups> ComputeReplicaGroupsOfMesh(const Ints& mesh, const Ints& devices,
                                                          const std::vector<MeshAxis>& axes) {
@@ -94,6 +110,28 @@ absl::StatusOr<ReplicaGroups> ComputeReplicaGroupsOfMesh(const Ints& mesh, const
   int64_t group_size = 1;
   for (const Piece& p : pieces) group_size *= p.order >= 0 ? p.size : 1;
   ReplicaGroups groups;
+  bool in_order = count > kMaxListedDevices;
+  for (size_t n = 0; n < devices.size() && in_order; ++n) in_order = devices[n] == static_cast<int64_t>(n);
+  if (in_order) {
+    // In iota form: many instructions may have the groups of one large mesh.
+    IotaDevices iota;
+    iota.dims = {count / group_size, group_size};
+    std::vector<size_t> places(pieces.size());
+    std::iota(places.begin(), places.end(), size_t{0});
+    std::stable_sort(places.begin(), places.end(),
+                     [&](size_t a, size_t b) { return pieces[a].stride > pieces[b].stride; });
+    iota.transpose_perm.resize(pieces.size());
+    for (size_t k = 0; k < places.size(); ++k) {
+      iota.reshape_dims.push_back(pieces[places[k]].size);
+      iota.transpose_perm[places[k]] = static_cast<int64_t>(k);
+    }
+    if (std::is_sorted(iota.transpose_perm.begin(), iota.transpose_perm.end())) {
+      iota.reshape_dims = {count};
+      iota.transpose_perm.clear();
+    }
+    groups.iota = std::move(iota);
+    return groups;
+  }
   for (int64_t n = 0; n < count; ++n) {
     if (n % group_size == 0) groups.groups.emplace_back();
     int64_t place = 0, rest = n;

@@ -19,7 +19,12 @@ struct MeshAxis {
   int64_t pre_size = 1, size = 0;  // a sub-axis; size 0: the full axis
 };
 
-// `devices` empty: 0, 1, 2... Errors are InvalidArgument.
+// Whether a mesh may have these devices, which must be Valid(). The groups of a mesh whose devices are transposed are
+// listed in each instruction, so its size is limited.
+bool FitsMesh(const IotaDevices& iota);
+
+// `devices` empty: 0, 1, 2... The result is in iota form if the mesh is large and has its devices in order. Errors are
+// InvalidArgument.
 absl::StatusOr<ReplicaGroups> ComputeReplicaGroupsOfMesh(const Ints& mesh, const Ints& devices,
                                                          const std::vector<MeshAxis>& axes);
 

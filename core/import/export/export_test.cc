@@ -476,6 +476,15 @@ ENTRY %e {
   ASSERT_TRUE(layouts.ok()) << layouts.status();
   EXPECT_THAT(std::string(ExportStablehloText(**layouts).status().message()),
               HasSubstr("the result: StableHLO has no layouts for the elements of a tuple"));
+  auto replicas = ParseHloModule(R"(HloModule m, replica_count=2147483647
+
+ENTRY e {
+  p = f32[4] parameter(0)
+  ROOT r = f32[4] all-to-all(p), dimensions={0}
+})");
+  ASSERT_TRUE(replicas.ok()) << replicas.status();
+  EXPECT_THAT(std::string(ExportStablehloText(**replicas).status().message()),
+              HasSubstr("r: a group of 2147483647 devices"));
   std::unique_ptr<Module> m = Hlo("%p = f32[2] parameter(0)\n ROOT %r = f32[2] tan(%p)");
   EXPECT_THAT(std::string(ExportPortableArtifact(*m, {1, 3, 0}).status().message()),
               HasSubstr("stablehlo.tan has no form in version 1.3.0"));

@@ -13,7 +13,7 @@ namespace {
 
 // No groups mean one of all ids there are. StableHLO's all_to_all takes the number of its blocks from the list, which
 // is written out then.
-std::vector<Ints> WrittenGroups(const Instruction& i, const ModuleConfig& config) {
+absl::StatusOr<std::vector<Ints>> WrittenGroups(const Instruction& i, const ModuleConfig& config) {
   std::vector<Ints> groups = i.attrs().Get<ReplicaGroups>(AttrId::kReplicaGroups).Expand();
   if (!groups.empty() || !i.Is(Opcode::kAllToAll)) return groups;
   int64_t ids = config.num_replicas;
@@ -22,10 +22,14 @@ std::vector<Ints> WrittenGroups(const Instruction& i, const ModuleConfig& config
       ids = config.num_partitions;
       break;
     case GroupMode::kFlattenedIds:
-      ids = config.num_replicas * config.num_partitions;
+      ids = std::min(config.num_replicas, kMaxDevices + 1) * std::min(config.num_partitions, kMaxDevices + 1);
       break;
     default:
       break;
+  }
+  if (ids > kMaxDevices) {
+    return absl::UnimplementedError(
+        absl::StrCat(i.name(), ": a group of ", ids, " devices, at most ", kMaxDevices, " are supported"));
   }
   groups.emplace_back(static_cast<size_t>(std::max<int64_t>(ids, 1)));
   std::iota(groups[0].begin(), groups[0].end(), 0);
@@ -37,7 +41,7 @@ std::vector<Ints> WrittenGroups(const Instruction& i, const ModuleConfig& config
 // Shorter groups are filled with -1.
 absl::StatusOr<NamedAttrs> Exporter::GroupAttributes(Opcode opcode, const Instruction& i, const Attributes& given) {
   ASSIGN_OR_RETURN(NamedAttrs attrs, stablehlo::FromHloAttributes(opcode, given, arena_));
-  const std::vector<Ints> groups = WrittenGroups(i, hlo_.config());
+  ASSIGN_OR_RETURN(const std::vector<Ints> groups, WrittenGroups(i, hlo_.config()));
   size_t width = 0;
   for (const Ints& g : groups) width = std::max(width, g.size());
   Ints flat;
@@ -140,7 +144,8 @@ absl::StatusOr<Bundle> Exporter::ExportAllToAll(Frame& frame, const Instruction&
     return EmitOne(frame, "stablehlo.all_to_all", {x}, std::move(all), x->type);
   };
   if (!i.shape().IsTuple()) {
-    const int64_t count = static_cast<int64_t>(WrittenGroups(i, hlo_.config())[0].size());
+    ASSIGN_OR_RETURN(const std::vector<Ints> groups, WrittenGroups(i, hlo_.config()));
+    const int64_t count = static_cast<int64_t>(groups[0].size());
     RETURN_IF_ERROR(AddAnnotations(i, &attrs));
     ASSIGN_OR_RETURN(const SourceValue* y, exchange(operands[0], count));
     return Bundle::Of(y);

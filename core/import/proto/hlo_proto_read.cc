@@ -250,7 +250,11 @@ absl::Status ApplyConfig(const proto::HloModuleConfigProto& in, Module* module) 
 template <typename Message>
 absl::Status ParseMessage(absl::string_view bytes, absl::string_view name, Message* message) {
   if (bytes.size() > INT_MAX) return InvalidProto("more than 2 GiB");
-  if (!message->ParseFromString(bytes)) return InvalidProto(absl::StrCat("the bytes are no ", name));
+  bool too_many = false;
+  if (!message->ParseFromString(bytes, &too_many)) {
+    return InvalidProto(too_many ? absl::StrCat(bytes.size(), " bytes contain too many nearly empty messages")
+                                 : absl::StrCat("the bytes are no ", name));
+  }
   return absl::OkStatus();
 }
 

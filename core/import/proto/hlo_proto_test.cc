@@ -251,6 +251,11 @@ TEST(HloProto, HostileMessages) {
         s->set_element_type(11);
       },
       "");
+  // Two bytes an instruction, of which each would take a kilobyte.
+  std::string computation, module;
+  for (int i = 0; i < 200000; ++i) computation += std::string("\x12\x00", 2);
+  module = "\x1a\x80\xb5\x18" + computation;  // field 3 of 400000 bytes
+  EXPECT_THAT(ParseHloModuleProto(module).status().message(), HasSubstr("too many nearly empty messages"));
   EXPECT_THAT(ParseHloModuleProto("\xff\xff").status().message(), HasSubstr("no HloModuleProto"));
   EXPECT_FALSE(ParseHloModuleProto("").ok());
   EXPECT_FALSE(ParseHloModuleProtoWithConfig("").ok());

@@ -73,7 +73,7 @@ bool WireInput::Skip(uint32_t number, uint32_t wire) {
 bool WireInput::Merge(Message* out) {
   absl::string_view bytes;
   if (depth_ >= kMaxDepth || !Bytes(&bytes)) return false;
-  WireInput inner(bytes, depth_ + 1);
+  WireInput inner(bytes, memory_, depth_ + 1);
   uint32_t number = 0, wire = 0;
   while (!inner.AtEnd()) {
     if (!inner.Tag(&number, &wire) || !out->ReadField(number, wire, inner)) return false;
@@ -117,12 +117,18 @@ void WireOutput::Sub(uint32_t number, const Message& message) {
   }
 }
 
-bool Message::ParseFromString(absl::string_view bytes) {
+bool Message::ParseFromString(absl::string_view bytes, bool* too_many) {
+  // Instructions of real modules take up to 30 times their encoding.
+  constexpr size_t kGrowth = 64, kAlways = size_t{1} << 24;
   Clear();
-  WireInput in(bytes);
+  size_t memory = bytes.size() * kGrowth + kAlways;
+  WireInput in(bytes, &memory);
   uint32_t number = 0, wire = 0;
   while (!in.AtEnd()) {
-    if (!in.Tag(&number, &wire) || !ReadField(number, wire, in)) return false;
+    if (!in.Tag(&number, &wire) || !ReadField(number, wire, in)) {
+      if (too_many != nullptr) *too_many = memory == 0;
+      return false;
+    }
   }
   return true;
 }

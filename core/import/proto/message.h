@@ -100,8 +100,9 @@ enum WireType : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kGroup = 3, kG
 class WireInput {
  public:
   static constexpr int kMaxDepth = 100;
-  explicit WireInput(absl::string_view bytes, int depth = 0)
-      : at_(bytes.data()), end_(bytes.data() + bytes.size()), depth_(depth) {}
+  // The messages that are created may take *memory bytes in all, which are subtracted; null: without a limit.
+  explicit WireInput(absl::string_view bytes, size_t* memory = nullptr, int depth = 0)
+      : at_(bytes.data()), end_(bytes.data() + bytes.size()), memory_(memory), depth_(depth) {}
   bool AtEnd() const { return at_ == end_; }
   bool Tag(uint32_t* number, uint32_t* wire);
   bool Skip(uint32_t number, uint32_t wire);  // a field whose tag has been read
@@ -123,11 +124,13 @@ class WireInput {
   }
   template <typename T>
   bool Field(uint32_t number, uint32_t wire, Optional<T>* out) {
-    return wire == kBytes ? Merge(out->mutable_get()) : Skip(number, wire);
+    if (wire != kBytes) return Skip(number, wire);
+    return (out->has() || Spend(sizeof(T))) && Merge(out->mutable_get());
   }
   template <typename T>
   bool Field(uint32_t number, uint32_t wire, RepeatedPtrField<T>* out) {
-    return wire == kBytes ? Field(number, wire, out->Add()) : Skip(number, wire);
+    if (wire != kBytes) return Skip(number, wire);
+    return Spend(sizeof(T)) && Field(number, wire, out->Add());
   }
   template <typename T>
   bool Field(uint32_t number, uint32_t wire, RepeatedField<T>* out) {
@@ -176,9 +179,19 @@ class WireInput {
   bool Varint(uint64_t* out);
   bool Bytes(absl::string_view* out);
   bool Merge(Message* out);
+  bool Spend(size_t bytes) {
+    if (memory_ == nullptr) return true;
+    if (*memory_ < bytes) {
+      *memory_ = 0;
+      return false;
+    }
+    *memory_ -= bytes;
+    return true;
+  }
 
   const char* at_;
   const char* end_;
+  size_t* const memory_;
   const int depth_;
 };
 
@@ -255,8 +268,9 @@ class Message {
  public:
   virtual ~Message() = default;
   // Replaces the content of the message. Returns false for malformed bytes; the message then holds what was read before
-  // the error.
-  bool ParseFromString(absl::string_view bytes);
+  // the error. An empty message is two bytes, but takes up to thousands in memory; so bytes that contain very many
+  // nearly empty messages are not read either. *too_many tells that this is why.
+  bool ParseFromString(absl::string_view bytes, bool* too_many = nullptr);
   // Returns the size of the serialized message. Nested messages store their sizes for the following serialization.
   size_t ByteSizeLong() const;
   std::string SerializeAsString() const;

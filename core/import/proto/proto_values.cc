@@ -447,7 +447,7 @@ absl::StatusOr<Mesh> MeshFromProto(const proto::MeshProto& in) {
   if (in.has_iota()) {
     IotaDevices iota{ToInts(in.iota().reshape_dims()), ToInts(in.iota().reshape_dims()),
                      Permutation(in.iota().transpose_perm())};
-    if (!iota.Valid()) return InvalidProto("mesh that names no list of devices");
+    if (!iota.Valid() || !FitsMesh(iota)) return InvalidProto("mesh that names no list of devices, or too long a one");
     mesh.devices = iota.Expand();
     mesh.iota = std::move(iota);
   }

@@ -22,7 +22,8 @@ class BytecodeLocationResolver : public LocationResolver {
 
   SourceLocation Resolve(LocationId id) const override {
     SourceLocation out;
-    Walk(id - 1, 0, &out);
+    int steps = kMaxLocationSteps;
+    Walk(id - 1, 0, &steps, &out);
     return out;
   }
 
@@ -37,8 +38,9 @@ class BytecodeLocationResolver : public LocationResolver {
   }
 
   // Fills what is still empty: the outermost name, then the first file position below it.
-  void Walk(uint64_t index, int depth, SourceLocation* out) const {
-    if (depth > kMaxLocationWalk || index >= container_.attributes.size()) return;
+  void Walk(uint64_t index, int depth, int* steps, SourceLocation* out) const {
+    if (depth > kMaxLocationWalk || (*steps)-- <= 0 || !out->file.empty() || index >= container_.attributes.size())
+      return;
     const BytecodeContainer::Entry& entry = container_.attributes[index];
     if (entry.dialect != "builtin" || !entry.binary) return;
     ByteReader in(entry.bytes, 0, "");
@@ -46,13 +48,13 @@ class BytecodeLocationResolver : public LocationResolver {
       case kCallSite: {
         uint64_t callee = in.Varint(), caller = in.Varint();
         if (!in.ok()) return;
-        Walk(callee, depth + 1, out);
-        if (out->file.empty()) Walk(caller, depth + 1, out);
+        Walk(callee, depth + 1, steps, out);
+        Walk(caller, depth + 1, steps, out);
         return;
       }
       case kFileLine: {
         uint64_t file = in.Varint(), line = in.Varint(), column = in.Varint();
-        if (!in.ok() || !out->file.empty()) return;
+        if (!in.ok()) return;
         out->file = StringAttribute(file);
         out->line = static_cast<int64_t>(line);
         out->column = static_cast<int64_t>(column);
@@ -60,7 +62,7 @@ class BytecodeLocationResolver : public LocationResolver {
       }
       case kFileRange: {
         uint64_t file = in.Varint(), n = in.Count("positions");
-        if (!in.ok() || !out->file.empty()) return;
+        if (!in.ok()) return;
         out->file = StringAttribute(file);
         if (n > 0) out->line = static_cast<int64_t>(in.Varint());
         if (n > 1) out->column = static_cast<int64_t>(in.Varint());
@@ -69,14 +71,15 @@ class BytecodeLocationResolver : public LocationResolver {
       case kFused:
       case kFusedMeta: {
         uint64_t n = in.Count("locations");
-        for (uint64_t i = 0; i < n && i < 8 && in.ok() && out->file.empty(); ++i) Walk(in.Varint(), depth + 1, out);
+        for (uint64_t i = 0; i < n && i < 8 && in.ok() && out->file.empty(); ++i)
+          Walk(in.Varint(), depth + 1, steps, out);
         return;
       }
       case kNamed: {
         uint64_t name = in.Varint(), child = in.Varint();
         if (!in.ok()) return;
-        if (out->name.empty() && out->file.empty()) out->name = StringAttribute(name);
-        Walk(child, depth + 1, out);
+        if (out->name.empty()) out->name = StringAttribute(name);
+        Walk(child, depth + 1, steps, out);
         return;
       }
       default:

@@ -266,6 +266,9 @@ struct SourceOp {
 // The largest number of levels of a location that are followed. Chains of call sites grow with the depth of the Python
 // stack, but the first frame comes first, so this many levels suffice to find it.
 constexpr int kMaxLocationWalk = 64;
+// The largest number of nested locations that are read for one location. Locations share their parts, so a few levels
+// can name astronomically many.
+constexpr int kMaxLocationSteps = 1024;
 
 class LocationResolver {
  public:

@@ -114,6 +114,46 @@ TEST(StablehloReader, LocationsAreResolved) {
   EXPECT_GT(at.line, 0);
 }
 
+// Bytecode with 60 levels of call sites, both parts of which are the next level.
+constexpr absl::string_view kNestedCallSites =
+    "4d4cef520d537461626c65484c4f5f76312e392e300001190501050901030b03070f131703a99307018b0b0f0f0f0f0f0f0f0f0f"
+    "0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f13"
+    "13130f0b07131303090b0b0b0b03070f1707028603050d150505150707150909150b0b150d0d150f0f1511111513131515151517"
+    "17151919151b1b151d1d151f1f152121152323152525152727152929152b2b152d2d152f2f153131153333153535153737153939"
+    "153b3b153d3d153f3f154141154343154545154747154949154b4b154d4d154f4f155151155353155555155757155959155b5b15"
+    "5d5d155f5f156161156363156565156767156969156b6b156d6d156f6f1571711573731575751577771579791d83851701030317"
+    "01031517010343150303050f1f1701039117010505030123031d111d1329010511030103010904590501507b0107044903010505"
+    "507d0307043503070f03037f000306810301030103068703010301070489030506030105010097150f0b05051511150f0b116275"
+    "696c74696e0076686c6f006d6f64756c65006e65676174655f76310066756e635f76310072657475726e5f7631002d0078006d61"
+    "696e007075626c6963000815050501010b8b8d8b8f91";
+
+// Locations that name their parts twice in each level: a few hundred bytes, and up to 2^60 locations.
+TEST(StablehloReader, SharedLocationsAreResolvedInShortTime) {
+  for (bool fused : {false, true}) {
+    std::string aliases = "#loc0 = loc(\"x\")\n";
+    for (int i = 1; i <= 20; ++i) {
+      const std::string part = absl::StrCat("#loc", i - 1);
+      absl::StrAppend(&aliases, "#loc", i, " = loc(",
+                      fused ? absl::StrCat("fused[", part, ", ", part, ", ", part, ", ", part, "]")
+                            : absl::StrCat("callsite(", part, " at ", part, ")"),
+                      ")\n");
+    }
+    const std::string text =
+        absl::StrCat("func.func public @main(%a: tensor<f32>) -> tensor<f32> {\n",
+                     "%0 = stablehlo.negate %a : tensor<f32> loc(#loc20)\n", "return %0 : tensor<f32>\n}\n", aliases);
+    auto m = ParseStablehloText(text);
+    ASSERT_TRUE(m.ok()) << m.status();
+    const SourceOp* op = (*m)->FindSymbol("main")->regions[0].blocks[0].ops[0];
+    SourceLocation at = (*m)->Location(op->location);
+    EXPECT_EQ(at.name, "x");
+    EXPECT_EQ(at.file, "");
+  }
+  const std::string bytes = absl::HexStringToBytes(kNestedCallSites);
+  auto m = ReadPortableArtifact(bytes);
+  ASSERT_TRUE(m.ok()) << m.status();
+  EXPECT_EQ((*m)->Location((*m)->FindSymbol("main")->regions[0].blocks[0].ops[0]->location).name, "x");
+}
+
 TEST(StablehloReader, PrettyTextInFull) {
   constexpr absl::string_view kText = R"(
 #loc1 = loc("f.py":3:4)
@@ -197,7 +237,11 @@ TEST(StablehloReader, Constants) {
   EXPECT_EQ(bytes("dense<[1.0, 0x7FC00000]> : tensor<2xf32>"), "0x0000803f0000c07f");
   EXPECT_EQ(bytes("dense<\"0x0000803F00000040\"> : tensor<2xf32>"), "0x0000803f00000040");
   EXPECT_EQ(bytes("dense<[[true, false], [false, true]]> : tensor<2x2xi1>"), "0x01000001");
-  EXPECT_EQ(bytes("dense<\"0x05\"> : tensor<4xi1>"), "0x01000100");  // packed, as old files have it
+  EXPECT_EQ(bytes("dense<\"0x0D\"> : tensor<5xi1>"), "splat 0x01");  // as many bytes as one element has
+  EXPECT_EQ(bytes("dense<\"0x00\"> : tensor<5xi1>"), "splat 0x00");
+  EXPECT_EQ(bytes("dense<\"0xFF\"> : tensor<i1>"), "splat 0x01");
+  EXPECT_EQ(bytes("dense<\"0x0001010001\"> : tensor<5xi1>"), "0x0001010001");
+  EXPECT_EQ(bytes("dense<\"0x0502\"> : tensor<10xi1>"), "0x01000100000000000001");  // packed, as old files have it
   EXPECT_EQ(bytes("dense<(1.0,-2.0)> : tensor<2xcomplex<f32>>"), "splat 0x0000803f000000c0");
   EXPECT_EQ(bytes("dense<[-1, 3]> : tensor<2xi4>"), "0x0f03");
   EXPECT_EQ(bytes("dense<-9223372036854775808> : tensor<i64>"), "splat 0x0000000000000080");

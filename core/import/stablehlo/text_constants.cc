@@ -280,6 +280,14 @@ const SourceAttr* TextParser::DenseFromHex(const SourceType* type, absl::string_
     }
     blob.remove_prefix(4);
   }
+  // A string of the size of one element is a splat, also of i1, whose elements are bytes. Older MLIR packed eight of
+  // them into a byte, which can still be told apart where that takes several bytes.
+  int64_t count = 0;
+  if (type->kind == TypeKind::kTensor && type->inner->kind == TypeKind::kScalar &&
+      type->inner->element == ElementKind::kBool && blob.size() == 1 && CountStaticElements(type->dims, &count)) {
+    static constexpr char kBits[2] = {0, 1};
+    return MakeDense(arena_, type, absl::string_view(&kBits[blob[0] != 0], count == 0 ? 0 : 1), count > 1);
+  }
   std::string why;
   const SourceAttr* a = NormalizeConstant(arena_, type, blob, true, &why);
   if (!a) FailAt(position, why);

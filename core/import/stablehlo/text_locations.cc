@@ -33,20 +33,22 @@ class TextLocationResolver : public LocationResolver {
       Lexer lexer(text_);
       lexer.set_position(locations_[id - 1]);
       Token t = lexer.Next();
-      Walk(lexer, t, 0, &out);
+      int steps = kMaxLocationSteps;
+      Walk(lexer, t, 0, &steps, &out);
     }
     return out;
   }
 
  private:
-  // Reads one location that starts at `t`; leaves the token behind it in `t`.
-  void Walk(Lexer& lexer, Token& t, int depth, SourceLocation* out) const {
-    if (depth > kMaxLocationWalk) return;
+  // Reads one location that starts at `t`; leaves the token behind it in `t`. Stops where the file is known: nothing is
+  // filled in after it.
+  void Walk(Lexer& lexer, Token& t, int depth, int* steps, SourceLocation* out) const {
+    if (depth > kMaxLocationWalk || (*steps)-- <= 0 || !out->file.empty()) return;
     if (t.kind == TokenKind::kBareId && t.text == "loc") {  // the definition of an alias
       t = lexer.Next();
       if (!t.Is('(')) return;
       t = lexer.Next();
-      Walk(lexer, t, depth + 1, out);
+      Walk(lexer, t, depth + 1, steps, out);
       return;
     }
     if (t.kind == TokenKind::kHash) {
@@ -55,7 +57,7 @@ class TextLocationResolver : public LocationResolver {
         Lexer inner(text_);
         inner.set_position(it->second);
         Token first = inner.Next();
-        Walk(inner, first, depth + 1, out);
+        Walk(inner, first, depth + 1, steps, out);
       }
       t = lexer.Next();
       return;
@@ -68,7 +70,7 @@ class TextLocationResolver : public LocationResolver {
         Token line = lexer.Next();
         Token colon = lexer.Next();
         Token column = lexer.Next();
-        if (out->file.empty() && colon.Is(':')) {
+        if (colon.Is(':')) {
           out->file = name;
           if (!absl::SimpleAtoi(line.text, &out->line) || !absl::SimpleAtoi(column.text, &out->column)) return;
         }
@@ -80,10 +82,10 @@ class TextLocationResolver : public LocationResolver {
         }
         return;
       }
-      if (out->name.empty() && out->file.empty()) out->name = name;
+      if (out->name.empty()) out->name = name;
       if (t.Is('(')) {
         t = lexer.Next();
-        Walk(lexer, t, depth + 1, out);
+        Walk(lexer, t, depth + 1, steps, out);
         if (t.Is(')')) t = lexer.Next();
       }
       return;
@@ -92,10 +94,10 @@ class TextLocationResolver : public LocationResolver {
     if (t.text == "callsite") {
       lexer.Next();
       t = lexer.Next();
-      Walk(lexer, t, depth + 1, out);
+      Walk(lexer, t, depth + 1, steps, out);
       if (t.kind == TokenKind::kBareId && t.text == "at") {
         t = lexer.Next();
-        Walk(lexer, t, depth + 1, out);
+        Walk(lexer, t, depth + 1, steps, out);
       }
       if (t.Is(')')) t = lexer.Next();
       return;
@@ -108,11 +110,11 @@ class TextLocationResolver : public LocationResolver {
           if (t.Is('<')) ++open;
           if (t.Is('>')) --open;
           t = lexer.Next();
-        } while (open > 0 && t.kind != TokenKind::kEnd && t.kind != TokenKind::kError);
+        } while (open > 0 && (*steps)-- > 0 && t.kind != TokenKind::kEnd && t.kind != TokenKind::kError);
       }
-      while (t.Is('[') || t.Is(',')) {
+      while (*steps > 0 && (t.Is('[') || t.Is(','))) {
         t = lexer.Next();
-        Walk(lexer, t, depth + 1, out);
+        Walk(lexer, t, depth + 1, steps, out);
       }
       if (t.Is(']')) t = lexer.Next();
       return;

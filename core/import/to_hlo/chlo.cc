@@ -11,6 +11,43 @@
 
 namespace backplane::to_hlo {
 
+namespace {
+
+// The numbers of operands and results of the operations that have not one of each or two operands and one result.
+struct ChloForm {
+  const char* name;
+  int operands;
+  int results;
+};
+constexpr ChloForm kChloForms[] = {
+    {"constant", 0, 1}, {"constant_like", 1, 1}, {"mulhi", 2, 1}, {"ragged_dot", 3, 1}, {"top_k", 1, 2},
+};
+
+// The readers do not know the operations of CHLO, so their forms are checked here.
+absl::Status CheckChloForm(const SourceOp& op, absl::string_view name) {
+  const int operands = static_cast<int>(op.operands.size()), results = static_cast<int>(op.results.size());
+  auto wrong = [&](absl::string_view expected) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("has ", operands, " operands and ", results, " results, expected ", expected));
+  };
+  for (const ChloForm& form : kChloForms) {
+    if (name != form.name) continue;
+    if (operands == form.operands && results == form.results) return absl::OkStatus();
+    return wrong(absl::StrCat(form.operands, " and ", form.results));
+  }
+  if (name == "scan") return absl::OkStatus();
+  if (results != 1 || operands < 1 || operands > 3) return wrong("one to three operands and one result");
+  for (const SourceValue* v : op.operands) {
+    if (v->type->kind != stablehlo::TypeKind::kTensor) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("operand is ", stablehlo::TypeToString(v->type), ", expected a tensor"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status Importer::ImportTopK(Scope& scope, const SourceOp& op, int64_t k, bool largest) {
   ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[0]));
   Attributes attrs;
@@ -61,6 +98,7 @@ absl::Status Importer::ImportChloBroadcast(Scope& scope, const SourceOp& op, abs
     ASSIGN_OR_RETURN(operands[i], scope.builder.BroadcastInDim(operands[i], dims, maps[i]));
   }
   if (inner == "compare") {
+    if (operands.size() != 2) return Unknown(op);
     ASSIGN_OR_RETURN(Attributes attrs, BuildAttributes(Opcode::kCompare, op));
     const ComparisonDirection direction = attrs.GetEnum<ComparisonDirection>(AttrId::kDirection);
     std::optional<ComparisonType> type;
@@ -75,7 +113,8 @@ absl::Status Importer::ImportChloBroadcast(Scope& scope, const SourceOp& op, abs
     return Bind(scope, op, y);
   }
   const OpInfo* info = FindByStablehlo(inner);
-  if (info == nullptr || info->arity != static_cast<int>(operands.size()) || !info->attributes.empty()) {
+  if (info == nullptr || info->arity != static_cast<int>(operands.size()) || !info->attributes.empty() ||
+      info->Has(kDeclared)) {
     return Unknown(op);
   }
   ASSIGN_OR_RETURN(Value y, scope.builder.Op(info->opcode, std::move(operands)));
@@ -194,6 +233,7 @@ absl::Status Importer::ImportMulhi(Scope& scope, const SourceOp& op) {
 absl::Status Importer::ImportChlo(Scope& scope, const SourceOp& op) {
   absl::string_view name = op.name;
   name.remove_prefix(5);
+  RETURN_IF_ERROR(CheckChloForm(op, name));
   if (name == "constant") return ImportConstant(scope, op);
   if (name == "top_k") {
     ASSIGN_OR_RETURN(int64_t k, GetInt(op, "k"));

@@ -389,5 +389,72 @@ TEST(Chlo, UnknownFunctionsAndTypesAreNamed) {
   EXPECT_THAT(error("gudermann", "tensor<2xf32>"), HasSubstr("gudermann"));
 }
 
+// The readers do not know how many operands and results these operations have, nor their attributes.
+TEST(Chlo, OperationsOfAWrongFormAreRefused) {
+  const char* types[] = {"tensor<f32>", "tensor<2xi1>", "tensor<3xcomplex<f32>>", "!stablehlo.token",
+                         "tuple<tensor<f32>>"};
+  const char* attributes[] = {"", "k = 1 : i64", "value = 1.0 : f32",
+                              "comparison_direction = #chlo<comparison_direction EQ>"};
+  int programs = 0;
+  for (absl::string_view name : {"constant",
+                                 "constant_like",
+                                 "top_k",
+                                 "ragged_dot",
+                                 "scan",
+                                 "mulhi",
+                                 "erf",
+                                 "lgamma",
+                                 "zeta",
+                                 "conj",
+                                 "is_inf",
+                                 "broadcast_compare",
+                                 "broadcast_select",
+                                 "broadcast_add",
+                                 "broadcast_zeta",
+                                 "broadcast_complex",
+                                 "broadcast_partition_id",
+                                 "broadcast_convert",
+                                 "broadcast_rng",
+                                 "broadcast_after_all"}) {
+    for (absl::string_view type : types) {
+      for (int operands = 0; operands < 4; ++operands) {
+        for (int results = 0; results < 3; ++results) {
+          for (absl::string_view attribute : attributes) {
+            std::string in, in_types, out_types;
+            for (int i = 0; i < operands; ++i) {
+              absl::StrAppend(&in, i ? ", " : "", "%a");
+              absl::StrAppend(&in_types, i ? ", " : "", type);
+            }
+            for (int i = 0; i < results; ++i) absl::StrAppend(&out_types, i ? ", " : "", type);
+            const std::string program =
+                absl::StrCat("func.func public @main(%a: ", type, ") {\n  ",
+                             results ? absl::StrCat("%0:", results, " = ") : "", "\"chlo.", name, "\"(", in, ") {",
+                             attribute, "} : (", in_types, ") -> (", out_types, ")\n  return\n}\n");
+            absl::StatusOr<std::unique_ptr<Module>> m = ImportProgram("mlir", program);
+            EXPECT_EQ(m.ok(), m.status().message().empty()) << program;
+            ++programs;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_EQ(programs, 20 * 5 * 4 * 3 * 4);
+  auto error = [](absl::string_view op) {
+    return std::string(
+        ImportProgram("mlir", absl::StrCat("func.func public @main(%a: tensor<4xf32>) {\n  ", op, "\n  return\n}\n"))
+            .status()
+            .message());
+  };
+  EXPECT_THAT(error("%0 = \"chlo.constant\"() : () -> tensor<f32>"), HasSubstr("expected a constant tensor"));
+  EXPECT_THAT(error("%0:2 = \"chlo.top_k\"() {k = 1 : i64} : () -> (tensor<1xf32>, tensor<1xi32>)"),
+              HasSubstr("has 0 operands and 2 results, expected 1 and 2"));
+  for (absl::string_view operands : {"() {", "(%a) {"}) {
+    EXPECT_NE(error(absl::StrCat("%0 = \"chlo.broadcast_compare\"", operands,
+                                 "comparison_direction = #chlo<comparison_direction EQ>} : (",
+                                 operands == "() {" ? "" : "tensor<4xf32>", ") -> tensor<4xi1>")),
+              "");
+  }
+}
+
 }  // namespace
 }  // namespace backplane

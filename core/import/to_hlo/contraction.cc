@@ -74,11 +74,13 @@ absl::Status Importer::ImportEinsum(Scope& scope, const SourceOp& op) {
         absl::StrCat("einsum_config \"", config, "\" does not fit ", op.operands.size(), " operands"));
   }
   const std::string out = sides[1];
+  ASSIGN_OR_RETURN(const Shape result, ResultShape(op));
+  if (!result.IsArray()) return absl::InvalidArgumentError(absl::StrCat("result is declared ", result.ToString()));
   auto has = [](const std::string& s, char c) { return s.find(c) != std::string::npos; };
   ASSIGN_OR_RETURN(std::vector<Value> x, Operands(scope, op));
   for (size_t i = 0; i < x.size(); ++i) {
     std::string& letters = inputs[i];
-    if (static_cast<int64_t>(letters.size()) != x[i]->shape().rank()) {
+    if (!x[i]->shape().IsArray() || static_cast<int64_t>(letters.size()) != x[i]->shape().rank()) {
       return absl::InvalidArgumentError(
           absl::StrCat("einsum_config \"", config, "\" does not fit ", x[i]->shape().ToString()));
     }
@@ -129,8 +131,7 @@ absl::Status Importer::ImportEinsum(Scope& scope, const SourceOp& op) {
       if (!has(inputs[0], c)) right.push_back(c);
     }
     letters = batch + left + right;
-    ASSIGN_OR_RETURN(PrimitiveType type, ConvertElementType(op.results[0].type->inner));
-    ASSIGN_OR_RETURN(y, scope.builder.Dot(x[0], x[1], std::move(dims), type));
+    ASSIGN_OR_RETURN(y, scope.builder.Dot(x[0], x[1], std::move(dims), result.element_type()));
   }
   Ints permutation;
   for (char c : out) {

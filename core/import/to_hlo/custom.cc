@@ -100,7 +100,7 @@ absl::Status Importer::ImportCustomCall(Scope& scope, const SourceOp& op) {
   attrs.Set(AttrId::kCustomCallTarget, std::string(target));
   CustomCallApiVersion version = ApiVersion(api);
   if (const SourceAttr* dictionary = FfiDictionaryOf(op)) {
-    ASSIGN_OR_RETURN(FfiDictionary ffi, ConvertFfiDictionary(dictionary));
+    ASSIGN_OR_RETURN(FfiDictionary ffi, ConvertFfiDictionary(dictionary, &attribute_budget_));
     attrs.Set(AttrId::kFfiAttributes, std::move(ffi));
     version = CustomCallApiVersion::kTypedFfi;
   } else if (const SourceAttr* config = op.Find("backend_config"); config && config->kind == AttrKind::kString) {
@@ -295,12 +295,7 @@ absl::Status Importer::ImportRaggedAllToAll(Scope& scope, const SourceOp& op) {
   if (operands.size() != 6 || dense == nullptr || dense->kind != AttrKind::kDense || dense->type->dims.size() != 2) {
     return absl::InvalidArgumentError("expected six operands and replica_groups of rank 2");
   }
-  ASSIGN_OR_RETURN(Ints flat, stablehlo::ReadDenseIntegers(dense));
-  ReplicaGroups groups;
-  for (int64_t g = 0; g < dense->type->dims[0]; ++g) {
-    int64_t size = dense->type->dims[1];
-    groups.groups.emplace_back(flat.begin() + g * size, flat.begin() + (g + 1) * size);
-  }
+  ASSIGN_OR_RETURN(ReplicaGroups groups, ConvertReplicaGroups(dense));
   Attributes attrs;
   attrs.Set(AttrId::kReplicaGroups, std::move(groups));
   const SourceAttr* channel = dictionary->Find("channel_id");

@@ -89,6 +89,9 @@ absl::Status Importer::ImportConvert(Scope& scope, const SourceOp& op) {
 
 absl::Status Importer::ImportConstant(Scope& scope, const SourceOp& op) {
   const SourceAttr* value = op.Find("value");
+  if (value == nullptr || value->kind != stablehlo::AttrKind::kDense) {
+    return absl::InvalidArgumentError("attribute value: expected a constant tensor");
+  }
   if (value->splat) {
     // One element and a broadcast take less memory.
     ASSIGN_OR_RETURN(Shape shape, ConvertType(value->type));

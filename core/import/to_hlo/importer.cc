@@ -150,6 +150,9 @@ OpMetadata Importer::MetadataAt(stablehlo::LocationId location) const {
   OpMetadata metadata;
   if (location == 0) return metadata;
   stablehlo::SourceLocation at = source_.Location(location);
+  for (std::string* text : {&at.name, &at.file}) {
+    if (text->size() > kMaxMetadataText) text->resize(kMaxMetadataText);
+  }
   metadata.op_name = std::move(at.name);
   metadata.source_file = std::move(at.file);
   metadata.source_line = static_cast<int32_t>(std::clamp<int64_t>(at.line, 0, INT32_MAX));

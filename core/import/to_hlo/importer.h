@@ -37,7 +37,8 @@ absl::StatusOr<Shape> ConvertType(const SourceType* type);
 absl::StatusOr<Literal> ConvertConstant(const SourceAttr* value);
 // Converts one element of a splat.
 absl::StatusOr<Literal> ConvertSplat(const SourceAttr* value);
-absl::StatusOr<FfiDictionary> ConvertFfiDictionary(const SourceAttr* dictionary);
+// Subtracts the bytes of the result from *budget. Returns an error instead of a result that takes more.
+absl::StatusOr<FfiDictionary> ConvertFfiDictionary(const SourceAttr* dictionary, int64_t* budget);
 absl::StatusOr<ReplicaGroups> ConvertReplicaGroups(const SourceAttr* dense);
 
 // Promotes operands of a reduction. In StableHLO the body of a reduction may compute in a wider type of the same kind.
@@ -213,10 +214,15 @@ class Importer {
   absl::flat_hash_map<absl::string_view, Computation*> functions_;  // null while being imported
   std::map<std::string, std::string> meshes_;
   int depth_ = 0;
+  // The bytes that attributes of custom calls and composites may still take. Operations share attributes, and a splat
+  // stands for any number of elements, so a short program could fill the memory.
+  int64_t attribute_budget_ = int64_t{1} << 28;
 };
 
 // The largest depth to which functions and regions may nest and call each other.
 inline constexpr int kMaxImportDepth = 384;
+// Longer names and file names of operations are cut. Operations share locations, but each instruction has its own copy.
+inline constexpr size_t kMaxMetadataText = 2048;
 
 }  // namespace backplane::to_hlo
 

@@ -13,6 +13,17 @@ bool IsConstant(const SourceValue* v) {
   return v->op != nullptr && (v->op->name == "stablehlo.constant" || v->op->name == "stablehlo.iota");
 }
 
+// A lower bound of the length of an attribute as text. Its parts may be shared, so it may be much longer than the
+// program.
+int64_t MeasureText(const SourceAttr* a) {
+  int64_t n = 1;
+  if (a->kind != stablehlo::AttrKind::kDense) n += static_cast<int64_t>(a->text.size());
+  for (const SourceAttr* e : a->elements) n += MeasureText(e);
+  for (const stablehlo::SourceNamedAttr& e : a->entries)
+    n += static_cast<int64_t>(e.name.size()) + MeasureText(e.value);
+  return n;
+}
+
 absl::StatusOr<const SourceBlock*> OneBlock(const SourceRegion& region) {
   if (region.blocks.size() != 1) return absl::InvalidArgumentError("a region is empty");
   return &region.blocks[0];
@@ -192,6 +203,8 @@ absl::Status Importer::ImportComposite(Scope& scope, const SourceOp& op) {
   Attributes attrs;
   attrs.Set(AttrId::kIsComposite, true);
   attrs.Set(AttrId::kCompositeName, std::string(name));
+  attribute_budget_ -= MeasureText(given);
+  if (attribute_budget_ < 0) return absl::ResourceExhaustedError("the attributes of composites are too large");
   attrs.Set(AttrId::kCompositeAttributes, stablehlo::AttrToString(given));
   attrs.Set(AttrId::kCompositeVersion, version);
   ASSIGN_OR_RETURN(Value result, scope.builder.Op(Opcode::kCall, std::move(operands), std::move(attrs), {c}));

@@ -81,6 +81,10 @@ absl::Status Importer::ImportRootedCollective(Scope& scope, const SourceOp& op) 
   }
   ReplicaGroups groups;
   if (rooted.partitions) {
+    if (processes * others > kMaxProcesses) {
+      return absl::UnimplementedError(absl::StrCat(config.num_replicas, " replicas of ", config.num_partitions,
+                                                   " partitions, at most ", kMaxProcesses, " devices are supported"));
+    }
     // All-gather and all-reduce with a channel would combine the replicas; ids of devices name the members exactly.
     for (int64_t r = 0; r < others; ++r) {
       for (const Ints& group : rooted.groups) {

@@ -69,6 +69,10 @@ TEST(RootedCollectives, Errors) {
   EXPECT_THAT(error(Broadcast("2", "1", "dense<[[0, 2]]> : tensor<1x2xi64>", 0)), HasSubstr("names process 2 of 2"));
   EXPECT_THAT(error(Broadcast("2", "1", "dense<[[0, 1]]> : tensor<1x2xi64>", 0, "tensor<2xi32>")),
               HasSubstr("[collective_broadcast_c4]"));
+  EXPECT_THAT(error(Broadcast("1048576", "1048576", "dense<> : tensor<0x0xi64>", 1)),
+              HasSubstr("1048576 replicas of 1048576 partitions"));
+  EXPECT_THAT(error(Reduce("2", "1048576", "dense<> : tensor<0x0xi64>", 1)),
+              HasSubstr("2 replicas of 1048576 partitions"));
 }
 
 std::string ScaledDot(absl::string_view attributes) {

@@ -151,8 +151,18 @@ absl::StatusOr<Literal> ConvertConstant(const SourceAttr* value) {
 
 namespace {
 
-absl::StatusOr<FfiAttribute> ConvertFfi(absl::string_view name, const SourceAttr* value) {
+absl::Status SpendBytes(absl::string_view name, int64_t bytes, int64_t* budget) {
+  if (bytes > *budget) {
+    return absl::ResourceExhaustedError(absl::StrCat("custom call attribute ", name, " of ", bytes,
+                                                     " bytes: the attributes of custom calls are too large"));
+  }
+  *budget -= bytes;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<FfiAttribute> ConvertFfi(absl::string_view name, const SourceAttr* value, int64_t* budget) {
   FfiAttribute out;
+  RETURN_IF_ERROR(SpendBytes(name, static_cast<int64_t>(sizeof(FfiAttribute)), budget));
   switch (value->kind) {
     case stablehlo::AttrKind::kBool:
       out.type = PrimitiveType::kPred;
@@ -167,10 +177,13 @@ absl::StatusOr<FfiAttribute> ConvertFfi(absl::string_view name, const SourceAttr
     }
     case stablehlo::AttrKind::kString:
       out.kind = FfiAttribute::Kind::kString;
+      RETURN_IF_ERROR(SpendBytes(name, static_cast<int64_t>(value->text.size()), budget));
       out.bytes = std::string(value->text);
       return out;
     case stablehlo::AttrKind::kDense: {
       out.kind = FfiAttribute::Kind::kArray;
+      ASSIGN_OR_RETURN(const Shape shape, ConvertType(value->type));
+      RETURN_IF_ERROR(SpendBytes(name, shape.byte_size(), budget));
       ASSIGN_OR_RETURN(Literal literal, ConvertConstant(value));
       out.type = literal.shape().element_type();
       if (literal.byte_size() > 0) {
@@ -180,14 +193,14 @@ absl::StatusOr<FfiAttribute> ConvertFfi(absl::string_view name, const SourceAttr
     }
     case stablehlo::AttrKind::kDict: {
       out.kind = FfiAttribute::Kind::kDictionary;
-      ASSIGN_OR_RETURN(out.dictionary, ConvertFfiDictionary(value));
+      ASSIGN_OR_RETURN(out.dictionary, ConvertFfiDictionary(value, budget));
       return out;
     }
     case stablehlo::AttrKind::kArray: {
       // An array of numbers of one type is a typed array.
       out.kind = FfiAttribute::Kind::kArray;
       for (const SourceAttr* e : value->elements) {
-        ASSIGN_OR_RETURN(FfiAttribute part, ConvertFfi(name, e));
+        ASSIGN_OR_RETURN(FfiAttribute part, ConvertFfi(name, e, budget));
         if (part.kind != FfiAttribute::Kind::kScalar ||
             (out.type != PrimitiveType::kInvalid && out.type != part.type)) {
           return absl::UnimplementedError(absl::StrCat("custom call attribute ", name, " is an array of mixed values"));
@@ -205,10 +218,10 @@ absl::StatusOr<FfiAttribute> ConvertFfi(absl::string_view name, const SourceAttr
 
 }  // namespace
 
-absl::StatusOr<FfiDictionary> ConvertFfiDictionary(const SourceAttr* dictionary) {
+absl::StatusOr<FfiDictionary> ConvertFfiDictionary(const SourceAttr* dictionary, int64_t* budget) {
   FfiDictionary out;
   for (const stablehlo::SourceNamedAttr& e : dictionary->entries) {
-    ASSIGN_OR_RETURN(FfiAttribute value, ConvertFfi(e.name, e.value));
+    ASSIGN_OR_RETURN(FfiAttribute value, ConvertFfi(e.name, e.value, budget));
     out.emplace(std::string(e.name), std::move(value));
   }
   return out;
@@ -216,9 +229,10 @@ absl::StatusOr<FfiDictionary> ConvertFfiDictionary(const SourceAttr* dictionary)
 
 absl::StatusOr<ReplicaGroups> ConvertReplicaGroups(const SourceAttr* a) {
   ReplicaGroups out;
-  absl::StatusOr<Ints> ids = stablehlo::ReadDenseIntegers(a);
+  absl::StatusOr<Ints> ids = stablehlo::ReadDenseIntegers(a, kMaxDevices);
   if (!ids.ok() || a->type->dims.size() != 2) return Missing("replica_groups", "a tensor of rank 2");
   const Ints& flat = *ids;
+  if (a->splat && flat.size() > 1) return absl::InvalidArgumentError("replica_groups repeats one id");
   int64_t groups = a->type->dims[0], size = a->type->dims[1];
   if (groups * size == 0) return out;
   for (int64_t g = 0; g < groups; ++g) {
