@@ -15,6 +15,7 @@
 #include "sdk/engine/compiler/thunk_factory.h"
 #include "sdk/engine/runtime/memory_budget.h"
 #include "sdk/engine/thunks/control_thunk.h"
+#include "sdk/engine/thunks/guarded_thunk.h"
 
 namespace backplane::engine {
 namespace {
@@ -71,6 +72,7 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Build(std::unique_ptr<Module> 
   ThunkFactory factory(*program->module_, schedule.assignment, kernels, options, log);
   ASSIGN_OR_RETURN(program->thunks_,
                    compiler::MakeSteps<std::unique_ptr<Thunk>>(schedule.entry, factory, &program->thunk_names_));
+  GuardWorkspaces(program->thunks_);
   program->assignment_ = std::move(schedule.assignment);
   RETURN_IF_ERROR(program->CopyConstants());
   program->constant_bytes_ += factory.packed_weight_bytes();

@@ -19,6 +19,7 @@
 #include "sdk/engine/thunks/control_thunk.h"
 #include "sdk/engine/thunks/external_thunk.h"
 #include "sdk/engine/thunks/followed_convolution_thunk.h"
+#include "sdk/engine/thunks/guarded_thunk.h"
 #include "sdk/engine/thunks/kernel_thunk.h"
 #include "sdk/engine/thunks/library_thunk.h"
 #include "sdk/engine/thunks/transfer_thunk.h"
@@ -395,6 +396,8 @@ std::unique_ptr<Thunk> ThunkFactory::MakeWhile(const compiler::ScheduledStep& st
                                                ThunkSequence body) {
   traits_.has_unbounded_loop |= !step.trip_count.has_value();
   const ProgramKernels::LoopKernel* kernel = kernels_.FindLoop(*step.instruction);
+  GuardWorkspaces(condition);
+  GuardWorkspaces(body);
   if (kernel == nullptr)
     return std::make_unique<WhileThunk>(std::move(condition), std::move(body), step.selector, step.trip_count);
   codegen::KernelPlan plan;
@@ -406,6 +409,7 @@ std::unique_ptr<Thunk> ThunkFactory::MakeWhile(const compiler::ScheduledStep& st
 
 std::unique_ptr<Thunk> ThunkFactory::MakeConditional(const compiler::ScheduledStep& step,
                                                      std::vector<ThunkSequence> branches) {
+  for (ThunkSequence& branch : branches) GuardWorkspaces(branch);
   const bool selects_by_predicate = step.instruction->operand(0)->shape().element_type() == PrimitiveType::kPred;
   return std::make_unique<ConditionalThunk>(std::move(branches), step.selector, selects_by_predicate);
 }
