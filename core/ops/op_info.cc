@@ -135,6 +135,7 @@ absl::StatusOr<Shape> InferShape(const OpContext& op) {
 }
 
 absl::StatusOr<Literal> EvaluateOp(const OpContext& op, absl::Span<const Literal* const> operands, EvalEnv& env) {
+  RETURN_IF_ERROR(CheckUsedSizes(op, operands));
   if (NeedsUsedSizes(op, operands)) return EvaluateOverUsedSizes(op, operands, env);
   return Info(op.opcode).evaluate(op, operands, env);
 }

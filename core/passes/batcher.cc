@@ -134,13 +134,16 @@ absl::StatusOr<BatchedValue> Batcher::BatchInstruction(const Instruction& i, con
     ASSIGN_OR_RETURN(Value same, CloneUnbatched(b_, i, x));
     return UnpackTuple(b_, same, false);
   }
-  if (i.info().Has(kElementwise)) return Elementwise(i, x);
-  if (i.shape().HasDynamicDimensions())
+  const bool is_dynamic =
+      i.shape().HasDynamicDimensions() || std::any_of(i.operands().begin(), i.operands().end(),
+                                                      [](const auto* o) { return o->shape().HasDynamicDimensions(); });
+  if (is_dynamic)
     return absl::UnimplementedError(absl::StrCat(i.name(), ": a dynamic size inside a called computation"));
   if (active_ != nullptr && !i.Is(Opcode::kWhile) && !i.Is(Opcode::kConditional) && !i.Is(Opcode::kMap) &&
       std::any_of(i.called().begin(), i.called().end(), [](const Computation* c) { return ContainsLoop(*c); })) {
     return LoopOverBatch(i, x);
   }
+  if (i.info().Has(kElementwise)) return Elementwise(i, x);
   switch (i.opcode()) {
     case Opcode::kMap:
       return Map(i, x);
@@ -330,6 +333,12 @@ absl::StatusOr<Value> Batcher::StackStartIndices(const std::vector<BatchedValue>
   std::vector<Value> columns;
   for (size_t k = first; k < x.size(); ++k) {
     ASSIGN_OR_RETURN(Value v, BroadcastOverBatch(x[k]));
+    if (v->shape().element_type() == PrimitiveType::kU64) {  // beyond any array, not negative
+      ASSIGN_OR_RETURN(Value most,
+                       b_.Constant(Literal::ScalarInt(PrimitiveType::kU64, std::numeric_limits<int64_t>::max())));
+      ASSIGN_OR_RETURN(most, b_.BroadcastInDim(most, v->shape().dimensions(), {}));
+      ASSIGN_OR_RETURN(v, b_.Binary(Opcode::kMinimum, v, most));
+    }
     ASSIGN_OR_RETURN(v, b_.Convert(v, PrimitiveType::kS64));
     ASSIGN_OR_RETURN(v, b_.Reshape(v, {n_, 1}));
     columns.push_back(v);

@@ -670,9 +670,26 @@ absl::StatusOr<bool> ExpandReductions::ExpandOne(Computation* c, Instruction* i)
   return true;
 }
 
+int64_t CountInstructions(const Module& module) {
+  int64_t count = 0;
+  for (const auto& c : module.computations()) count += c->instruction_count();
+  return count;
+}
+
+// A sort calls its comparator twice, so sorts within comparators of sorts double with each level.
+absl::Status CheckGrowth(const Module& module, int64_t before) {
+  const int64_t now = CountInstructions(module), limit = 16 * before + 200'000;
+  if (now <= limit) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("the computations of reductions and sorts grow from ", before,
+                                                   " to ", now, " instructions, at most ", limit,
+                                                   " are supported [call_budget]"));
+}
+
 absl::StatusOr<bool> ExpandReductions::Run(Module* module) {
   bool changed = false;
+  const int64_t before = CountInstructions(*module);
   for (bool more = true; more;) {  // the computations that an expanded instruction calls may need expansion too
+    RETURN_IF_ERROR(CheckGrowth(*module, before));
     ASSIGN_OR_RETURN(more, RewriteEach(module, [this](Computation* c, Instruction* i) { return ExpandOne(c, i); }));
     changed |= more;
   }

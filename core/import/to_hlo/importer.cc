@@ -151,7 +151,11 @@ OpMetadata Importer::MetadataAt(stablehlo::LocationId location) const {
   if (location == 0) return metadata;
   stablehlo::SourceLocation at = source_.Location(location);
   for (std::string* text : {&at.name, &at.file}) {
-    if (text->size() > kMaxMetadataText) text->resize(kMaxMetadataText);
+    if (text->size() <= kMaxMetadataText) continue;
+    size_t size = kMaxMetadataText;
+    while (size > 0 && (static_cast<unsigned char>((*text)[size]) & 0xC0) == 0x80)
+      --size;  // within a character of UTF-8
+    text->resize(size);
   }
   metadata.op_name = std::move(at.name);
   metadata.source_file = std::move(at.file);

@@ -73,6 +73,31 @@ void UnifySizes(std::vector<DimVector>& sizes, size_t i, int64_t d, size_t j, in
 
 }  // namespace
 
+absl::Status CheckUsedSizes(const OpContext& op, Args operands) {
+  switch (op.opcode) {
+    case Opcode::kBatchNormGrad:
+    case Opcode::kBatchNormInference:
+    case Opcode::kBatchNormTraining:
+    case Opcode::kBitcastConvert:
+    case Opcode::kCholesky:
+    case Opcode::kConvolution:
+    case Opcode::kDynamicSlice:
+    case Opcode::kFft:
+    case Opcode::kGather:
+    case Opcode::kMap:
+    case Opcode::kScatter:
+    case Opcode::kSelectAndScatter:
+    case Opcode::kSlice:
+    case Opcode::kTriangularSolve:
+      break;
+    default:
+      return absl::OkStatus();
+  }
+  if (std::none_of(operands.begin(), operands.end(), [](const Literal* x) { return IsShort(*x); }))
+    return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat(op.name, ": of a dynamic size smaller than its bound"));
+}
+
 bool NeedsUsedSizes(const OpContext& op, Args operands) {
   switch (op.opcode) {
     case Opcode::kConcatenate:

@@ -12,6 +12,8 @@
 namespace backplane {
 
 // Whether the operation must be evaluated on arrays of the dynamic sizes for these operands.
+// Returns Unimplemented if the operation would compute over elements past the sizes.
+absl::Status CheckUsedSizes(const OpContext& op, absl::Span<const Literal* const> operands);
 bool NeedsUsedSizes(const OpContext& op, absl::Span<const Literal* const> operands);
 // Evaluates the operation on arrays of the dynamic sizes. The result has the declared bounds and its dynamic sizes.
 absl::StatusOr<Literal> EvaluateOverUsedSizes(const OpContext& op, absl::Span<const Literal* const> operands,

@@ -39,7 +39,7 @@ absl::StatusOr<bool> Partitioner::ShardParameter(Instruction* parameter, const S
 
 absl::Status Partitioner::HandleAnnotation(Instruction* i) {
   Instruction* x = i->operand(0);
-  if (!x->shape().IsArray() || i->sharding() == nullptr) {
+  if (!x->shape().IsArray() || i->sharding() == nullptr || x->shape().HasDynamicDimensions()) {
     i->ReplaceAllUsesWith(x);
     return absl::OkStatus();
   }
@@ -72,6 +72,7 @@ absl::Status Partitioner::HandleAnnotation(Instruction* i) {
 // Gives all members of a sharding group the finest tiling that one of them has.
 absl::Status Partitioner::HandleShardingGroup(Instruction* i) {
   Instruction* x = i->operand(0);
+  if (x->shape().HasDynamicDimensions()) return absl::OkStatus();
   const std::string& group = i->attrs().GetString(AttrId::kOpaque);
   const Shards* known = FindShards(x);
   if (context_.is_trial) {

@@ -1,5 +1,7 @@
 #include "core/passes/partition/annotations.h"
 
+#include <algorithm>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 
@@ -17,6 +19,16 @@ bool IsManualBoundary(const Instruction* i) {
 
 bool IsResultAnnotation(const Instruction* annotation) {
   return IsShardingAnnotation(annotation) && annotation->attrs().GetString(AttrId::kOpaque) == "result";
+}
+
+bool HasDynamicArray(const Instruction* i) {
+  auto is_dynamic = [](const Shape& s) { return s.IsArray() && s.HasDynamicDimensions(); };
+  if (is_dynamic(i->shape())) return true;
+  for (const Instruction* o : i->operands()) {
+    if (is_dynamic(o->shape())) return true;
+  }
+  if (!i->shape().IsTuple()) return false;
+  return std::any_of(i->shape().tuple_shapes().begin(), i->shape().tuple_shapes().end(), is_dynamic);
 }
 
 Ints GetUnspecifiedDims(const Instruction* annotation) {

@@ -13,6 +13,8 @@ bool IsManualBoundary(const Instruction* i);
 // Whether the importer made the annotation from the sharding of a program result. Such a sharding is binding: the host
 // relies on it.
 bool IsResultAnnotation(const Instruction* annotation);
+// Whether a result or an operand has a dynamic size. A shard would not know how much of it is used.
+bool HasDynamicArray(const Instruction* i);
 // Returns the dimensions that an annotation or boundary leaves to propagation ("unspecified_dims=[0,2]").
 Ints GetUnspecifiedDims(const Instruction* annotation);
 

@@ -44,6 +44,7 @@ Partitioner::MaybeShards Partitioner::ComputeOnShards(Instruction* i) {
       std::any_of(i->operands().begin(), i->operands().end(), [&](const Instruction* o) { return FindShards(o); });
   if (!known || i->HasSideEffect() || !i->control_predecessors().empty() || i->info().Has(kCollective)) return none;
   if (!i->shape().IsArray()) return none;  // see PartitionMultiOutput
+  if (HasDynamicArray(i)) return none;
   switch (i->opcode()) {
     case Opcode::kReshape:
       return PartitionReshape(i);
@@ -378,10 +379,7 @@ absl::StatusOr<bool> Partitioner::PartitionBatchedCall(Instruction* i) {
 // sort of keys and values, a search for the largest elements, a reduction of several arrays such as argmax.
 absl::StatusOr<bool> Partitioner::PartitionMultiOutput(Instruction* i) {
   if (!i->control_predecessors().empty()) return false;
-  bool is_dynamic = false;  // a shard would not know how much of it is used
-  for (const Shape& s : i->shape().tuple_shapes()) is_dynamic |= s.HasDynamicDimensions();
-  for (const Instruction* o : i->operands()) is_dynamic |= o->shape().HasDynamicDimensions();
-  if (is_dynamic) return false;
+  if (HasDynamicArray(i)) return false;
   ASSIGN_OR_RETURN(const std::optional<Shards> shards, PartitionAlongFactors(i));
   if (!shards) return false;
   ReplaceWithShardsOfTuple(i, shards->value, std::vector<Tiling>(i->shape().tuple_shapes().size(), shards->tiling));

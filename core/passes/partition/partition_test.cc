@@ -107,6 +107,25 @@ ENTRY e {
             "{{replicated}, {replicated}, {devices=[1,4]<=[4]}}");
 }
 
+// A shard would not know how much of it is used.
+TEST(PartitionModule, KeepsArraysOfDynamicSizeWhole) {
+  auto module = ParseAndPartition(R"(
+HloModule m, num_partitions=2
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }
+ENTRY e {
+  p = f32[8] parameter(0), sharding={devices=[2]<=[2]}
+  n = s32[] parameter(1), sharding={replicated}
+  z = f32[] constant(0)
+  d = f32[<=8] set-dimension-size(p, n), dimensions={0}
+  s = f32[<=8] custom-call(d), custom_call_target="Sharding", sharding={devices=[2]<=[2]}
+  q = f32[<=8] multiply(s, p)
+  ROOT r = f32[] reduce(q, z), dimensions={0}, to_apply=add
+})");
+  ASSERT_NE(module, nullptr);
+  EXPECT_THAT(module->ToString(), HasSubstr("f32[<=8] multiply("));
+  EXPECT_THAT(module->ToString(), testing::Not(HasSubstr("f32[4] multiply(")));
+}
+
 int64_t CountOps(const Computation* c, Opcode opcode) {
   int64_t n = 0;
   for (const auto& i : c->instructions()) n += i->Is(opcode);

@@ -17,6 +17,8 @@ constexpr int kMaxRecomputeDepth = 200;  // bounds the recursion over chains of 
 
 absl::StatusOr<Instruction*> Partitioner::ReshardTo(Instruction* full, const Tiling& tiling) {
   if (tiling.IsReplicated()) return full;
+  if (full->shape().HasDynamicDimensions())
+    return absl::UnimplementedError(absl::StrCat(full->name(), ": shards of ", full->shape().ToString()));
   const Shards* known = FindShards(full);
   if (known != nullptr && known->tiling == tiling) return known->value;
   if (known == nullptr && IsShardingAnnotation(full)) return ReshardTo(full->operand(0), tiling);
@@ -104,7 +106,7 @@ absl::StatusOr<Instruction*> Partitioner::SliceIota(Instruction* iota, const Til
 absl::StatusOr<Instruction*> Partitioner::RecomputeSlice(Instruction* full, const Tiling& tiling) {
   const Shape shard = tiling.ShardShape(full->shape());
   Instruction* none = nullptr;
-  if (context_.IsManual(full)) return none;
+  if (context_.IsManual(full) || HasDynamicArray(full)) return none;
   // Does not repeat an operation that costs more than moving its result.
   const bool is_expensive = full->Is(Opcode::kDot) || full->Is(Opcode::kReduce);
   if (is_expensive && (full->users().size() > 1 || (full == c_->root() && !full->users().empty()))) return none;

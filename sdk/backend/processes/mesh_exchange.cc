@@ -28,7 +28,8 @@ LaunchKey MessageMesh::State::Register(const std::shared_ptr<Record>& record, ab
   if (record->failure.ok() && !record->own_failure.ok()) (void)FailLocked(key, *record, record->own_failure, true);
   for (int32_t peer : record->processes) {
     const absl::Status& lost = lost_[static_cast<size_t>(peer)];
-    if (lost.ok() || !record->failure.ok()) continue;
+    // One that has closed its client may have sent before all that this launch needs of it.
+    if (lost.ok() || leaving_[static_cast<size_t>(peer)] || !record->failure.ok()) continue;
     (void)FailLocked(key, *record, absl::Status(lost.code(), absl::StrCat(record->program.name, ": ", lost.message())),
                      true);
   }
@@ -286,6 +287,23 @@ void MessageMesh::State::DivideMessagesLocked(RunningExchange& run) {
   run.is_counted = true;
 }
 
+absl::Status MessageMesh::State::FindLostLocked(const RunningExchange& run) const {
+  auto check = [&](int32_t peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const absl::Status& lost = lost_[static_cast<size_t>(peer)];
+    if (lost.ok()) return absl::OkStatus();
+    return absl::Status(lost.code(),
+                        absl::StrCat(run.watch.what, " of ", run.record().program.name, ": ", lost.message()));
+  };
+  for (const PartState& in : run.in) {
+    if (in.step == PartState::Step::kWaiting && in.announced < in.bytes) RETURN_IF_ERROR(check(in.key.peer));
+  }
+  for (const OutgoingPart& s : run.messages) RETURN_IF_ERROR(check(s.process));
+  for (const SharedSend& s : run.shared) {
+    for (const SharedSend::Reader& reader : s.readers) RETURN_IF_ERROR(check(reader.process));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status MessageMesh::State::EnterParts(RunningExchange& run) {
   Record& record = run.record();
   // What is taken from the tables, and what is counted, is not lost if there is no memory.
@@ -294,6 +312,7 @@ absl::Status MessageMesh::State::EnterParts(RunningExchange& run) {
   MutexLock lock(mu_);
   if (!record.failure.ok()) return record.failure;
   for (PartState& in : run.in) TakeArrivedLocked(run, in);
+  if (run.error.ok()) run.error = FindLostLocked(run);
   if (run.error.ok()) DivideMessagesLocked(run);
   for (PartState& s : run.out) record.sends.Add(&s);
   if (!run.error.ok()) run.then = FailLocked(run.launch, record, run.error, true);

@@ -79,6 +79,8 @@ void MessageMesh::State::LosePeer(int32_t peer, absl::string_view why, bool tell
     }
     for (const auto& [key, record] : records_) {
       if (!record->registered || !record->Includes(peer)) continue;
+      // A process may be done with a launch before others are. What it owed them has arrived.
+      if (is_leaving && !record->AwaitsLocked(peer)) continue;
       absl::Status status = lost;
       (void)CatchExceptions(
           [&] { status = absl::Status(lost.code(), absl::StrCat(record->FormatOperation(), ": ", lost.message())); });
@@ -169,6 +171,16 @@ void MessageMesh::State::Control() {
   }
 }
 
+bool MessageMesh::State::HasHandledAll(int32_t peer) {
+  {
+    MutexLock lock(mu_);
+    if (!lost_[static_cast<size_t>(peer)].ok() || leaving_[static_cast<size_t>(peer)]) return true;
+  }
+  MutexLock lock(unawaited_mu_);
+  const Unawaited& to = unawaited_[static_cast<size_t>(peer)];
+  return to.last_pong >= to.last_ping;
+}
+
 void MessageMesh::State::Close() {
   std::vector<Callback> calls;
   {
@@ -179,13 +191,23 @@ void MessageMesh::State::Close() {
                     &calls);
     }
     for (int32_t peer = 0; peer < count_; ++peer) {
-      if (peer != self_ && lost_[static_cast<size_t>(peer)].ok()) QueuePlainFrame(peer, FrameKind::kGoodbye);
+      if (peer == self_ || !lost_[static_cast<size_t>(peer)].ok()) continue;
+      QueuePlainFrame(peer, FrameKind::kGoodbye);
+      QueuePlainFrame(peer, FrameKind::kPing);
     }
     stopped_ = true;
     control_.NotifyAll();
   }
   for (const Callback& call : calls) call();
-  std::this_thread::sleep_for(kPartingTime);
+  const auto flushed = Clock::now() + kCloseFlush;
+  {
+    MutexLock lock(mu_);
+    while ((!reports_.empty() || sending_reports_) && Clock::now() < flushed) reports_sent_.WaitUntil(mu_, flushed);
+  }
+  // A message leaves this process only when the other one is ready for it. Connections that end before take it along.
+  for (int32_t peer = 0; peer < count_; ++peer) {
+    while (peer != self_ && !HasHandledAll(peer) && Clock::now() < flushed) std::this_thread::sleep_for(kClosePause);
+  }
   closing_ = true;
   transport_->shut_down(mesh_);
   for (int32_t peer = 0; peer < count_; ++peer) {

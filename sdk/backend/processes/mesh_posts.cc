@@ -159,6 +159,7 @@ absl::Status MessageMesh::State::StartUnawaitedLocked(int32_t peer, FrameHeader 
   Unawaited& to = unawaited_[static_cast<size_t>(peer)];
   const bool is_ping = header.kind == FrameKind::kPing;
   if (is_ping) header.sequence = ++pings_;
+  if (is_ping) to.last_ping = header.sequence;
   FrameBuffer buffer(new char[sizeof header + text.size()]);  // no larger than the frame
   RETURN_IF_ERROR(StartFrameIn(std::move(buffer), peer, header, text.data(), &to.frames));
   if (!is_ping || to.ping != 0) return absl::OkStatus();
@@ -204,6 +205,7 @@ void MessageMesh::State::FreeUnawaited(int32_t peer, uint64_t number) {
   {
     MutexLock lock(unawaited_mu_);
     Unawaited& to = unawaited_[static_cast<size_t>(peer)];
+    to.last_pong = std::max(to.last_pong, number);
     if (to.ping == 0 || number < to.ping) return;
     arrived.swap(to.asked);
     to.ping = 0;

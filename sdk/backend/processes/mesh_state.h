@@ -70,6 +70,9 @@ constexpr milliseconds kReportTime{3000};
 constexpr milliseconds kReportFlush{500};
 // For the last messages, before the connections are closed.
 constexpr milliseconds kPartingTime{30};
+// How long a client that is closed waits until the others have handled its last messages.
+constexpr milliseconds kCloseFlush{10000};
+constexpr milliseconds kClosePause{1};
 
 inline std::string Seconds(milliseconds limit) { return absl::StrCat(static_cast<double>(limit.count()) / 1000, " s"); }
 
@@ -141,6 +144,11 @@ struct Record {
   }
   bool Includes(int32_t process) const {
     return std::find(processes.begin(), processes.end(), process) != processes.end();
+  }
+  // Whether an exchange waits for something of the process.
+  bool AwaitsLocked(int32_t process) {
+    const auto is_of_process = [&](const PartState& part) { return part.key.peer == process; };
+    return receives.Any(is_of_process) || sends.Any(is_of_process);
   }
   // Returns what the launch is doing, for messages: "all-reduce.3 of jit_step".
   std::string FormatOperation() const {
@@ -228,6 +236,8 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   void Close();
   // `tells`: `peer` may not know, and is told.
   void LosePeer(int32_t peer, absl::string_view why, bool tells);
+  // Whether the process needs nothing more of this one: it has answered the last ping, is leaving, or is lost.
+  bool HasHandledAll(int32_t peer);
 
   // Starts a launch and returns its key, and the failure of which others have already told.
   LaunchKey Register(const std::shared_ptr<Record>& record, absl::Status* failure);
@@ -376,6 +386,8 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   // Called after a time limit. At first it asks the processes that are waited for whether they are alive. Then it fails
   // the launch: because of those that gave no answer, or because of all of them if each gave one.
   void JudgeSilenceLocked(RunningExchange& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Returns an error if the exchange still needs a process that is lost, or has closed its client.
+  absl::Status FindLostLocked(const RunningExchange& run) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::vector<int32_t> FindAwaitedLocked(const RunningExchange& run) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void StartTransfer(RunningExchange& run, const PartState& part);
   void StartMessages(RunningExchange& run);
@@ -443,6 +455,8 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
     uint64_t ping = 0;            // whose answer has not come; 0: none
     std::vector<Pending> asked;   // up to that ping
     std::vector<Pending> frames;  // later ones
+    uint64_t last_ping = 0,
+             last_pong = 0;  // the numbers of the last ping that was sent, and the last that was answered
   };
   Mutex unawaited_mu_;
   std::vector<Unawaited> unawaited_ ABSL_GUARDED_BY(unawaited_mu_);  // by process

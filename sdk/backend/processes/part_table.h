@@ -52,6 +52,16 @@ class PartTable {
     --size_;
     return entry;
   }
+  // Whether `is` is true for one of the entries.
+  template <typename Predicate>
+  bool Any(Predicate&& is) noexcept {
+    for (Entry* const chain : chains()) {
+      for (const Entry* entry = chain; entry != nullptr; entry = entry->next) {
+        if (is(*entry)) return true;
+      }
+    }
+    return false;
+  }
   // Takes out all entries and calls `use` for each.
   template <typename Use>
   void RemoveAll(Use&& use) {
