@@ -73,6 +73,23 @@ void UnifySizes(std::vector<DimVector>& sizes, size_t i, int64_t d, size_t j, in
 
 }  // namespace
 
+// Whether a slice takes nothing past the sizes.
+bool IsSliceOfUsed(const OpContext& op, Args operands) {
+  const Literal& x = *operands[0];
+  for (int64_t d = 0; d < x.shape().rank(); ++d) {
+    const int64_t size = x.dynamic_size(d), bound = x.shape().dimensions(d);
+    if (size == bound) continue;
+    if (op.opcode == Opcode::kSlice) {
+      if (op.attrs->Get<SliceConfig>(AttrId::kSlices)[d].limit > size) return false;
+      continue;
+    }
+    const int64_t taken = op.attrs->GetInts(AttrId::kDynamicSliceSizes)[d];
+    const int64_t start = operands[static_cast<size_t>(d) + 1]->GetAsInt(0);
+    if (std::clamp<int64_t>(start, 0, bound - taken) + taken > size) return false;
+  }
+  return true;
+}
+
 absl::Status CheckUsedSizes(const OpContext& op, Args operands) {
   switch (op.opcode) {
     case Opcode::kBatchNormGrad:
@@ -81,14 +98,16 @@ absl::Status CheckUsedSizes(const OpContext& op, Args operands) {
     case Opcode::kBitcastConvert:
     case Opcode::kCholesky:
     case Opcode::kConvolution:
-    case Opcode::kDynamicSlice:
     case Opcode::kFft:
     case Opcode::kGather:
     case Opcode::kMap:
     case Opcode::kScatter:
     case Opcode::kSelectAndScatter:
-    case Opcode::kSlice:
     case Opcode::kTriangularSolve:
+      break;
+    case Opcode::kDynamicSlice:
+    case Opcode::kSlice:
+      if (IsSliceOfUsed(op, operands)) return absl::OkStatus();
       break;
     default:
       return absl::OkStatus();
