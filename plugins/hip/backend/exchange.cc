@@ -47,8 +47,17 @@ absl::StatusOr<std::vector<Peer>> DeviceExchange::Synchronize(const Instruction&
   const std::shared_ptr<Connections>& connections = entry.all[position].connections;
   if (connections != nullptr) {
     offer->is_done = true;
-    if (std::find(connections_.begin(), connections_.end(), connections) == connections_.end())
-      connections_.push_back(connections);
+    while (!running_.empty() && api.hipEventQuery(running_.front().enqueued.behind) == hipSuccess) running_.pop_front();
+    ASSIGN_OR_RETURN(hipEvent_t behind, events.Take());
+    Running& running = running_.emplace_back();
+    running.connections = connections;
+    running.enqueued.behind = behind;
+    running.events.emplace_back(behind, [&events, behind](const void*) { events.Return(behind); });
+    for (const Contribution& c : entry.all) {
+      running.enqueued.in_front.push_back(c.event);
+      running.events.push_back(c.recorded);
+    }
+    RETURN_IF_ERROR(ToStatus(api.hipEventRecord(behind, stream_), "recording an event"));
   }
   std::vector<Peer> peers;
   for (size_t m = 0; m < entry.all.size(); ++m) {
@@ -76,10 +85,10 @@ absl::Status DeviceExchange::EnqueueByLibrary(std::vector<Contribution>& all) {
   return absl::OkStatus();
 }
 
-absl::Status DeviceExchange::AwaitLibrary(std::chrono::milliseconds limit) const {
+absl::Status DeviceExchange::AwaitLibrary(std::chrono::milliseconds limit) {
   absl::Status status;
-  for (const std::shared_ptr<Connections>& connections : connections_) {
-    absl::Status ended = library_->Await(*connections, device_, stream_, limit);
+  for (const Running& running : running_) {
+    absl::Status ended = library_->Await(*running.connections, device_, running.enqueued, limit);
     if (status.ok()) status = std::move(ended);
   }
   return status;

@@ -3,6 +3,7 @@
 #define BACKPLANE_PLUGINS_HIP_BACKEND_EXCHANGE_H_
 
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -47,8 +48,9 @@ class DeviceExchange : public Exchange {
                                                 size_t position, std::vector<void*> operands,
                                                 CollectiveOffer* offer) override;
 
-  // Waits for the stream if a library was given work on it. That work ends with an error if a device fails.
-  absl::Status AwaitLibrary(std::chrono::milliseconds limit) const;
+  // Waits for the collectives that a library was given. They end with an error if a device fails, or if one takes
+  // longer than the limit.
+  absl::Status AwaitLibrary(std::chrono::milliseconds limit);
 
  private:
   // A member brings its contribution to a rendezvous and gets the contributions of all members.
@@ -78,7 +80,13 @@ class DeviceExchange : public Exchange {
   absl::Status EnqueueByLibrary(std::vector<Contribution>& all);
 
   std::vector<std::shared_ptr<const void>> held_;  // the memory of the others
-  std::vector<std::shared_ptr<Connections>> connections_;
+  // Collectives of the library that may not have ended, in their order on the stream.
+  struct Running {
+    std::shared_ptr<Connections> connections;
+    LibraryCollectives::Enqueued enqueued;
+    std::vector<std::shared_ptr<const void>> events;  // hold those of `enqueued`
+  };
+  std::deque<Running> running_;
 };
 
 }  // namespace backplane::hip

@@ -1,6 +1,7 @@
 #include "plugins/hip/backend/library_collectives.h"
 
 #include <algorithm>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -109,21 +110,40 @@ absl::Status LibraryCollectives::EnqueueInOrder(Connections& connections, absl::
 
 absl::Status LibraryCollectives::Await(Connections& connections, int device, hipStream_t stream,
                                        std::chrono::milliseconds limit) const {
+  return Poll(
+      connections, device, limit, [&] { return devices_->api().hipStreamQuery(stream); }, [] { return true; });
+}
+
+absl::Status LibraryCollectives::Await(Connections& connections, int device, const Enqueued& collective,
+                                       std::chrono::milliseconds limit) const {
+  const HipApi& api = devices_->api();
+  size_t come = 0;  // devices
+  return Poll(
+      connections, device, limit, [&] { return api.hipEventQuery(collective.behind); },
+      [&] {
+        while (come < collective.in_front.size() && api.hipEventQuery(collective.in_front[come]) == hipSuccess) ++come;
+        return come == collective.in_front.size();
+      });
+}
+
+absl::Status LibraryCollectives::Poll(Connections& connections, int device, std::chrono::milliseconds limit,
+                                      absl::FunctionRef<hipError_t()> query, absl::FunctionRef<bool()> begins) const {
   const HipApi& api = devices_->api();
   const ScopedDevice current(api, device);
-  const Clock::time_point begin = Clock::now();
+  std::optional<Clock::time_point> begin;
   absl::Status status = current.status();
   std::chrono::microseconds pause{0};
   int64_t polls = 0;
   while (status.ok()) {
-    const hipError_t state = api.hipStreamQuery(stream);
+    const hipError_t state = query();
     if (state == hipSuccess) return connections.FindError();
     if (state != hipErrorNotReady) {
       status = ToStatus(state, "waiting for the device");
     } else if (++polls % 16 == 0) {
       status = connections.FindError();
     }
-    if (status.ok() && Clock::now() - begin > limit)
+    if (!begin.has_value() && begins()) begin = Clock::now();
+    if (status.ok() && begin.has_value() && Clock::now() - *begin > limit)
       status = absl::DeadlineExceededError(absl::StrCat("a collective took longer than ", limit.count(), " ms"));
     // A short collective is awaited without sleeping, a long one at the cost of up to half a millisecond.
     if (pause.count() > 0) std::this_thread::sleep_for(pause);

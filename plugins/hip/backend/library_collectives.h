@@ -69,11 +69,24 @@ class LibraryCollectives {
   // until the streams have ended. Appends to *notes. After an error nothing of the collective is under way.
   absl::StatusOr<std::shared_ptr<Connections>> Enqueue(absl::Span<const CollectiveMember> members,
                                                        std::vector<std::string>* notes);
-  // Waits for a stream on which a collective was enqueued. If the stream fails, if the library has an error, or at the
-  // time limit, ends the work of all devices.
+  // A collective that was enqueued: the event behind it on the stream of one device, and those in front of it on the
+  // streams of all. Whatever holds the events must live as long.
+  struct Enqueued {
+    hipEvent_t behind = nullptr;
+    std::vector<hipEvent_t> in_front;
+  };
+  // Waits for a collective that was enqueued. If the stream fails, if the library has an error, or if the collective
+  // takes longer than the limit after all devices have come to it, ends the work of all devices.
+  absl::Status Await(Connections& connections, int device, const Enqueued& collective,
+                     std::chrono::milliseconds limit) const;
+  // The same for all work of a stream, for which the limit holds as a whole.
   absl::Status Await(Connections& connections, int device, hipStream_t stream, std::chrono::milliseconds limit) const;
 
  private:
+  // Polls `query` until it returns something else than hipErrorNotReady, and fails at the limit, which counts from the
+  // time at which `begins` is true.
+  absl::Status Poll(Connections& connections, int device, std::chrono::milliseconds limit,
+                    absl::FunctionRef<hipError_t()> query, absl::FunctionRef<bool()> begins) const;
   static constexpr int kMaxFailures = 3;
   static constexpr size_t kMaxChoices = 4096;
   struct DeviceList {

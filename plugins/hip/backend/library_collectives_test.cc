@@ -94,6 +94,39 @@ class LibraryCollectivesTest : public CollectivesTest {
 INSTANTIATE_TEST_SUITE_P(Pool, LibraryCollectivesTest, ::testing::Values(0, 1 << 20),
                          [](const auto& info) { return absl::StrCat("slabs", info.param); });
 
+// The limit is that of the collective, not of the work around it.
+TEST_P(LibraryCollectivesTest, LongWorkAroundACollectiveIsNoFailure) {
+  collective_time_limit_ = std::chrono::milliseconds(1000);
+  OpenWithLibrary();
+  const auto program = Compile(R"(HloModule m
+sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }
+ENTRY main {
+  x = f32[512] parameter(0)
+  y1 = f32[1] slice(x), slice={[0:1]}
+  y0 = f32[] reshape(y1)
+  a = f32[1024,1024] broadcast(y0), dimensions={}
+  a1 = f32[1024,1024] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  a2 = f32[1024,1024] dot(a1, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  w1 = f32[1,512] slice(a2), slice={[0:1],[0:512]}
+  w = f32[512] reshape(w1)
+  s = f32[512] all-reduce(w), replica_groups={}, to_apply=sum
+  s1 = f32[1] slice(s), slice={[0:1]}
+  s0 = f32[] reshape(s1)
+  b = f32[1024,1024] broadcast(s0), dimensions={}
+  d1 = f32[1024,1024] dot(b, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  d2 = f32[1024,1024] dot(d1, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  d3 = f32[1024,1024] dot(d2, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  z = f32[1,512] slice(d3), slice={[0:1],[0:512]}
+  zz = f32[512] reshape(z)
+  ROOT r = f32[512] add(s, zz)
+})");
+  const auto loaded = *client_->Load(program, {});
+  for (int i = 0; i < 3; ++i) {
+    std::string messages;
+    EXPECT_EQ(CountErrors(*loaded, &messages), 0) << messages;
+  }
+}
+
 TEST_P(LibraryCollectivesTest, EachKindOfCollective) {
   OpenWithLibrary();
   const auto program = Compile(R"(HloModule m
