@@ -99,7 +99,7 @@ inline constexpr int64_t kMaxDevices = int64_t{1} << 20;
 struct ReplicaGroups {
   std::vector<Ints> groups;         // used when `iota` is absent
   std::optional<IotaDevices> iota;  // dims = {group count, group size}
-  std::string mesh;                 // the original text if it named mesh axes; `groups` is its expansion
+  std::string mesh;                 // the original text if it named mesh axes; the groups are its expansion
   std::vector<Ints> Expand() const;
   bool empty() const { return groups.empty() && !iota; }
   bool operator==(const ReplicaGroups&) const = default;

@@ -13,9 +13,8 @@
 //                 copy none so. If it is not given, the environment variable BACKPLANE_HIP_OPERAND_COPIES is read
 //   vendor_libraries  auto (default): libraries of the GPU's maker compute products where they are right and faster
 //                 (product_tuner.h); or off. If it is not given, BACKPLANE_HIP_VENDOR_LIBRARIES is read
-//   product_library   path of such a library, else the environment variable BACKPLANE_HIP_PRODUCT_LIBRARY; default:
-//   those
-//                 that OpenProductLibraries looks for
+//   product_library   path of such a library, else the environment variable BACKPLANE_HIP_PRODUCT_LIBRARY. By default
+//                 those that OpenProductLibraries looks for
 //   graphs        auto (default): kernels that are started again and again are started as graphs of the runtime where
 //                 that is faster (graph_cache.h); on: wherever possible; or off. If it is not given, the environment
 //                 variable BACKPLANE_HIP_GRAPHS is read

@@ -199,8 +199,13 @@ bool HidesPole(Opcode o, absl::Span<const std::complex<double>> v, absl::Span<co
       return e[1] > 0 && std::abs(v[1]) <= 2 * e[1];
     case Opcode::kAtan2:
       return std::abs(v[0]) + std::abs(v[1]) <= 2 * (e[0] + e[1]);
-    case Opcode::kRemainder:
-      return e[1] > 0 && std::abs(v[1]) <= 2 * e[1];
+    case Opcode::kRemainder: {
+      if (e[0] + e[1] == 0) return false;
+      if (std::abs(v[1]) <= 2 * e[1]) return true;
+      // Between the ends of the intervals the remainder jumps if the quotient passes an integer.
+      const double x = std::abs(v[0].real()), y = std::abs(v[1].real());
+      return std::trunc((x - e[0]) / (y + e[1])) != std::trunc((x + e[0]) / (y - e[1]));
+    }
     case Opcode::kTan:
     case Opcode::kTanh:
       return (complex || o == Opcode::kTan) && e[0] * (1 + result * result) > 0.25;
