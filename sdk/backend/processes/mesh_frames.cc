@@ -96,7 +96,6 @@ absl::Status MessageMesh::State::DrainRing(int32_t peer) {
   Ring& ring = rings_[static_cast<size_t>(peer)];
   MutexLock lock(ring.mu);
   if (ring.is_invalid) return absl::OkStatus();
-  if (ring.record == nullptr) ring.record.reset(new char[MessageRing::kMaxRecordBytes]);
   ring.is_invalid = true;  // unless this ends well
   while (true) {
     ASSIGN_OR_RETURN(const size_t bytes, shared_->ReadMessage(peer, reinterpret_cast<std::byte*>(ring.record.get())));

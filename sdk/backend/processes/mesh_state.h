@@ -455,8 +455,8 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
     uint64_t ping = 0;            // whose answer has not come; 0: none
     std::vector<Pending> asked;   // up to that ping
     std::vector<Pending> frames;  // later ones
-    uint64_t last_ping = 0,
-             last_pong = 0;  // the numbers of the last ping that was sent, and the last that was answered
+    uint64_t last_ping = 0;       // the number of the last one that was sent
+    uint64_t last_pong = 0;       // the number of the last one that was answered
   };
   Mutex unawaited_mu_;
   std::vector<Unawaited> unawaited_ ABSL_GUARDED_BY(unawaited_mu_);  // by process

@@ -58,6 +58,13 @@ absl::Status MessageMesh::State::Connect(const Options& options) {
   absl::Status greeted = ExchangeTokens(options.token, access.deadline);
   if (greeted.ok()) greeted = ShareMemory(options.shared_blocks, access.deadline);
   if (!greeted.ok()) transport_->shut_down(mesh_);
+  // Now, because want of memory while a message is read would cost the process that sent it.
+  for (int32_t peer = 0; peer < count_ && greeted.ok(); ++peer) {
+    if (!HasRings(peer)) continue;
+    Ring& ring = rings_[static_cast<size_t>(peer)];
+    MutexLock lock(ring.mu);
+    ring.record.reset(new char[MessageRing::kMaxRecordBytes]);
+  }
   return greeted;
 }
 
