@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "core/ir/builder.h"
 #include "core/text/hlo_parser.h"
 #include "gmock/gmock.h"
@@ -41,6 +42,24 @@ ENTRY e { x = f32[3] parameter(0)  u = f32[1] constant({9})  i = s32[] constant(
   EXPECT_EQ(x.ToString(), "{1, 2, 3}");
   EXPECT_EQ(Evaluate(*m, {borrowed})->ToString(), "{-1, -9, -3}");
   EXPECT_EQ(raw[1], 2);
+}
+
+// A slice may end within the used size. What would read past it is refused.
+TEST(Evaluator, ReadsNothingPastADynamicSize) {
+  auto evaluate = [](const std::string& last) {
+    auto m =
+        Parse(absl::StrCat("HloModule m\n"
+                           "ENTRY e { x = f32[4] constant({1,2,3,4}) n = s32[] constant(2) one = s32[] constant(1)\n"
+                           "  d = f32[<=4] set-dimension-size(x, n), dimensions={0}\n",
+                           last, " }"));
+    absl::StatusOr<Literal> r = Evaluate(*m, {});
+    return r.ok() ? r->ToString() : std::string(absl::StatusCodeToString(r.status().code()));
+  };
+  EXPECT_EQ(evaluate("ROOT r = f32[2] slice(d), slice={[0:2]}"), "{1, 2}");
+  EXPECT_EQ(evaluate("ROOT r = f32[3] slice(d), slice={[0:3]}"), "UNIMPLEMENTED");
+  EXPECT_EQ(evaluate("ROOT r = f32[1] dynamic-slice(d, one), dynamic_slice_sizes={1}"), "{2}");
+  EXPECT_EQ(evaluate("ROOT r = f32[2] dynamic-slice(d, one), dynamic_slice_sizes={2}"), "UNIMPLEMENTED");
+  EXPECT_EQ(evaluate("ROOT r = s32[4] bitcast-convert(d)"), "UNIMPLEMENTED");
 }
 
 TEST(Evaluator, UpdatesLoopStateInPlace) {

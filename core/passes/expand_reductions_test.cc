@@ -203,6 +203,71 @@ TEST_P(ArrayBodies, MatchTheEvaluator) {
   EXPECT_TRUE(Close(*wanted, *got)) << wanted->ToString() << got->ToString() << (*module)->ToString();
 }
 
+// A sort calls its comparator twice, so each level of nesting doubles the program.
+TEST(ExpandReductions, SortsNestedTooDeeplyAreRefused) {
+  std::string text =
+      "HloModule m\nc0 { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = pred[] compare(a, b), direction=LT }\n";
+  constexpr int kLevels = 18;
+  for (int k = 1; k <= kLevels; ++k) {
+    absl::StrAppend(&text, "c", k, R"( {
+ a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ a1 = f32[1] reshape(a)
+ b1 = f32[1] reshape(b)
+ x = f32[2] concatenate(a1, b1), dimensions={0}
+ s = f32[2] sort(x), dimensions={0}, to_apply=c)",
+                    k - 1, R"(
+ f = f32[1] slice(s), slice={[0:1]}
+ ff = f32[] reshape(f)
+ ROOT r = pred[] compare(ff, b), direction=LT
+})",
+                    "\n");
+  }
+  absl::StrAppend(&text, "ENTRY e { p = f32[2] parameter(0) ROOT s = f32[2] sort(p), dimensions={0}, to_apply=c",
+                  kLevels, " }");
+  auto module = ParseHloModule(text);
+  ASSERT_TRUE(module.ok()) << module.status();
+  const absl::Status status = ExpandReductions(IsGeneratedByThePass).Run(module->get()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+}
+
+// The sizes of arrays in a called computation, and indices that no signed integer holds.
+TEST(ExpandReductions, KeepsDynamicSizesAndLargeIndices) {
+  const std::pair<const char*, std::vector<Literal>> programs[] = {
+      {R"(HloModule m
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }
+f {
+ a = f32[] parameter(0)
+ z = f32[] constant(0)
+ c = f32[4] constant({1,2,3,4})
+ n = s32[] constant(2)
+ d = f32[<=4] set-dimension-size(c, n), dimensions={0}
+ aa = f32[4] broadcast(a), dimensions={}
+ e = f32[<=4] multiply(d, aa)
+ ROOT r = f32[] reduce(e, z), dimensions={0}, to_apply=add
+}
+ENTRY e { p = f32[3] parameter(0) ROOT m = f32[3] map(p), dimensions={0}, to_apply=f })",
+       {Literal::FromValues<float>({3}, {1, 2, 3})}},
+      {R"(HloModule m
+f { a = u64[] parameter(0)
+ c = f32[4] constant({1,2,3,4})
+ s = f32[1] dynamic-slice(c, a), dynamic_slice_sizes={1}
+ ROOT r = f32[] reshape(s) }
+ENTRY e { p = u64[3] parameter(0) ROOT m = f32[3] map(p), dimensions={0}, to_apply=f })",
+       {Literal::FromValues<uint64_t>({3}, {0, (uint64_t{1} << 63) + 5, 2})}}};
+  for (const auto& [text, arguments] : programs) {
+    auto module = ParseHloModule(text);
+    ASSERT_TRUE(module.ok()) << module.status();
+    const absl::StatusOr<Literal> wanted = Evaluate(**module, arguments);
+    ASSERT_TRUE(wanted.ok()) << wanted.status();
+    const absl::Status ran = ExpandReductions([](const Computation&) { return false; }).Run(module->get()).status();
+    ASSERT_TRUE(ran.ok()) << ran;
+    const absl::StatusOr<Literal> got = Evaluate(**module, arguments);
+    ASSERT_TRUE(got.ok()) << got.status() << (*module)->ToString();
+    EXPECT_EQ(*got, *wanted) << (*module)->ToString();
+  }
+}
+
 // The pass does not expand a reduction whose trip count exceeds 32 bits.
 TEST(ExpandReductions, LeavesWhatDoesNotFitIn32Bits) {
   for (const char* entry :
