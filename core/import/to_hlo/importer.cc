@@ -152,9 +152,9 @@ OpMetadata Importer::MetadataAt(stablehlo::LocationId location) const {
   stablehlo::SourceLocation at = source_.Location(location);
   for (std::string* text : {&at.name, &at.file}) {
     if (text->size() <= kMaxMetadataText) continue;
+    // Readers of the compiled module refuse a part of a character of UTF-8.
     size_t size = kMaxMetadataText;
-    while (size > 0 && (static_cast<unsigned char>((*text)[size]) & 0xC0) == 0x80)
-      --size;  // within a character of UTF-8
+    while (size > 0 && (static_cast<unsigned char>((*text)[size]) & 0xC0) == 0x80) --size;
     text->resize(size);
   }
   metadata.op_name = std::move(at.name);

@@ -11,9 +11,9 @@
 
 namespace backplane {
 
-// Whether the operation must be evaluated on arrays of the dynamic sizes for these operands.
-// Returns Unimplemented if the operation would compute over elements past the sizes.
+// Returns Unimplemented if the operation would read elements past the dynamic sizes of these operands.
 absl::Status CheckUsedSizes(const OpContext& op, absl::Span<const Literal* const> operands);
+// Whether the operation must be evaluated on arrays of the dynamic sizes for these operands.
 bool NeedsUsedSizes(const OpContext& op, absl::Span<const Literal* const> operands);
 // Evaluates the operation on arrays of the dynamic sizes. The result has the declared bounds and its dynamic sizes.
 absl::StatusOr<Literal> EvaluateOverUsedSizes(const OpContext& op, absl::Span<const Literal* const> operands,
