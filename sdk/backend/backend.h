@@ -244,6 +244,12 @@ class Client {
   // process should end with an error that names it. The default does nothing. Must not wait.
   virtual void ReportProcessFailure(int32_t process, const std::string& why) {}
 
+  // The host has destroyed its client. Buffers, executables and work in progress may live on for a while and use this
+  // object, so its destructor comes later, perhaps never if the host ends its process. What must happen before the
+  // process ends belongs here. Called once, on a thread of the host, which may wait. Not called if the host destroys
+  // its client in a callback of an event. The default does nothing.
+  virtual void Close() {}
+
   // Copies arrays to and from other processes. Null (the default): the client cannot do that. The result lives as long
   // as the client.
   virtual TransferService* transfers() { return nullptr; }

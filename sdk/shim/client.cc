@@ -2,6 +2,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/backend/exceptions.h"
 #include "sdk/backend/topology_bytes.h"
 #include "sdk/shim/compile_cache.h"
 #include "sdk/shim/entries.h"
@@ -114,10 +115,15 @@ absl::Status Client_Create(PJRT_Client_Create_Args& a) {
 
 absl::Status Client_Destroy(PJRT_Client_Destroy_Args& a) {
   if (a.client == nullptr) return absl::OkStatus();
-  const std::shared_ptr<HostKeyValues> key_values = a.client->state->key_values;
+  const std::shared_ptr<ClientState> state = std::move(a.client->state);
   delete a.client;
-  if (key_values != nullptr) key_values->Close();
-  return absl::OkStatus();
+  // A callback may be what the backend would wait for.
+  const absl::Status closed = Event::InCallback() ? absl::OkStatus() : CatchExceptions([&] {
+    state->client->Close();
+    return absl::OkStatus();
+  });
+  if (state->key_values != nullptr) state->key_values->Close();
+  return closed;
 }
 
 absl::Status Client_PlatformName(PJRT_Client_PlatformName_Args& a) {

@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/testing/api_calls.h"
+#include "sdk/testing/fake_backend.h"
 
 namespace backplane::testing {
 namespace {
@@ -288,7 +289,10 @@ TEST(ClientLifetimeTest, BuffersAndProgramsOutliveTheClient) {
   PJRT_Client* client = NewClient();
   PJRT_Buffer* x = NewBuffer(client, Devices(client)[0], {1, 2, 3, 4});
   PJRT_LoadedExecutable* add = MustCompile(client, kAdd);
+  const int64_t closed = FakeControl::Get().closed_clients, alive = FakeControl::Get().clients;
   Destroy(client);
+  EXPECT_EQ(FakeControl::Get().closed_clients, closed + 1);
+  EXPECT_EQ(FakeControl::Get().clients, alive);
   EXPECT_THAT(Values(x), ElementsAre(1, 2, 3, 4));
   std::vector<std::vector<PJRT_Buffer*>> out;
   ASSERT_TRUE(Execute(add, {{x, x}}, 1, &out).ok());

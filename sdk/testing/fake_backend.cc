@@ -376,6 +376,7 @@ class FakeClient : public Client {
     worker_->Schedule(std::move(task));
   }
   const Topology& topology() const override { return topology_; }
+  void Close() override { ++FakeControl::Get().closed_clients; }
   bool addressable(int32_t device) const override { return device < first_elsewhere_; }
   TransferService* transfers() override { return FakeControl::Get().transfers; }
   absl::StatusOr<std::shared_ptr<Storage>> Allocate(int32_t memory, size_t bytes) override {

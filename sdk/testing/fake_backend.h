@@ -40,7 +40,8 @@ class FakeControl {
   std::atomic<bool> copies_throw{false};
   // Gives each new client a worker thread for its tasks. The destructor of the client waits for this thread.
   std::atomic<bool> own_worker{false};
-  std::atomic<int64_t> clients{0};  // alive
+  std::atomic<int64_t> clients{0};         // alive
+  std::atomic<int64_t> closed_clients{0};  // calls of Client::Close
 
   // If `interrupts_donation` is set, the next call that donates runs `when_donating` before it has finished.
   std::atomic<bool> interrupts_donation{false};

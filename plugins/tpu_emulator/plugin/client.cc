@@ -22,8 +22,12 @@ bool HasStorage(const DeviceArray& array) {
 
 // Programs may still be running. They own what they need, but per-process state ends with the process.
 EmulatorClient::~EmulatorClient() {
-  if (group_ != nullptr) group_->Leave();
+  EmulatorClient::Close();
   engine::Runtime::Get().WaitUntilIdle(kExitMilliseconds);
+}
+
+void EmulatorClient::Close() {
+  if (group_ != nullptr) group_->Leave();
 }
 
 // Handles the common case of a dense host array and a tiled device array. MemorySpaces handles all others and errors.

@@ -23,6 +23,7 @@ class EmulatorClient : public Client {
         collective_time_limit_(time_limit),
         group_(std::move(group)) {}
   ~EmulatorClient() override;
+  void Close() override;  // leaves the other processes
 
   const Topology& topology() const override { return memories_->topology(); }
   void ReportProcessFailure(int32_t process, const std::string& why) override {

@@ -12,7 +12,9 @@ Runtime::Runtime(Topology topology, std::shared_ptr<DeviceMemory> memory, std::c
       collective_time_limit(time_limit),
       group(std::move(processes)) {}
 
-MixedClient::~MixedClient() {
+MixedClient::~MixedClient() { MixedClient::Close(); }
+
+void MixedClient::Close() {
   if (runtime_->group != nullptr) runtime_->group->Leave();
 }
 

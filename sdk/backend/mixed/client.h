@@ -31,6 +31,7 @@ class MixedClient : public Client {
  public:
   explicit MixedClient(std::shared_ptr<Runtime> runtime) : runtime_(std::move(runtime)) {}
   ~MixedClient() override;
+  void Close() override;  // leaves the other processes
 
   const Topology& topology() const override { return memories().topology(); }
   void ReportProcessFailure(int32_t process, const std::string& why) override {

@@ -51,6 +51,7 @@ void MessageMesh::State::Unregister(const LaunchKey& key) {
     DropArrivedLocked(key, *arrived);
   });
   records_.erase(at);
+  for_close_.NotifyAll();
 }
 
 // Arrays that go to several processes are written once.

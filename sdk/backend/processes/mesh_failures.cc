@@ -11,6 +11,7 @@ MessageMesh::State::Callback MessageMesh::State::FailLocked(const LaunchKey& key
   if (!record.failure.ok()) return {};
   record.failure = std::move(why);
   record.failed_at = Clock::now();
+  for_close_.NotifyAll();
   record.changed.NotifyAll();
   record.owes_reports = report;
   record.not_reported_to = except;
@@ -181,14 +182,28 @@ bool MessageMesh::State::HasHandledAll(int32_t peer) {
   return to.last_pong >= to.last_ping;
 }
 
+bool MessageMesh::State::IsNeededLocked() const {
+  const bool has_launch = std::any_of(records_.begin(), records_.end(), [](const auto& entry) {
+    return entry.second->registered && entry.second->failure.ok();
+  });
+  return has_launch || std::any_of(kept_.begin(), kept_.end(), [&](const auto& entry) {
+           mu_.AssertHeld();
+           return !leaving_[static_cast<size_t>(entry.first.second.peer)];
+         });
+}
+
 void MessageMesh::State::Close() {
   std::vector<Callback> calls;
   {
     MutexLock lock(mu_);
+    // The host may have the results of a launch that has yet to send its last parts.
+    const auto ended = Clock::now() + kCloseLaunches;
+    while (IsNeededLocked() && Clock::now() < ended) for_close_.WaitUntil(mu_, ended);
+    // The goodbye ends the launches of other processes that still need this one, and no others.
     for (const auto& [key, record] : records_) {
       if (!record->registered) continue;
-      AddCallLocked(FailLocked(key, *record, absl::CancelledError("the client is being closed"), true), *record,
-                    &calls);
+      AddCallLocked(FailLocked(key, *record, absl::CancelledError("the client is being closed"), /*report=*/false),
+                    *record, &calls);
     }
     for (int32_t peer = 0; peer < count_; ++peer) {
       if (peer == self_ || !lost_[static_cast<size_t>(peer)].ok()) continue;

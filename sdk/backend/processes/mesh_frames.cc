@@ -347,6 +347,7 @@ absl::Status MessageMesh::State::HandleFrameOrThrow(int32_t peer, const FrameHea
   switch (header.kind) {
     case FrameKind::kGoodbye:
       leaving_[p] = text.empty();
+      for_close_.NotifyAll();
       lock.Unlock();
       if (!text.empty()) LosePeer(peer, absl::StrCat("it reports: ", text), /*tells=*/false);
       return absl::OkStatus();

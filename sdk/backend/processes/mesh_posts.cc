@@ -62,6 +62,7 @@ absl::Status MessageMesh::State::Post(const LaunchKey& launch, const std::shared
 
 std::unique_ptr<KeptMessage> MessageMesh::State::TakeKeptLocked(KeptMessages::const_iterator at) {
   kept_bytes_[static_cast<size_t>(at->first.second.peer)] -= static_cast<int64_t>(at->second->bytes.size());
+  for_close_.NotifyAll();
   return std::move(kept_.extract(at).mapped());
 }
 

@@ -70,7 +70,9 @@ constexpr milliseconds kReportTime{3000};
 constexpr milliseconds kReportFlush{500};
 // For the last messages, before the connections are closed.
 constexpr milliseconds kPartingTime{30};
-// How long a client that is closed waits until the others have handled its last messages.
+// How long a client that is closed lets its launches go on, and others take the messages that it keeps for them.
+constexpr milliseconds kCloseLaunches{3000};
+// How long it then waits until the others have handled its last messages.
 constexpr milliseconds kCloseFlush{10000};
 constexpr milliseconds kClosePause{1};
 
@@ -397,6 +399,8 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   // Returns whether anything was written. `like` is the header of their messages.
   absl::StatusOr<bool> AdvanceSharedSends(const FrameHeader& like, RunningExchange& run);
   void CheckWatches();
+  // Whether a launch of this process goes on, or another process has yet to take a message that is kept for it.
+  bool IsNeededLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Fails a launch, unless it has failed already, and queues a report for each other process except `except`. Returns
   // what to call without the lock. Does not throw.
   Callback FailLocked(const LaunchKey& key, Record& record, absl::Status why, bool report, int32_t except = -1)
@@ -442,7 +446,8 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   std::vector<Watch*> watches_ ABSL_GUARDED_BY(mu_);
   CondVar control_;
   bool has_untold_failures_ ABSL_GUARDED_BY(mu_) = false;  // a record owes something
-  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
+  CondVar for_close_;                                      // a launch has ended, or a kept message is gone
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;              // new launches fail, and the control thread ends
 
   Mutex buffers_mu_;
   std::vector<FrameBuffer> buffers_ ABSL_GUARDED_BY(buffers_mu_);

@@ -31,7 +31,7 @@
 
 namespace backplane {
 
-// Thread-safe. The destructor tells the other processes that this one leaves, and fails all launches in progress.
+// Thread-safe. The destructor closes the mesh.
 class MessageMesh {
  public:
   struct Options {
@@ -59,8 +59,9 @@ class MessageMesh {
 
   // A process has failed, as the host says. Ignored for this process, and for one that is lost already.
   void ReportFailure(int32_t process, const std::string& why);
-  // What the destructor does: launches fail from now on. May be repeated. Must not be called on a thread that reports a
-  // failure.
+  // What the destructor does: lets the launches in progress go on for up to 3 seconds, then fails them and all later
+  // ones, and waits up to 10 seconds until the other processes have handled what this one has sent. May be repeated.
+  // Must not be called on a thread that reports a failure.
   void Close();
 
   // See LaunchExchangeService. The result may outlive the mesh; it has failed then.

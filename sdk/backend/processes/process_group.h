@@ -59,8 +59,9 @@ class ProcessGroup : public LaunchExchangeService {
   // The host reports that a process has failed: launches in which it takes part fail.
   void ReportFailure(int32_t process, const std::string& why) { mesh_->ReportFailure(process, why); }
 
-  // Tells the other processes that this one leaves, and fails its launches, those in progress and later ones. A client
-  // calls it first when it is destroyed. May be repeated.
+  // Tells the other processes that this one leaves, and fails later launches. Those in progress have 3 seconds to end.
+  // Returns when the others know, but at the latest after another 10 seconds. A client calls it in Close, and first
+  // when it is destroyed. May be repeated.
   void Leave() { mesh_->Close(); }
 
   // The devices and memories of all processes, in the order of the processes. Equal on all of them.

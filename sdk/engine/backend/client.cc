@@ -141,8 +141,12 @@ EngineClient::EngineClient(Topology topology, std::chrono::milliseconds collecti
 // the time is bounded here too.
 // First the other processes learn that this one leaves: programs that wait for them end then.
 EngineClient::~EngineClient() {
-  if (group_ != nullptr) group_->Leave();
+  EngineClient::Close();
   runtime_.WaitUntilIdle(kExitMilliseconds);
+}
+
+void EngineClient::Close() {
+  if (group_ != nullptr) group_->Leave();
 }
 
 absl::StatusOr<std::shared_ptr<Storage>> EngineClient::Allocate(int32_t, size_t bytes) {

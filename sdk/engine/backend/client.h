@@ -55,6 +55,7 @@ class EngineClient : public Client {
                Subnormals subnormals = Subnormals::kFlushResults, std::shared_ptr<ProcessGroup> group = nullptr);
 
   ~EngineClient() override;
+  void Close() override;  // leaves the other processes
 
   const Topology& topology() const override { return topology_; }
   void ReportProcessFailure(int32_t process, const std::string& why) override {

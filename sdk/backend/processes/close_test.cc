@@ -1,0 +1,115 @@
+// Tests how a process leaves: what it owes the others arrives, and launches that need nothing more of it go on.
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sdk/backend/processes/mesh_fixture.h"
+
+namespace backplane {
+namespace {
+
+constexpr ExchangeKey kKey{1, 0, 0, 0};
+
+class CloseTest : public MessageMeshTest {
+ protected:
+  // Process 0 sends a byte to 1 and 2 in a launch of all three, and closes its client. Then 2 sends its byte to 1.
+  // `ends`: the launch of process 0 ends while it closes; otherwise it goes on.
+  void CloseDuringLaunch(bool ends) {
+    ConnectAll(3);
+    std::shared_ptr<LaunchExchange> first = Join(0);
+    const auto second = Join(1), third = Join(2);
+    const char byte = 7;
+    const OutgoingPart out[] = {{1, 0, &byte, 1}, {2, 0, &byte, 1}};
+    EXPECT_TRUE(first->Exchange(kKey, "all-reduce", out, {}).ok());
+    absl::Status got;
+    char from_first = 0, from_third = 0;
+    std::thread waiting([&] {
+      const IncomingPart in[] = {{0, 0, &from_first, 1}, {2, 0, &from_third, 1}};
+      got = second->Exchange(kKey, "all-reduce", {}, in);
+    });
+    std::thread ending([&] {
+      std::this_thread::sleep_for(milliseconds(50));
+      if (ends) first.reset();
+    });
+    meshes_[0]->Close();
+    ending.join();
+    const OutgoingPart late{1, 0, &byte, 1};
+    EXPECT_TRUE(third->Exchange(kKey, "all-reduce", {&late, 1}, {}).ok());
+    waiting.join();
+    EXPECT_TRUE(got.ok()) << got;
+    EXPECT_EQ(from_first, 7);
+    EXPECT_EQ(from_third, 7);
+  }
+};
+
+TEST_F(CloseTest, ALaunchThatEndsMeanwhileIsAwaited) {
+  const auto start = std::chrono::steady_clock::now();
+  CloseDuringLaunch(/*ends=*/true);
+  EXPECT_GE(std::chrono::steady_clock::now() - start, milliseconds(50));
+}
+
+TEST_F(CloseTest, ALaunchThatGoesOnFailsHereAlone) { CloseDuringLaunch(/*ends=*/false); }
+
+TEST_F(CloseTest, ALaunchThatNeedsTheProcessFails) {
+  ConnectAll(2);
+  const auto exchange = Join(1);
+  absl::Status got;
+  std::thread waiting([&] {
+    char byte = 0;
+    const IncomingPart in{0, 0, &byte, 1};
+    got = exchange->Exchange(kKey, "all-reduce", {}, {&in, 1});
+  });
+  meshes_[0]->Close();
+  waiting.join();
+  EXPECT_THAT(std::string(got.message()), HasSubstr("process 0 has closed its client"));
+}
+
+// A message that is kept for its receiver is taken before the process leaves, even if the receiver comes late.
+TEST_F(CloseTest, AKeptMessageIsAwaited) {
+  ConnectAll(2);
+  const std::string data(1000000, 'x');
+  EXPECT_TRUE(Join(0)->Post(kKey, "send", 1, data).ok());
+  ASSERT_EQ(meshes_[0]->CountKept(), 1u);
+  std::string to(data.size(), '.');
+  absl::Status got;
+  std::thread receiving([&] {
+    std::this_thread::sleep_for(milliseconds(50));
+    const auto receiver = Join(1);
+    const IncomingPart in{0, 0, to.data(), static_cast<int64_t>(to.size())};
+    got = receiver->Exchange(kKey, "receive", {}, {&in, 1});
+  });
+  meshes_[0]->Close();
+  receiving.join();
+  EXPECT_TRUE(got.ok()) << got;
+  EXPECT_TRUE(to == data);
+}
+
+// The last messages of a process are on their way when it leaves, and the receiver reads them slowly.
+TEST_F(CloseTest, TheLastMessagesArrive) {
+  constexpr int kMessages = 20;
+  ConnectAll(2);
+  {
+    std::lock_guard<std::mutex> lock(wires_.mu);
+    wires_.on_received = [](const BackplaneTransfer& t) {
+      if (t.mesh->process == 1) std::this_thread::sleep_for(milliseconds(5));
+    };
+  }
+  const auto receiver = Join(1);
+  {
+    const auto sender = Join(0);
+    for (int64_t m = 0; m < kMessages; ++m) EXPECT_TRUE(sender->Post({1, m, 0, 0}, "send", 1, "message").ok());
+  }
+  meshes_[0]->Close();
+  for (int64_t m = 0; m < kMessages; ++m) {
+    std::string to(7, '.');
+    const IncomingPart in{0, 0, to.data(), 7};
+    const absl::Status got = receiver->Exchange({1, m, 0, 0}, "receive", {}, {&in, 1});
+    EXPECT_TRUE(got.ok()) << m << ": " << got;
+    EXPECT_EQ(to, "message");
+  }
+  std::lock_guard<std::mutex> lock(wires_.mu);
+  wires_.on_received = nullptr;
+}
+
+}  // namespace
+}  // namespace backplane
