@@ -1,4 +1,5 @@
 #include <memory>
+#include <mutex>
 
 #include "absl/strings/str_cat.h"
 #include "sdk/host/executable.h"
@@ -57,6 +58,14 @@ std::shared_ptr<Handlers> Bind(const Plugin& plugin, const ExecuteOptions& optio
   for (auto& row : h->send_infos) h->send_rows.push_back(row.data());
   for (auto& row : h->recv_infos) h->recv_rows.push_back(row.data());
   return h;
+}
+
+// Keeps the handlers until the process ends, because nothing tells when the plugin stops calling them.
+void KeepForever(std::shared_ptr<const Handlers> handlers) {
+  static std::mutex& mutex = *new std::mutex;
+  static auto& kept = *new std::vector<std::shared_ptr<const Handlers>>;
+  std::lock_guard<std::mutex> lock(mutex);
+  kept.push_back(std::move(handlers));
 }
 
 absl::Status CheckHandlers(const ExecuteOptions& options, size_t devices) {
@@ -156,7 +165,9 @@ absl::StatusOr<ExecuteResult> LoadedExecutable::Execute(absl::Span<const std::ve
   a.output_lists = output_pointers.data();
   a.device_complete_events = events ? done.data() : nullptr;
   a.execute_device = options.device.raw();
-  BP_RETURN_IF_ERROR(BP_PJRT_CALL(plugin, PJRT_LoadedExecutable_Execute, a));
+  const absl::Status launched = BP_PJRT_CALL(plugin, PJRT_LoadedExecutable_Execute, a);
+  if (!launched.ok() && handlers != nullptr) KeepForever(handlers);  // some devices may have started
+  BP_RETURN_IF_ERROR(launched);
 
   ExecuteResult result;
   for (size_t d = 0; d < devices; ++d) {
@@ -166,7 +177,8 @@ absl::StatusOr<ExecuteResult> LoadedExecutable::Execute(absl::Span<const std::ve
   for (PJRT_Event* event : done) {
     Event owned(plugin, handle_.keep(), event);
     // Keeps the handlers alive as long as a device may call them.
-    if (handlers != nullptr) owned.OnReady([handlers](absl::Status) {}).IgnoreError();
+    if (handlers != nullptr && (event == nullptr || !owned.OnReady([handlers](absl::Status) {}).ok()))
+      KeepForever(handlers);
     if (options.want_events) result.done.push_back(std::move(owned));
   }
   return result;

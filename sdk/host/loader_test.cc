@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -146,6 +147,17 @@ TEST(ProbeTest, EndsHangs) {
   EXPECT_LT(load.duration, absl::Seconds(5));
   const ProbeResult client = MustProbe(Fake("hang_client"), absl::Milliseconds(500));
   EXPECT_THAT(client.status.message(), HasSubstr("in PJRT_Client_Create"));
+}
+
+TEST(ProbeTest, EndsProcessesThatThePluginStarts) {
+  const ProbeResult result = MustProbe(Fake("chatty_load"));
+  EXPECT_LT(result.duration, absl::Seconds(10));
+  EXPECT_THAT(result.output, HasSubstr("chatter"));
+}
+
+TEST(ProbeTest, APluginNeedsNoAttributes) {
+  const ProbeResult result = MustProbe(Fake("no_attributes"));
+  EXPECT_NE(result.stage, "attributes") << result.status;
 }
 
 TEST(ProbeTest, PassesOnErrors) {
@@ -330,6 +342,19 @@ TEST(NamedValueTest, ReadsWhatPeopleWrite) {
   EXPECT_FALSE(ParseNamedValue("nothing").ok());
   EXPECT_FALSE(ParseNamedValue("=3").ok());
   EXPECT_FALSE(ParseNamedValue("a=[x]").ok());
+}
+
+TEST(NamedValueTest, IsReadAsItWasWritten) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const NamedValue& value :
+       {NamedValue("a", 1.0f), NamedValue("a", 0.123456789f), NamedValue("a", -3e30f), NamedValue("a", -infinity),
+        NamedValue("a", 16777216.0f), NamedValue("a", "4"), NamedValue("a", "\"x\""), NamedValue("a", ""),
+        NamedValue("a", true), NamedValue("a", int64_t{1}), NamedValue("a", std::vector<int64_t>{1, -2}),
+        NamedValue("a", std::vector<int64_t>())}) {
+    const absl::StatusOr<NamedValue> read = ParseNamedValue(value.FormatForParsing());
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->value, value.value) << value.FormatForParsing();
+  }
 }
 
 TEST(JsonTest, ReadsAndWrites) {

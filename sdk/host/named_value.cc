@@ -1,8 +1,11 @@
 #include "sdk/host/named_value.h"
 
+#include <cmath>
+
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -16,6 +19,16 @@ std::string NamedValue::FormatValue() const {
     return absl::StrCat("[", absl::StrJoin(*list, ", "), "]");
   if (const auto* real = std::get_if<float>(&value)) return absl::StrCat(*real);
   return std::get<bool>(value) ? "true" : "false";
+}
+
+std::string NamedValue::FormatForParsing() const {
+  std::string text = FormatValue();
+  if (std::holds_alternative<std::string>(value)) text = absl::StrCat("\"", text, "\"");
+  if (const auto* real = std::get_if<float>(&value)) {
+    text = std::isinf(*real) ? absl::StrCat(*real < 0 ? "-" : "", "1e999") : absl::StrFormat("%.9g", *real);
+    if (text.find_first_of(".en") == std::string::npos) absl::StrAppend(&text, ".0");  // else it is a whole number
+  }
+  return absl::StrCat(name, "=", text);
 }
 
 const NamedValue* Find(absl::Span<const NamedValue> values, absl::string_view name) {

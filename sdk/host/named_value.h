@@ -28,6 +28,9 @@ struct NamedValue {
 
   // The value as text: `text`, `4`, `[1, 2]`, `0.5`, `true`.
   std::string FormatValue() const;
+  // The whole as text from which ParseNamedValue makes the same value, of the same type: `fraction=1.0`, `name="4"`.
+  // NaN becomes the text "nan".
+  std::string FormatForParsing() const;
 
   std::string name;
   Value value;

@@ -21,9 +21,10 @@ extern char** environ;
 namespace backplane::host {
 namespace {
 
-constexpr size_t kMaxOutput = 4096;      // bytes of the plugin's output that are kept
-constexpr size_t kMaxReport = 16 << 20;  // a report larger than this is truncated
-constexpr int kReportFd = 3;             // in the child
+constexpr size_t kMaxOutput = 4096;                      // bytes of the plugin's output that are kept
+constexpr absl::Duration kDrainTime = absl::Seconds(1);  // for the rest of the output
+constexpr size_t kMaxReport = 16 << 20;                  // a report larger than this is truncated
+constexpr int kReportFd = 3;                             // in the child
 
 std::vector<std::string> DefaultHelper() {
   namespace fs = std::filesystem;
@@ -129,11 +130,8 @@ absl::StatusOr<ProbeResult> Probe(const std::string& library, const ProbeOptions
   }
   command.push_back(absl::StrCat("--fd=", kReportFd));
   if (!options.create_client) command.push_back("--no-client");
-  for (const NamedValue& option : options.create_options) {
-    const bool text = std::holds_alternative<std::string>(option.value);
-    command.push_back(
-        absl::StrCat("--option=", option.name, "=", text ? "\"" : "", option.FormatValue(), text ? "\"" : ""));
-  }
+  for (const NamedValue& option : options.create_options)
+    command.push_back(absl::StrCat("--option=", option.FormatForParsing()));
   command.push_back(library);
   std::vector<char*> argv;
   for (std::string& word : command) argv.push_back(word.data());
@@ -166,6 +164,7 @@ absl::StatusOr<ProbeResult> Probe(const std::string& library, const ProbeOptions
   ProbeResult result;
   std::string records;
   bool timed_out = false, gone = false;
+  absl::Time drained = absl::InfiniteFuture();
   int wait_status = 0;
   // The child may leave children behind that hold the pipes, so only its own end counts.
   while (true) {
@@ -184,13 +183,16 @@ absl::StatusOr<ProbeResult> Probe(const std::string& library, const ProbeOptions
         waitpid(child, &wait_status, 0);
         gone = true;
       }
+      if (gone) {
+        kill(-child, SIGKILL);  // processes that it may have started, which could write for ever
+        drained = absl::Now() + kDrainTime;
+      }
       continue;
     }
     // The child has ended. Reads the rest, until both pipes are empty.
     const bool more = (report.read >= 0 && fds[0].revents != 0) || (output.read >= 0 && fds[1].revents != 0);
-    if (!more) break;
+    if (!more || absl::Now() > drained) break;
   }
-  kill(-child, SIGKILL);  // processes that it may have started
   if (result.output.size() > kMaxOutput) result.output.erase(0, result.output.size() - kMaxOutput);
   result.duration = absl::Now() - begin;
 

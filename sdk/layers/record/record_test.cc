@@ -507,6 +507,103 @@ TEST_F(RecordTest, TheMemoryOfAReadOutlivesItsEvent) {
   }
 }
 
+// A plugin whose buffers are ready when they are awaited, and have their address before.
+struct LatePlugin {
+  // What the buffer has for memory. A test frees it when it destroys the buffer.
+  static inline std::vector<float>* memory = nullptr;
+  static inline bool is_ready = false;
+  static inline const int64_t dims[1] = {1 << 22}, order[1] = {0};
+
+  static PJRT_Api MakeTable() {
+    PJRT_Api api{};
+    api.struct_size = PJRT_Api_STRUCT_SIZE;
+    api.pjrt_api_version.minor_version = PJRT_API_MINOR;
+    api.PJRT_Error_Destroy = [](PJRT_Error_Destroy_Args*) {};
+    api.PJRT_Error_Message = [](PJRT_Error_Message_Args*) {};
+    api.PJRT_Error_GetCode = [](PJRT_Error_GetCode_Args*) -> PJRT_Error* { return nullptr; };
+    api.PJRT_Buffer_OpaqueDeviceMemoryDataPointer =
+        [](PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args* a) -> PJRT_Error* {
+      a->device_memory_ptr = memory->data();
+      return nullptr;
+    };
+    api.PJRT_Buffer_IsOnCpu = [](PJRT_Buffer_IsOnCpu_Args* a) -> PJRT_Error* {
+      a->is_on_cpu = true;
+      return nullptr;
+    };
+    api.PJRT_Buffer_ElementType = [](PJRT_Buffer_ElementType_Args* a) -> PJRT_Error* {
+      a->type = PJRT_Buffer_Type_F32;
+      return nullptr;
+    };
+    api.PJRT_Buffer_Dimensions = [](PJRT_Buffer_Dimensions_Args* a) -> PJRT_Error* {
+      a->dims = dims;
+      a->num_dims = 1;
+      return nullptr;
+    };
+    api.PJRT_Buffer_GetMemoryLayout = [](PJRT_Buffer_GetMemoryLayout_Args* a) -> PJRT_Error* {
+      a->layout = {};
+      a->layout.struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE;
+      a->layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
+      a->layout.tiled.struct_size = PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE;
+      a->layout.tiled.minor_to_major = order;
+      a->layout.tiled.minor_to_major_size = 1;
+      return nullptr;
+    };
+    api.PJRT_Buffer_ReadyEvent = [](PJRT_Buffer_ReadyEvent_Args* a) -> PJRT_Error* {
+      a->event = reinterpret_cast<PJRT_Event*>(&is_ready);
+      return nullptr;
+    };
+    api.PJRT_Event_IsReady = [](PJRT_Event_IsReady_Args* a) -> PJRT_Error* {
+      a->is_ready = is_ready;
+      return nullptr;
+    };
+    api.PJRT_Event_Error = [](PJRT_Event_Error_Args*) -> PJRT_Error* { return nullptr; };
+    api.PJRT_Event_Await = [](PJRT_Event_Await_Args*) -> PJRT_Error* {
+      is_ready = true;
+      return nullptr;
+    };
+    api.PJRT_Event_Destroy = [](PJRT_Event_Destroy_Args*) -> PJRT_Error* { return nullptr; };
+    api.PJRT_Buffer_Destroy = [](PJRT_Buffer_Destroy_Args*) -> PJRT_Error* {
+      delete std::exchange(memory, nullptr);
+      return nullptr;
+    };
+    return api;
+  }
+};
+
+// A host that has the address of a buffer may destroy it before it waits for its event.
+TEST_F(RecordTest, TheMemoryOfADestroyedBufferIsNotRead) {
+  const PJRT_Api target = LatePlugin::MakeTable();
+  for (const bool destroys_first : {false, true}) {
+    LatePlugin::memory = new std::vector<float>(LatePlugin::dims[0], 1);
+    LatePlugin::is_ready = false;
+    {
+      ASSERT_OK_AND_ASSIGN(auto layer, layers::MakeLayerByName("record", layers::Options("record", {{"file", path_}})));
+      std::vector<std::unique_ptr<layers::Layer>> list;
+      list.push_back(std::move(layer));
+      ASSERT_OK_AND_ASSIGN(const auto stack, layers::Stack::Create(&target, "late", std::move(list)));
+      ASSERT_OK_AND_ASSIGN(const host::Plugin* layered, host::Plugin::FromApi(stack->api(), "layered"));
+      char object;
+      BP_PJRT_ARGS(*layered, address, PJRT_Buffer_OpaqueDeviceMemoryDataPointer);
+      address.buffer = reinterpret_cast<PJRT_Buffer*>(&object);
+      ASSERT_OK(BP_PJRT_CALL(*layered, PJRT_Buffer_OpaqueDeviceMemoryDataPointer, address));
+      BP_PJRT_ARGS(*layered, ready, PJRT_Buffer_ReadyEvent);
+      ready.buffer = address.buffer;
+      ASSERT_OK(BP_PJRT_CALL(*layered, PJRT_Buffer_ReadyEvent, ready));
+      BP_PJRT_ARGS(*layered, wait, PJRT_Event_Await);
+      wait.event = ready.event;
+      BP_PJRT_ARGS(*layered, destroy, PJRT_Buffer_Destroy);
+      destroy.buffer = address.buffer;
+      if (destroys_first) ASSERT_OK(BP_PJRT_CALL(*layered, PJRT_Buffer_Destroy, destroy));
+      ASSERT_OK(BP_PJRT_CALL(*layered, PJRT_Event_Await, wait));
+      if (!destroys_first) ASSERT_OK(BP_PJRT_CALL(*layered, PJRT_Buffer_Destroy, destroy));
+    }
+    size_t reads = 0;
+    for (const Operation& op : Operations()) reads += op.kind == Kind::kWait && !op.blobs.empty() ? 1 : 0;
+    EXPECT_EQ(reads, destroys_first ? 0u : 1u);
+    unlink(path_.c_str());
+  }
+}
+
 TEST_F(RecordTest, ACodeThatIsNoneIsUnknown) {
   uint64_t promise = 0;
   Record([](Client& client) {

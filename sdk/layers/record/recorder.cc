@@ -229,11 +229,12 @@ uint64_t Recorder::MakeBuffer(PJRT_Buffer* buffer) {
   return id;
 }
 
-uint64_t Recorder::MakeEvent(PJRT_Event* event, std::optional<Read> read) {
+uint64_t Recorder::MakeEvent(PJRT_Event* event, std::optional<Read> read, ExposedPtr exposed) {
   if (event == nullptr) return 0;
   auto state = std::make_shared<EventState>();
   state->id = NewId();
   state->read = std::move(read);
+  state->exposed = std::move(exposed);
   Put(events_, event, state);
   return state->id;
 }
@@ -284,6 +285,13 @@ void Recorder::AfterEvent(Call& call) {
   layers::DestroyError(*stack_, error);
 }
 
+void Recorder::ForgetExposed(PJRT_Buffer* buffer) {
+  const ExposedPtr exposed = Take(exposed_, buffer);
+  if (exposed == nullptr) return;
+  MutexLock lock(exposed->mutex);
+  exposed->read.memory = nullptr;
+}
+
 void Recorder::Observe(const EventPtr& event, const PJRT_Error* error, WaitKind kind) {
   const layers::Ticks start = layers::ReadTicks();
   Operation op, destroy;
@@ -298,11 +306,18 @@ void Recorder::Observe(const EventPtr& event, const PJRT_Error* error, WaitKind 
   MutexLock lock(event->mutex);
   if (event->observed) return;
   event->observed = true;
-  if (event->read.has_value() && event->read->memory != nullptr && error == nullptr) {
-    op.type = event->read->type;
-    op.dims = event->read->dims;
-    op.blobs.push_back(AddRead(*event->read));
+  const auto add = [&](const Read& read) {
+    if (read.memory == nullptr || error != nullptr) return;
+    op.type = read.type;
+    op.dims = read.dims;
+    op.blobs.push_back(AddRead(read));
     op.data_left_out = data_ != Data::kAll;
+  };
+  if (event->read.has_value()) {
+    add(*event->read);
+  } else if (event->exposed != nullptr) {
+    MutexLock reading(event->exposed->mutex);
+    add(event->exposed->read);
   }
   Write(op, start, layers::ReadTicks());
   if (event->destroyed && !event->destroy_written) {

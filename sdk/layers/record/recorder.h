@@ -82,10 +82,17 @@ class Recorder final : public layers::Layer {
     std::vector<int64_t> dims;
     HostExtent extent;
   };
+  // The memory of a buffer whose address the host has, and may read when the buffer is ready.
+  struct Exposed {
+    Mutex mutex;  // held while the memory is read, so that it is not freed meanwhile
+    Read read;    // its memory is null when the buffer is deleted, destroyed or donated
+  };
+  using ExposedPtr = std::shared_ptr<Exposed>;
   struct EventState {
     uint64_t id = 0;
     std::optional<Read> read;
-    Mutex mutex;  // held while the host's memory is read, so that nothing reports the event meanwhile
+    ExposedPtr exposed;  // another way to have data
+    Mutex mutex;         // held while the host's memory is read, so that nothing reports the event meanwhile
     bool observed = false, destroyed = false, destroy_written = false;
     int callbacks = 0;
   };
@@ -114,6 +121,8 @@ class Recorder final : public layers::Layer {
   void PutBackAlias(const layers::Call& call, const Pending& pending);
   void BeforeEvent(layers::Call& call);
   void AfterEvent(layers::Call& call);
+  // Before the memory of a buffer can be freed or given to a program: it is not read any more.
+  void ForgetExposed(PJRT_Buffer* buffer);
   // The host is about to learn that the event is ready, with this error.
   void Observe(const EventPtr& event, const PJRT_Error* error, WaitKind kind);
 
@@ -148,7 +157,7 @@ class Recorder final : public layers::Layer {
   }
   // Adds a new object with a new id.
   uint64_t MakeBuffer(PJRT_Buffer* buffer);
-  uint64_t MakeEvent(PJRT_Event* event, std::optional<Read> read = std::nullopt);
+  uint64_t MakeEvent(PJRT_Event* event, std::optional<Read> read = std::nullopt, ExposedPtr exposed = nullptr);
 
   void RecordClient(PJRT_Client* client, Operation& op);
   void RecordExecutable(PJRT_LoadedExecutable* loaded, Operation& op);
@@ -178,7 +187,7 @@ class Recorder final : public layers::Layer {
   absl::flat_hash_map<const PJRT_Executable*, Executable> executables_;
   absl::flat_hash_map<PJRT_LoadedExecutable*, Executable> loaded_;
   absl::flat_hash_map<PJRT_Buffer*, uint64_t> buffers_;
-  absl::flat_hash_map<PJRT_Buffer*, Read> exposed_;  // buffers whose address the host has and may read
+  absl::flat_hash_map<PJRT_Buffer*, ExposedPtr> exposed_;
   absl::flat_hash_map<PJRT_Event*, EventPtr> events_;
   absl::flat_hash_map<PJRT_AsyncHostToDeviceTransferManager*, uint64_t> transfers_;
   absl::flat_hash_map<PJRT_FulfillAliasBufferCallback*, uint64_t> aliases_;

@@ -163,6 +163,10 @@ bool Recorder::Begin(PJRT_LoadedExecutable_Execute_Args& args, Pending& call) {
     }
   }
   AddPlace(args.execute_device, nullptr, op);
+  // The program may donate them, and which ones is known too late.
+  for (size_t d = 0; d < args.num_devices; ++d) {
+    for (size_t i = 0; i < args.num_args; ++i) ForgetExposed(args.argument_lists[d][i]);
+  }
   if (const PJRT_ExecuteOptions* o = args.options; o != nullptr) {
     op.numbers[kLaunchId] = o->launch_id;
     const int64_t* kept = Field(o, &PJRT_ExecuteOptions::non_donatable_input_indices);
@@ -449,7 +453,7 @@ void Recorder::End(PJRT_Buffer_Bitcast_Args& args, Pending& call) { call.op.make
 bool Recorder::Begin(PJRT_Buffer_Delete_Args& args, Pending& call) {
   call.op.kind = Kind::kDelete;
   call.op.uses = {Find(buffers_, args.buffer)};
-  Take(exposed_, args.buffer);
+  ForgetExposed(args.buffer);
   return true;
 }
 BP_NOTHING_AT_END(PJRT_Buffer_Delete)
@@ -457,7 +461,7 @@ BP_NOTHING_AT_END(PJRT_Buffer_Delete)
 bool Recorder::Begin(PJRT_Buffer_Destroy_Args& args, Pending& call) {
   call.op.kind = Kind::kDestroy;
   call.op.uses = {Take(buffers_, args.buffer)};
-  Take(exposed_, args.buffer);
+  ForgetExposed(args.buffer);
   return args.buffer != nullptr;
 }
 BP_NOTHING_AT_END(PJRT_Buffer_Destroy)
@@ -469,18 +473,14 @@ bool Recorder::Begin(PJRT_Buffer_ReadyEvent_Args& args, Pending& call) {
 }
 void Recorder::End(PJRT_Buffer_ReadyEvent_Args& args, Pending& call) {
   // A host that has the address may read the contents once it knows that they are available.
-  std::optional<Read> read;
-  {
-    MutexLock lock(mutex_);
-    if (const auto found = exposed_.find(args.buffer); found != exposed_.end()) read = found->second;
-  }
-  call.op.makes = {MakeEvent(args.event, std::move(read))};
+  call.op.makes = {MakeEvent(args.event, std::nullopt, Find(exposed_, args.buffer))};
 }
 
 // The host decides, by calling the function that it gets, when the new buffer may be used.
 bool Recorder::Begin(PJRT_Buffer_DonateWithControlDependency_Args& args, Pending& call) {
   call.op.kind = Kind::kDonate;
   call.op.uses = {Find(buffers_, args.buffer)};
+  ForgetExposed(args.buffer);
   return true;
 }
 void Recorder::End(PJRT_Buffer_DonateWithControlDependency_Args& args, Pending& call) {
@@ -621,7 +621,9 @@ void Recorder::End(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args& args, Pending
     call.op.blobs.push_back(AddRead(read));
     call.op.data_left_out = data_ != Data::kAll;
   } else {
-    Put(exposed_, args.buffer, std::move(read));
+    auto exposed = std::make_shared<Exposed>();
+    exposed->read = std::move(read);
+    Put(exposed_, args.buffer, std::move(exposed));
   }
 }
 

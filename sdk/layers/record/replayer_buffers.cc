@@ -180,7 +180,7 @@ absl::Status Replayer::DoTransfer(const Operation& op, Outcome& out) {
                                                  ? (*transfer)->SendArray(index, *array)
                                                  : (*transfer)->Send(index, array->data, number(1), number(2) == 1));
       auto shared = std::make_shared<host::Event>(std::move(event));
-      shared->OnReady([array](absl::Status) {}).IgnoreError();
+      if (!shared->OnReady([array](absl::Status) {}).ok()) shared->Await().IgnoreError();
       Make(op, 0, Event{std::move(shared), nullptr, nullptr});
       return absl::OkStatus();
     }

@@ -15,6 +15,11 @@ namespace {
 // Bytes that a plugin does not write by chance: not a bool, an address or a count.
 constexpr unsigned char kPattern[8] = {0xe5, 0x9b, 0xd3, 0xa7, 0xf1, 0xc6, 0xb9, 0xd6};
 
+// Call::memo[1] of this layer: the number of the copy of the args whose fields are checked (0: none), whether the call
+// has begun to destroy an object, and the stack that created the object, by which it is known after the call.
+constexpr uint64_t kCopyBits = 0xffff, kBeganDestroy = uint64_t{1} << 16, kRefused = ~uint64_t{0};
+constexpr int kCreationShift = 32;
+
 // Whether all functions that return objects of this type are tracked, so that an unknown handle was not returned by the
 // plugin.
 bool AllAreKnown(Object type) {
@@ -269,6 +274,7 @@ bool ValidateLayer::CheckDestroy(Call& call, const Argument& a, const void* hand
   const uint32_t stack = Remember(call);
   switch (state_->handles.BeginDestroy(a.object, handle, call.fn, stack, &was)) {
     case Handles::Destroyed::kOk:
+      call.memo[1] = kBeganDestroy | uint64_t{was.created} << kCreationShift;
       *client = a.object == Object::Client ? handle : was.client;
       return true;
     case Handles::Destroyed::kUnknown:
@@ -310,7 +316,7 @@ void ValidateLayer::FillWithPattern(Call& call) {
     for (uint32_t i = 0; i < a.size; ++i) copy[a.offset + i] = static_cast<char>(kPattern[i % sizeof(kPattern)]);
     copies.back().fields.push_back({a.offset, a.size});
   }
-  call.memo[1] = copies.size();
+  call.memo[1] |= copies.size();
 }
 
 void ValidateLayer::CheckWritten(const Call& call, size_t copy) {
@@ -355,7 +361,7 @@ void ValidateLayer::Before(Call& call) {
       error = MakeError(*call.stack, PJRT_Error_Code_INVALID_ARGUMENT,
                         absl::StrCat(call.name(), ": refused by the validate layer: a handle is not alive"));
     }
-    call.memo[1] = ~uint64_t{0};
+    call.memo[1] = kRefused;
     return call.Answer(error);
   }
   if (plan.sets_fields) {
@@ -369,21 +375,23 @@ void ValidateLayer::Before(Call& call) {
 
 void ValidateLayer::After(Call& call) {
   const auto* client = reinterpret_cast<const void*>(call.memo[0]);
-  const bool refused = call.memo[1] == ~uint64_t{0};
+  const bool refused = call.memo[1] == kRefused;
   const bool ok = call.result == nullptr && !refused;
-  if (ok && call.memo[1] != 0 && call.reached_target) CheckWritten(call, call.memo[1] - 1);
+  if (const uint64_t copy = call.memo[1] & kCopyBits; ok && copy != 0 && call.reached_target)
+    CheckWritten(call, copy - 1);
   if (ok) TakeResults(call, client);
   if (GetPlan(call.fn).may_consume && !refused) MarkBuffersUncertain(call);
   if (!ok && !refused) {
     if (call.fn == Fn::PJRT_LoadedExecutable_Execute) MarkArgumentsUncertain(call);
     const Plan& plan = GetPlan(call.fn);
-    for (size_t i = 0; i < plan.ins; ++i) {
+    for (size_t i = 0; i < plan.ins && (call.memo[1] & kBeganDestroy) != 0; ++i) {
       const Field& f = plan.fields[i];
       if (f.direction != Direction::DESTROYS || f.offset + sizeof(void*) > call.args_size) continue;
       const void* handle = ReadHandle(call.args, f.offset);
-      if (std::optional<Handle> h = state_->handles.Find(f.object, handle); h.has_value() && !h->alive) {
+      if (std::optional<Handle> h = state_->handles.Find(f.object, handle); h.has_value()) {
         Handle was = *h;
         was.alive = true;
+        was.created = static_cast<uint32_t>(call.memo[1] >> kCreationShift);
         state_->handles.UndoDestroy(f.object, handle, was);
       }
     }

@@ -233,6 +233,53 @@ TEST_F(ValidateTest, ADestroyedArgumentOfAnExecution) {
   Destroy(client);
 }
 
+// A plugin may refuse the second destroy. The object stays destroyed.
+TEST_F(ValidateTest, ARefusedSecondDestroyDoesNotReviveTheObject) {
+  PJRT_Api& target = TargetCopy();
+  static int destroys = 0;
+  destroys = 0;
+  target.PJRT_Buffer_Destroy = [](PJRT_Buffer_Destroy_Args* args) {
+    if (++destroys == 1) return GetPjrtApi()->PJRT_Buffer_Destroy(args);
+    BP_ARGS(unknown, PJRT_Client_Create);  // any call that fails
+    unknown.num_options = 1;
+    return GetPjrtApi()->PJRT_Client_Create(&unknown);
+  };
+  target.PJRT_Buffer_Dimensions = [](PJRT_Buffer_Dimensions_Args*) -> PJRT_Error* { return nullptr; };
+  Open({}, &target);
+  PJRT_Client* client = NewClient();
+  PJRT_Buffer* buffer = NewBuffer(client);
+  EXPECT_OK(Destroy(buffer));
+  EXPECT_FALSE(Destroy(buffer).ok());
+  EXPECT_EQ(Count("double-destroy"), 1);
+  EXPECT_OK(Dims(buffer));
+  EXPECT_EQ(Count("use-after-destroy"), 1);
+  Destroy(client);
+  layer_->End();
+  EXPECT_EQ(Count("leak"), 0) << Text();
+}
+
+// After a first destroy that the plugin refuses, the object lives on.
+TEST_F(ValidateTest, ARefusedFirstDestroyLeavesTheObject) {
+  PJRT_Api& target = TargetCopy();
+  static int destroys = 0;
+  destroys = 0;
+  target.PJRT_Buffer_Destroy = [](PJRT_Buffer_Destroy_Args* args) {
+    if (++destroys == 2) return GetPjrtApi()->PJRT_Buffer_Destroy(args);
+    BP_ARGS(unknown, PJRT_Client_Create);
+    unknown.num_options = 1;
+    return GetPjrtApi()->PJRT_Client_Create(&unknown);
+  };
+  Open({}, &target);
+  PJRT_Client* client = NewClient();
+  PJRT_Buffer* buffer = NewBuffer(client);
+  EXPECT_FALSE(Destroy(buffer).ok());
+  EXPECT_OK(Dims(buffer));
+  EXPECT_OK(Destroy(buffer));
+  Destroy(client);
+  layer_->End();
+  EXPECT_EQ(Findings(), 0) << Text();
+}
+
 TEST_F(ValidateTest, ClientDestroyedWithLiveBuffersAndTheirLateDestroy) {
   PJRT_Api& target = TargetCopy();
   // The real function would free memory that the buffers use; only the order of calls matters here.

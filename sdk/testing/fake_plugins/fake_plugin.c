@@ -9,9 +9,11 @@
 //   FAKE_TINY_TABLE    the table states a size of 16 bytes
 //   FAKE_NO_ERRORS     the functions that read errors are NULL
 //   FAKE_NULL_SLOTS    implements only errors, initialization and attributes
+//   FAKE_NO_ATTRIBUTES implements only errors and initialization
 //   FAKE_INIT_FAILS    PJRT_Plugin_Initialize returns an error; PJRT_Client_Create would crash
 //   FAKE_CHAIN_LOOP    the extension chain is circular
 //   FAKE_CRASH_LOAD, FAKE_HANG_LOAD, FAKE_EXIT_LOAD     an initializer of the library does that
+//   FAKE_CHATTY_LOAD   an initializer of the library starts a process that writes without end
 //   FAKE_CRASH_CLIENT, FAKE_HANG_CLIENT                 PJRT_Client_Create does that
 //   FAKE_ABORT_INIT    prints and aborts in PJRT_Plugin_Initialize
 #include <signal.h>
@@ -27,6 +29,13 @@ __attribute__((constructor)) static void Load(void) { raise(SIGSEGV); }
 #elif defined(FAKE_HANG_LOAD)
 __attribute__((constructor)) static void Load(void) {
   for (;;) pause();
+}
+#elif defined(FAKE_CHATTY_LOAD)
+__attribute__((constructor)) static void Load(void) {
+  if (fork() != 0) return;
+  for (;;) {
+    if (write(1, "chatter\n", 8) < 0) _exit(0);
+  }
 }
 #elif defined(FAKE_EXIT_LOAD)
 __attribute__((constructor)) static void Load(void) { _exit(7); }
@@ -128,7 +137,9 @@ PJRT_CAPI_EXPORT const PJRT_Api* GetPjrtApi(void) {
   table.api.PJRT_Error_Message = ErrorMessage;
   table.api.PJRT_Error_GetCode = ErrorGetCode;
   table.api.PJRT_Plugin_Initialize = Initialize;
+#if !defined(FAKE_NO_ATTRIBUTES)
   table.api.PJRT_Plugin_Attributes = Attributes;
+#endif
 #if !defined(FAKE_NULL_SLOTS)
   table.api.PJRT_Client_Create = ClientCreate;
   table.api.PJRT_Client_Destroy = ClientDestroy;
