@@ -61,6 +61,9 @@ namespace backplane {
 // A value with a name: create options, device attributes, plugin attributes, cost properties.
 using NamedValue = std::variant<std::string, int64_t, std::vector<int64_t>, float, bool>;
 using NamedValues = std::map<std::string, NamedValue>;
+// Returns the integer that an option states, also as a text ("4"): JAX passes the create options that a user writes as
+// one text as texts. Returns nullopt for other values.
+std::optional<int64_t> ReadInteger(const NamedValue& value);
 
 // ---- Description: plain data ------------------------------------------------------------------------------------
 

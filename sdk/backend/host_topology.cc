@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "sdk/backend/host_limits.h"
@@ -34,12 +35,20 @@ Topology HostTopology(const std::string& platform_version, int num_devices) {
   return t;
 }
 
+std::optional<int64_t> ReadInteger(const NamedValue& value) {
+  if (const int64_t* integer = std::get_if<int64_t>(&value)) return *integer;
+  const std::string* text = std::get_if<std::string>(&value);
+  int64_t integer = 0;
+  if (text == nullptr || !absl::SimpleAtoi(*text, &integer)) return std::nullopt;
+  return integer;
+}
+
 absl::StatusOr<int> ReadDeviceCountOption(const NamedValues& options, absl::Span<const absl::string_view> known) {
   int count = 1;
   for (const auto& [name, value] : options) {
     if (name == "cpu_device_count") {
-      const int64_t* n = std::get_if<int64_t>(&value);
-      if (n == nullptr || *n < 1 || *n > 1024) {
+      const std::optional<int64_t> n = ReadInteger(value);
+      if (!n.has_value() || *n < 1 || *n > 1024) {
         return absl::InvalidArgumentError("create option cpu_device_count: must be an integer from 1 to 1024");
       }
       count = static_cast<int>(*n);
@@ -57,8 +66,8 @@ absl::StatusOr<std::chrono::milliseconds> ReadCollectiveTimeLimitOption(const Na
   constexpr int64_t kDefaultSeconds = 120, kMaxSeconds = 86400;
   auto at = options.find(kCollectiveTimeoutOption);
   if (at == options.end()) return std::chrono::seconds(kDefaultSeconds);
-  const int64_t* n = std::get_if<int64_t>(&at->second);
-  if (n == nullptr || *n < 1 || *n > kMaxSeconds) {
+  const std::optional<int64_t> n = ReadInteger(at->second);
+  if (!n.has_value() || *n < 1 || *n > kMaxSeconds) {
     return absl::InvalidArgumentError(
         absl::StrCat("create option ", kCollectiveTimeoutOption, ": must be an integer from 1 to ", kMaxSeconds));
   }
@@ -68,8 +77,8 @@ absl::StatusOr<std::chrono::milliseconds> ReadCollectiveTimeLimitOption(const Na
 absl::StatusOr<int64_t> ReadMemoryLimitOption(const NamedValues& options) {
   auto at = options.find(kMemoryLimitOption);
   if (at == options.end()) return ReadHostMemoryBytes();
-  const int64_t* n = std::get_if<int64_t>(&at->second);
-  if (n == nullptr || *n < 1) {
+  const std::optional<int64_t> n = ReadInteger(at->second);
+  if (!n.has_value() || *n < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("create option ", kMemoryLimitOption, ": must be a number of bytes, at least 1"));
   }

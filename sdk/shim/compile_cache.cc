@@ -54,8 +54,8 @@ absl::StatusOr<std::shared_ptr<const CompileCache>> TakeCompileCache(NamedValues
     folder = *text;
   }
   if (auto node = options->extract(kLimitOption); !node.empty()) {
-    const auto* bytes = std::get_if<int64_t>(&node.mapped());
-    if (bytes == nullptr || *bytes < 1) {
+    const std::optional<int64_t> bytes = ReadInteger(node.mapped());
+    if (!bytes.has_value() || *bytes < 1) {
       return absl::InvalidArgumentError(
           absl::StrCat("create option ", kLimitOption, ": must be a number of bytes, at least 1"));
     }

@@ -184,11 +184,14 @@ absl::StatusOr<std::shared_ptr<Devices>> Devices::Open(HipApi api, const Limits&
         }};
     device->memory = std::make_unique<MemoryPool>(source, std::move(options));
     device->compute = std::make_unique<DeviceStream>(
-        table, d, "programs", &device->events,
+        table, d, "programs", &device->events, &device->host_events,
         [libraries = &device->libraries](hipStream_t stream) { libraries->Drop(stream); });
-    device->from_host = std::make_unique<DeviceStream>(table, d, "copies from the host", &device->events);
-    device->to_host = std::make_unique<DeviceStream>(table, d, "copies to the host", &device->events);
-    device->between = std::make_unique<DeviceStream>(table, d, "copies between devices", &device->events);
+    device->from_host =
+        std::make_unique<DeviceStream>(table, d, "copies from the host", &device->events, &device->host_events);
+    device->to_host =
+        std::make_unique<DeviceStream>(table, d, "copies to the host", &device->events, &device->host_events);
+    device->between =
+        std::make_unique<DeviceStream>(table, d, "copies between devices", &device->events, &device->host_events);
     all->devices_.push_back(std::move(device));
   }
   return all;

@@ -66,9 +66,6 @@ class StreamQueue : public Queue {
 
   void set_kernels(const LoadedKernels* kernels) { kernels_ = kernels; }
   hipStream_t stream() const { return stream_; }
-  // Must be called when work was enqueued on the stream without the queue, so that Synchronize waits for it.
-  void MarkBusy() { idle_ = false; }
-
   absl::Status Launch(int function, uint32_t blocks, uint32_t threads, absl::Span<void* const> arguments) override;
   absl::Status CopyWithin(const void* from, void* to, size_t bytes) override;
   absl::Status CopyFrom(int device, const void* from, void* to, size_t bytes) override;
@@ -76,6 +73,7 @@ class StreamQueue : public Queue {
   absl::Status CopyIn(const void* host, void* address, size_t bytes) override;
   absl::Status CopyOut(const void* address, void* host, size_t bytes) override;
   absl::Status Synchronize() override;
+  void MarkBusy() override { idle_ = false; }
 
  private:
   StreamQueue(const HipApi& api, int device, hipStream_t stream, StreamPool* pool)
@@ -148,11 +146,12 @@ class Devices : public DeviceMemory, public std::enable_shared_from_this<Devices
     Device(const HipApi& api, int number)
         : streams(api, number, MakeStream, DestroyStream),
           events(api, number, MakeEvent, DestroyEvent),
+          host_events(api, number, MakeHostEvent, DestroyEvent),
           libraries(api, number) {}
     std::string name, architecture;
     std::unique_ptr<MemoryPool> memory;
     StreamPool streams;
-    EventPool events;
+    EventPool events, host_events;
     LibraryHandles libraries;  // destroyed before the streams
     std::unique_ptr<DeviceStream> compute, from_host, to_host, between;
     const std::shared_ptr<RunningLaunches> launches = std::make_shared<RunningLaunches>();

@@ -18,6 +18,11 @@ hipError_t DestroyStream(const HipApi& api, hipStream_t stream) { return api.hip
 hipError_t MakeEvent(const HipApi& api, hipEvent_t* event) {
   return api.hipEventCreateWithFlags(event, kEventBlockingSync | kEventDisableTiming);
 }
+// With kEventBlockingSync and another flag AMD's runtime may spin.
+hipError_t MakeHostEvent(const HipApi& api, hipEvent_t* event) {
+  return api.hipEventCreateWithFlags(
+      event, api.platform == Platform::kNvidia ? kEventBlockingSync | kEventDisableTiming : kEventBlockingSync);
+}
 hipError_t DestroyEvent(const HipApi& api, hipEvent_t event) { return api.hipEventDestroy(event); }
 
 absl::Status DrainStream(const HipApi& api, hipStream_t stream) {
@@ -44,12 +49,13 @@ class DeviceStream::StreamSignal : public Signal {
   const hipEvent_t event_;
 };
 
-DeviceStream::DeviceStream(const HipApi& api, int device, const char* name, EventPool* events,
+DeviceStream::DeviceStream(const HipApi& api, int device, const char* name, EventPool* events, EventPool* host_events,
                            std::function<void(hipStream_t)> before_destroy)
     : api_(api),
       device_(device),
       name_(absl::StrCat("device ", device, " ", name)),
       events_(events),
+      host_events_(host_events),
       before_destroy_(std::move(before_destroy)) {}
 
 DeviceStream::~DeviceStream() {
@@ -142,6 +148,8 @@ absl::Status DeviceStream::Start(Item& item, const Inputs& inputs, bool* began) 
   RETURN_IF_ERROR(Prepare());
   ASSIGN_OR_RETURN(hipEvent_t event, events_->Take());
   item.signal = std::make_shared<StreamSignal>(this, events_, event);
+  ASSIGN_OR_RETURN(const hipEvent_t host_event, host_events_->Take());
+  PooledEvent for_host(host_events_, host_event);
   // An event that others can see already gets no signal.
   if (item.done.event().IsReady()) item.done = Promise(item.work.what, item.signal);
   for (const std::shared_ptr<StreamSignal>& signal : inputs.signals) {
@@ -154,6 +162,8 @@ absl::Status DeviceStream::Start(Item& item, const Inputs& inputs, bool* began) 
   const absl::Status recorded = ToStatus(api_.hipEventRecord(event, stream_), "recording an event");
   item.signal->recorded = recorded.ok();
   if (item.started.ok()) item.started = recorded;
+  // Without this one the host waits for the whole stream.
+  if (recorded.ok() && api_.hipEventRecord(host_event, stream_) == hipSuccess) item.host_event = std::move(for_host);
   return absl::OkStatus();
 }
 
@@ -197,8 +207,8 @@ void DeviceStream::End(Item& item, absl::Status status) {
 absl::Status DeviceStream::AwaitEnd(const Item& item) {
   const ScopedDevice current(api_, device_);
   absl::Status status = current.status();
-  if (status.ok() && item.signal->recorded) {
-    status = ToStatus(api_.hipEventSynchronize(item.signal->event()), "waiting for the device");
+  if (status.ok() && item.host_event.get() != nullptr) {
+    status = ToStatus(api_.hipEventSynchronize(item.host_event.get()), "waiting for the device");
     if (status.ok()) return status;
   }
   // There is no event, or the runtime refused the wait. The error stays, because it may be the only report of a

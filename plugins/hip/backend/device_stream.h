@@ -80,11 +80,35 @@ using EventPool = HandlePool<hipEvent_t>;
 hipError_t MakeStream(const HipApi& api, hipStream_t* stream);
 hipError_t DestroyStream(const HipApi& api, hipStream_t stream);
 hipError_t MakeEvent(const HipApi& api, hipEvent_t* event);
+// An event for the host's wait alone. AMD's runtime keeps an event locked while a thread waits for it: another thread
+// that lets a stream wait for the same event would wait, too.
+hipError_t MakeHostEvent(const HipApi& api, hipEvent_t* event);
 hipError_t DestroyEvent(const HipApi& api, hipEvent_t event);
 
 // Waits until everything on the stream has ended. The error may be the report of work that failed. If the runtime
 // refuses the call, it is made a second time; if that is refused as well, the device is lost, and nothing runs on it.
 absl::Status DrainStream(const HipApi& api, hipStream_t stream);
+
+// Returns an event to its pool.
+class PooledEvent {
+ public:
+  PooledEvent() = default;
+  PooledEvent(EventPool* pool, hipEvent_t event) : pool_(pool), event_(event) {}
+  PooledEvent(PooledEvent&& other) noexcept { *this = std::move(other); }
+  PooledEvent& operator=(PooledEvent&& other) noexcept {
+    std::swap(pool_, other.pool_);
+    std::swap(event_, other.event_);
+    return *this;
+  }
+  ~PooledEvent() {
+    if (event_ != nullptr) pool_->Return(event_);
+  }
+  hipEvent_t get() const { return event_; }
+
+ private:
+  EventPool* pool_ = nullptr;
+  hipEvent_t event_ = nullptr;
+};
 
 struct StreamWork {
   const char* what = "copy";             // static; for messages
@@ -99,9 +123,9 @@ struct StreamWork {
 // Thread-safe.
 class DeviceStream {
  public:
-  // The profile shows the stream under `name`. `events` must outlive the object. `before_destroy`, which may be null,
-  // is called before the stream is destroyed.
-  DeviceStream(const HipApi& api, int device, const char* name, EventPool* events,
+  // The profile shows the stream under `name`. `events` (of MakeEvent) and `host_events` (of MakeHostEvent) must
+  // outlive the object. `before_destroy`, which may be null, is called before the stream is destroyed.
+  DeviceStream(const HipApi& api, int device, const char* name, EventPool* events, EventPool* host_events,
                std::function<void(hipStream_t)> before_destroy = nullptr);
   // All work must have ended, and its events must be set. Must not be called on the stream's own thread.
   ~DeviceStream();
@@ -129,6 +153,7 @@ class DeviceStream {
     StreamWork work;
     absl::Status started;  // the result of enqueuing it
     std::shared_ptr<StreamSignal> signal;
+    PooledEvent host_event;  // recorded behind the work, if it is not null
     int64_t enqueued_ns = 0;
   };
   using Items = std::list<Item>;  // a list of one element can be moved to another without memory
@@ -151,7 +176,7 @@ class DeviceStream {
   const HipApi& api_;
   const int device_;
   const std::string name_;
-  EventPool* const events_;
+  EventPool *const events_, *const host_events_;
   const std::function<void(hipStream_t)> before_destroy_;
   Mutex enqueue_mu_;  // held while work is enqueued: what one work enqueues is together. Locked before mu_
   hipStream_t stream_ ABSL_GUARDED_BY(enqueue_mu_) = nullptr;

@@ -34,6 +34,12 @@ absl::StatusOr<std::vector<Peer>> DeviceExchange::Synchronize(const Instruction&
   entry.own.offer = library_ == nullptr ? nullptr : offer;
   entry.own.memory = memory_;
   RETURN_IF_ERROR(ToStatus(api.hipEventRecord(event, stream_), "recording an event"));
+  Running running;
+  if (entry.own.offer != nullptr) {
+    ASSIGN_OR_RETURN(const hipEvent_t behind, events.Take());
+    running.events.emplace_back(behind, [&events, behind](const void*) { events.Return(behind); });
+    running.enqueued.behind = behind;
+  }
   const int64_t id = kFirstDeviceCollective + collective.id();
   RETURN_IF_ERROR(
       member_.launch().EnterRendezvous({id, member_.NextIteration(id), group.front()}, collective.name(), group,
@@ -48,16 +54,19 @@ absl::StatusOr<std::vector<Peer>> DeviceExchange::Synchronize(const Instruction&
   if (connections != nullptr) {
     offer->is_done = true;
     while (!running_.empty() && api.hipEventQuery(running_.front().enqueued.behind) == hipSuccess) running_.pop_front();
-    ASSIGN_OR_RETURN(hipEvent_t behind, events.Take());
-    Running& running = running_.emplace_back();
-    running.connections = connections;
-    running.enqueued.behind = behind;
-    running.events.emplace_back(behind, [&events, behind](const void*) { events.Return(behind); });
-    for (const Contribution& c : entry.all) {
-      running.enqueued.in_front.push_back(c.event);
-      running.events.push_back(c.recorded);
-    }
-    RETURN_IF_ERROR(ToStatus(api.hipEventRecord(behind, stream_), "recording an event"));
+    const absl::Status noted = CatchExceptions([&] {
+      running.connections = connections;
+      for (const Contribution& c : entry.all) {
+        running.enqueued.in_front.push_back(c.event);
+        running.events.push_back(c.recorded);
+      }
+      RETURN_IF_ERROR(ToStatus(api.hipEventRecord(running.enqueued.behind, stream_), "recording an event"));
+      running_.push_back(std::move(running));
+      return absl::OkStatus();
+    });
+    // The library has begun, and nobody could tell when it ends.
+    if (!noted.ok()) connections->Abort();
+    RETURN_IF_ERROR(noted);
   }
   std::vector<Peer> peers;
   for (size_t m = 0; m < entry.all.size(); ++m) {

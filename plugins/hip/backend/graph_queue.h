@@ -21,6 +21,7 @@ class GraphQueue : public Queue {
   absl::Status CopyOut(const void* address, void* host, size_t bytes) override;
   absl::Status Synchronize() override;
   absl::Status Flush() override;
+  void MarkBusy() override { queue_.MarkBusy(); }
 
  private:
   static constexpr size_t kMaxSize = 1024;  // of a sequence

@@ -94,6 +94,7 @@ absl::Status LibraryCollectives::EnqueueInOrder(Connections& connections, absl::
       ASSIGN_OR_RETURN(last, devices_->events(m.device).Take());
     }
   }
+  for (const CollectiveMember& m : members) m.queue->MarkBusy();
   absl::Status status = CatchExceptions([&] { return connections.communicators().Enqueue(arrays, parts); });
   for (const CollectiveMember& m : members) {
     if (!status.ok()) break;

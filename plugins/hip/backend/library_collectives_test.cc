@@ -312,6 +312,35 @@ TEST_P(LibraryCollectivesTest, WorkThatHangsIsEnded) {
   }
 }
 
+// A program that is one collective starts nothing by itself. Its memory must not be used again before the library's
+// work has ended, although other launches have been told of the failure already.
+TEST_P(LibraryCollectivesTest, TheMemoryOfACollectiveThatHangsIsKeptUntilItEnds) {
+  collective_time_limit_ = std::chrono::milliseconds(1000);
+  OpenWithLibrary(kAlways, /*latency_us=*/"20000");
+  const auto program = Compile(R"(HloModule m
+sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }
+ENTRY main {
+  x = f32[512] parameter(0)
+  ROOT s = f32[512] all-reduce(x), replica_groups={}, to_apply=sum
+})");
+  const auto loaded = *client_->Load(program, {});
+  ExpectSums(*loaded);
+  std::vector<std::vector<DeviceArray>> arguments;
+  for (size_t d = 0; d < kDevices; ++d) arguments.push_back({Put(Inputs(512)[d], {512}, static_cast<int32_t>(2 * d))});
+  for (const auto& row : arguments) ASSERT_TRUE(row[0].ready.Await().ok());
+  SetMode(Mode::kHangs);
+  std::vector<std::vector<ExecuteResult>> launches;
+  for (int i = 0; i < 4; ++i) launches.push_back(RunAll(*loaded, arguments));
+  arguments.clear();
+  for (auto& launch : launches) {
+    for (const ExecuteResult& result : launch) EXPECT_FALSE(result.done.Await().ok());
+    launch.clear();
+    for (int32_t d = 0; d < kDevices; ++d) EXPECT_EQ(Get(Put(Inputs(512)[0], {512}, 2 * d)), Inputs(512)[0]);
+  }
+  SetMode(Mode::kRight);
+  ExpectSums(*loaded);
+}
+
 TEST_P(LibraryCollectivesTest, AGroupThatFailsHalfwayIsEnded) {
   OpenWithLibrary();
   const auto loaded = *client_->Load(CompileAllReduce(), {});

@@ -88,18 +88,18 @@ absl::StatusOr<Options> ParseOptions(const NamedValues& given) {
     } else if (name == kGraphsOption) {
       ASSIGN_OR_RETURN(options.graphs, ReadGraphMode(name, value));
     } else if (name == kCountOption) {
-      const int64_t* count = std::get_if<int64_t>(&value);
-      if (count == nullptr || *count < 1 || *count > kMaxGpus)
+      const std::optional<int64_t> count = ReadInteger(value);
+      if (!count.has_value() || *count < 1 || *count > kMaxGpus)
         return absl::InvalidArgumentError(absl::StrCat("create option ", name, ": expected 1 to ", kMaxGpus));
       options.device_count = static_cast<int>(*count);
     } else if (name == kMemoryLimitOption) {
-      const int64_t* bytes = std::get_if<int64_t>(&value);
-      if (bytes == nullptr || *bytes < 1)
+      const std::optional<int64_t> bytes = ReadInteger(value);
+      if (!bytes.has_value() || *bytes < 1)
         return absl::InvalidArgumentError(absl::StrCat("create option ", name, ": expected at least 1"));
       options.memory_limit_bytes = *bytes;
     } else if (name == kSlabOption) {
-      const int64_t* bytes = std::get_if<int64_t>(&value);
-      if (bytes == nullptr || *bytes < 0 || *bytes > kMaxSlabBytes)
+      const std::optional<int64_t> bytes = ReadInteger(value);
+      if (!bytes.has_value() || *bytes < 0 || *bytes > kMaxSlabBytes)
         return absl::InvalidArgumentError(absl::StrCat("create option ", name, ": expected 0 to ", kMaxSlabBytes));
       options.memory_slab_bytes = *bytes;
     } else if (name != kCollectiveTimeoutOption) {

@@ -28,6 +28,8 @@ class Queue {
   virtual absl::Status CopyOut(const void* address, void* host, size_t bytes) = 0;
   // Starts what the queue holds back, if it does that. Must be called before anything else uses the queue's stream.
   virtual absl::Status Flush() { return absl::OkStatus(); }
+  // Must be called when work is enqueued on the queue's stream without the queue, so that Synchronize waits for it.
+  virtual void MarkBusy() {}
   // Waits until all work has ended.
   virtual absl::Status Synchronize() = 0;
 };

@@ -74,7 +74,7 @@ class LaunchFinder {
   LaunchFinder(const compiler::BufferAssignment& assignment, ProgramKernels& kernels, const Refusals& refusals)
       : assignment_(assignment), kernels_(kernels), refusals_(refusals) {}
 
-  void Visit(const compiler::StepSequence& sequence, int64_t executions, bool known) {
+  void Visit(const compiler::StepSequence& sequence, double executions, bool known) {
     for (const compiler::ScheduledStep& step : sequence) {
       using Kind = compiler::ScheduledStep::Kind;
       switch (step.kind) {
@@ -88,7 +88,7 @@ class LaunchFinder {
           const int64_t trips = step.trip_count.value_or(1);
           const bool all_known = known && step.trip_count.has_value();
           if (!step.trip_count) Visit(step.sequences[0], executions, all_known);
-          Visit(step.sequences[1], executions * trips, all_known);
+          Visit(step.sequences[1], executions * static_cast<double>(trips), all_known);
           break;
         }
         case Kind::kConditional:
@@ -101,7 +101,7 @@ class LaunchFinder {
   std::vector<ProgramLaunch> Take() && { return std::move(launches_); }
 
  private:
-  void AddCopy(const Instruction* instruction, int64_t bytes, int64_t executions, bool known) {
+  void AddCopy(const Instruction* instruction, int64_t bytes, double executions, bool known) {
     ProgramLaunch launch;
     launch.kind = ProgramLaunch::Kind::kCopy;
     launch.instruction = instruction;
@@ -111,7 +111,7 @@ class LaunchFinder {
     launches_.push_back(std::move(launch));
   }
 
-  void AddWork(const Instruction& i, int64_t executions, bool known) {
+  void AddWork(const Instruction& i, double executions, bool known) {
     if (NeedsNoStep(i)) return;
     ProgramLaunch launch;
     launch.instruction = &i;
@@ -156,7 +156,7 @@ class LaunchFinder {
     }
     // Consecutive launches that start the same kernel on the same arrays are one entry. The arithmetic counts with the
     // first.
-    const int64_t executions = launch.executions;
+    const double executions = launch.executions;
     const KernelPlan::Launch* last = nullptr;
     for (const KernelPlan::Launch& l : plan.launches) {
       if (last != nullptr && last->kernel == l.kernel && last->on_results == l.on_results) {

@@ -26,7 +26,7 @@ struct ProgramLaunch {
   // How often it is started in one run: the product of the trip counts of the loops around it, times the equal launches
   // of an instruction that takes several (the merges of a sort). Loops of unknown trip count count once, and the number
   // is then a lower bound. A branch counts as if it were taken.
-  int64_t executions = 1;
+  double executions = 1;  // products of trip counts may be huge
   bool executions_known = true;
   // Of one execution. An array counts once, however often the threads read it; of an array that is only sliced or
   // gathered from, the elements that are taken count.

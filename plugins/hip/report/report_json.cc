@@ -139,7 +139,7 @@ class Writer {
 struct Totals {
   double read_bytes = 0, written_bytes = 0, flops = 0, transcendentals = 0;
   double seconds = 0, memory_bound_seconds = 0, compute_bound_seconds = 0;
-  int64_t launches = 0, host_steps = 0, collectives = 0;
+  double launches = 0, host_steps = 0, collectives = 0;
   bool known = true;
 };
 
@@ -158,7 +158,7 @@ std::string WriteReportJson(const Module& module, const GpuTarget& target,
     if (launch.kind == ProgramLaunch::Kind::kHost) totals.host_steps += launch.executions;
     if (launch.kind == ProgramLaunch::Kind::kCollective) totals.collectives += launch.executions;
     if (!IsOfTheDevice(launch)) continue;
-    const double n = static_cast<double>(launch.executions);
+    const double n = launch.executions;
     totals.launches += launch.executions;
     totals.read_bytes += n * static_cast<double>(launch.read_bytes);
     totals.written_bytes += n * static_cast<double>(launch.written_bytes);

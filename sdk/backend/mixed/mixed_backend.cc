@@ -68,8 +68,8 @@ class MixedBackend : public Backend {
     int count = options_.device_count;
     for (const auto& [name, value] : options) {
       if (name == options_.device_count_option) {
-        const int64_t* n = std::get_if<int64_t>(&value);
-        if (n == nullptr || *n < 1 || *n > 1024) {
+        const std::optional<int64_t> n = ReadInteger(value);
+        if (!n.has_value() || *n < 1 || *n > 1024) {
           return absl::InvalidArgumentError(
               absl::StrCat("create option ", name, ": must be an integer from 1 to 1024"));
         }

@@ -15,8 +15,8 @@ constexpr int64_t kMaxProcesses = 4096, kMaxSeconds = 86400, kMaxSharedMegabytes
 absl::Status TakeInteger(NamedValues* options, const char* name, int64_t low, int64_t high, int64_t* value) {
   const auto at = options->find(name);
   if (at == options->end()) return absl::OkStatus();
-  const int64_t* n = std::get_if<int64_t>(&at->second);
-  if (n == nullptr || *n < low || *n > high) {
+  const std::optional<int64_t> n = ReadInteger(at->second);
+  if (!n.has_value() || *n < low || *n > high) {
     return absl::InvalidArgumentError(
         absl::StrCat("create option ", name, ": must be an integer from ", low, " to ", high));
   }

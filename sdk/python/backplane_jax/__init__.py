@@ -95,7 +95,7 @@ def equip(c_api):
         return
     _equipped.add(table.address)
     platforms.adopt(table.attribute("platform_name"))
-    for what, step in (("custom call targets", lambda: sinks.attach(table)), ("LAPACK", _initialize_lapack),
+    for what, step in (("custom call targets", lambda: sinks.attach(table)),
                        ("jaxlib's stateless handlers", lambda: callbacks.forward(table)),
                        ("callbacks into Python", lambda: callbacks.install(table)),
                        ("errors for missing streams", callbacks.refuse_missing_streams),
@@ -104,12 +104,6 @@ def equip(c_api):
             step()
         except Exception as e:
             logger.warning("%s: not available: %s", what, e)
-
-
-def _initialize_lapack():
-    """Makes jaxlib get LAPACK's functions from SciPy. A LAPACK handler that is called before this would call address zero."""
-    from jaxlib import lapack
-    lapack._lapack.initialize()
 
 
 def register_handler(name, handler, plugin=None, platform=None):

@@ -9,7 +9,7 @@ import ctypes
 import logging
 import threading
 
-from . import pjrt, untyped
+from . import lapack, pjrt, untyped
 
 logger = logging.getLogger("backplane_jax")
 
@@ -39,10 +39,13 @@ def _give_target(table, name, fn, api_version):
     calls in host memory."""
     try:
         if api_version == 0:
-            table.register_bundle(name, {"execute": untyped.make_typed(name, pjrt.capsule_pointer(fn))})
-            return
-        stages = fn if isinstance(fn, dict) else {"execute": fn}
-        table.register_bundle(name, {k: pjrt.capsule_pointer(v) for k, v in stages.items() if v is not None})
+            stages = {"execute": untyped.make_typed(name, pjrt.capsule_pointer(fn))}
+        else:
+            given = fn if isinstance(fn, dict) else {"execute": fn}
+            stages = {k: pjrt.capsule_pointer(v) for k, v in given.items() if v is not None}
+        if lapack.is_target(name):
+            stages.setdefault("instantiate", lapack.initializer())
+        table.register_bundle(name, stages)
     except pjrt.PluginError as e:
         logger.warning("custom call target %s is not available to the plugin: %s", name, e)
 
@@ -82,7 +85,7 @@ def _on_type(name, value):
 def attach(table):
     """Registers with `table` every CPU target and type that jaxlib or a user has registered or will register."""
     global _installed, _call_sink, _type_sink
-    from jaxlib import lapack, xla_client
+    from jaxlib import xla_client
     with _lock:
         for name, value in _types:
             _give_type(table, name, value)
@@ -103,14 +106,7 @@ def attach(table):
                 xla_client.register_custom_call_handler("cpu", _on_target)
             else:  # jaxlib has passed its own targets to the other sink already, so they are read from jaxlib again
                 xla_client._custom_callback_handler["Host"] = _on_target
-                for name, fn, api_version in _lapack_targets(lapack):
+                for name, fn, api_version in lapack.targets():
                     _targets.append((name, fn, api_version))
                     for t in _tables:
                         _give_target(t, name, fn, api_version)
-
-
-def _lapack_targets(lapack):
-    """Returns (name, capsule, API version) for each of jaxlib's LAPACK functions; the version is 1 if the function is typed."""
-    if hasattr(lapack, "registrations"):
-        return lapack.registrations()["cpu"]
-    return [(name, fn, int(name.endswith("_ffi"))) for name, fn in lapack._lapack.registrations().items()]

@@ -74,6 +74,20 @@ def _fail(frame, text):
     return _ERROR_CREATE(ctypes.c_void_p.from_address(frame.api + 48).value)(ctypes.addressof(args))
 
 
+def make_handler(name, function):
+    """Returns a typed handler that calls `function()`, and whose error is the exception that it raises. The caller keeps the handler."""
+    def handler(at):
+        frame = _Frame.from_address(at)
+        try:
+            if not (frame.extension_start and _describe(frame.extension_start)):
+                function()
+            return None
+        except Exception as e:
+            return _fail(frame, f"{name}: {e}".encode())
+
+    return _HANDLER(handler)
+
+
 def make_typed(name, address, results_in_list=False):
     """Returns the address of a typed handler that calls the untyped function at `address`. The function gets the address of a single
     result directly, and a list of addresses for several results; with `results_in_list` it always gets a list."""
