@@ -3,6 +3,9 @@
 //
 // The parameter is the size of the pool's slabs. With 0 each array is an allocation of the runtime, whose bounds and
 // lifetime it checks. With a pool it sees which work uses memory again.
+#include <chrono>
+#include <thread>
+
 #include "absl/strings/str_cat.h"
 #include "plugins/hip/backend/testing/client_testing.h"
 
@@ -35,6 +38,22 @@ TEST_P(StreamOrderTest, LaunchesReturnBeforeTheDeviceHasRunThem) {
   ASSERT_TRUE(fetched.Await().ok());
   EXPECT_EQ(values, Plus(Numbers(1024), kLaunches));
   EXPECT_EQ(Calls("hipStreamSynchronize"), waits);
+}
+
+// A thread waits for the copy, and the program's stream waits for the same copy: the host does not.
+TEST_P(StreamOrderTest, LaunchesDoNotWaitForTheCopiesOfTheirArguments) {
+  Open({{"HIPEMU_LATENCY_US", "200000"}}, GetParam());
+  const auto add = Load(kAddOne);
+  ASSERT_TRUE(Run(*add, {Put(Numbers(1024), {1024})}).ready.Await().ok());
+  const DeviceArray x = Put(Numbers(1024), {1024});
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the thread has begun to wait
+  const DeviceArray y = Run(*add, {x});
+  EXPECT_FALSE(x.ready.IsReady());
+  std::vector<float> values;
+  const Event fetched = Fetch(y, &values);
+  EXPECT_FALSE(y.ready.IsReady());
+  ASSERT_TRUE(fetched.Await().ok());
+  EXPECT_EQ(values, Plus(Numbers(1024), 1));
 }
 
 TEST_P(StreamOrderTest, CopiesRunBesidePrograms) {

@@ -180,6 +180,7 @@ HIPEMU_EXPORT hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event
     std::shared_ptr<Event> source;
     std::shared_ptr<Event::Record> record;
     if (hipError_t error = FindEvent(runtime, event, &source, &record); error != hipSuccess) return error;
+    MutexLock lock(source->lock());
     return WaitForEvent(runtime, found, record);
   });
 }
@@ -250,6 +251,7 @@ HIPEMU_EXPORT hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream) no
           absl::StrCat("hipEventRecord: an event of device ", found->device().ordinal(), " on ", on->Describe()));
       return hipErrorInvalidHandle;
     }
+    MutexLock lock(found->lock());
     return RecordEvent(runtime, found, on);
   });
 }
@@ -261,6 +263,7 @@ HIPEMU_EXPORT hipError_t hipEventQuery(hipEvent_t event) noexcept {
     if (hipError_t error = FindEvent(runtime, event, &found, &record); error != hipSuccess) return error;
     if (hipError_t error = RefuseCaptured(record); error != hipSuccess) return error;
     if (record == nullptr) return hipSuccess;
+    MutexLock lock(found->lock());
     if (!record->position.stream->IsDone(record->position.sequence)) return hipErrorNotReady;
     runtime.order().RecordHostWait(record->position.clock);
     return found->device().error();
@@ -274,6 +277,7 @@ HIPEMU_EXPORT hipError_t hipEventSynchronize(hipEvent_t event) noexcept {
     if (hipError_t error = FindEvent(runtime, event, &found, &record); error != hipSuccess) return error;
     if (hipError_t error = RefuseCaptured(record); error != hipSuccess) return error;
     if (record == nullptr) return hipSuccess;
+    MutexLock lock(found->lock());
     record->position.stream->Await(record->position.sequence);
     runtime.order().RecordHostWait(record->position.clock);
     return found->device().error();

@@ -109,10 +109,14 @@ class Event {
   bool has_timing() const { return (flags_ & kEventDisableTiming) == 0; }
   std::shared_ptr<Record> record();  // null before the first
   void set_record(std::shared_ptr<Record> record);
+  // AMD's runtime holds a lock of the event while the host waits for it. Every other call with the event takes the
+  // lock, so it waits, too.
+  Mutex& lock() { return lock_; }
 
  private:
   Device& device_;
   const unsigned flags_;
+  Mutex lock_;
   Mutex mu_;
   std::shared_ptr<Record> record_ ABSL_GUARDED_BY(mu_);
 };
