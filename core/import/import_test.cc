@@ -182,6 +182,21 @@ TEST(Import, AnyNameOfAnArgumentSurvivesText) {
   }
 }
 
+TEST(Import, AnyNameOfAModuleOrAFunctionSurvivesText) {
+  for (const char* name : {"a b$c", "1g-", "-x", ".", "%x", "f {", "\xc3\xa4", "ENTRY", "f32", "true"}) {
+    std::unique_ptr<Module> m = Import(absl::StrCat(
+        "module @\"", name, "\" {\nfunc.func public @main(%a: tensor<2xf32>) -> ", "tensor<2xf32> {\n%0 = call @\"",
+        name, "_\"(%a) : (tensor<2xf32>) -> ", "tensor<2xf32>\nreturn %0 : tensor<2xf32>\n}\nfunc.func private @\"",
+        name, "_\"(%a: tensor<2xf32>) -> tensor<2xf32> {\n%0 = stablehlo.add ",
+        "%a, %a : tensor<2xf32>\nreturn %0 : tensor<2xf32>\n}\n}"));
+    ASSERT_NE(m, nullptr);
+    const std::string text = m->ToString();
+    absl::StatusOr<std::unique_ptr<Module>> again = ParseHloModule(text);
+    ASSERT_TRUE(again.ok()) << again.status() << "\n" << text;
+    EXPECT_EQ((*again)->ToString(), text);
+  }
+}
+
 TEST(Import, DonationLayoutsAndMemoryKinds) {
   std::unique_ptr<Module> m =
       Import(Main("%a: tensor<2x3xf32> {tf.aliasing_output = 1 : i32}, %b: tensor<2x3xf32> {jax.buffer_donor = true, "

@@ -98,7 +98,7 @@ absl::Status Importer::Unknown(const SourceOp& op) const {
 }
 
 absl::StatusOr<std::unique_ptr<Module>> Importer::Run() {
-  module_ = std::make_unique<Module>(source_.name.empty() ? "module" : std::string(source_.name));
+  module_ = std::make_unique<Module>(source_.name.empty() ? "module" : MakeHloName(source_.name));
   RETURN_IF_ERROR(ImportModuleAttributes());
   const SourceOp* entry = nullptr;
   int functions = 0, open = 0;
@@ -168,22 +168,26 @@ namespace {
 // What a framework calls an argument, as an instruction's name: "params['w']" is params__w__.
 std::string ArgumentName(absl::string_view called, size_t number) {
   if (called.empty() || called.size() > kMaxArgumentName) return absl::StrCat("Arg_", number);
-  std::string name(called);
-  for (char& c : name) {
-    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.' && c != '-') c = '_';
-  }
-  const char first = name[0];
-  return absl::ascii_isalpha(static_cast<unsigned char>(first)) || first == '_' ? name : absl::StrCat("_", name);
+  return MakeHloName(called);
 }
 
 }  // namespace
+
+std::string MakeHloName(absl::string_view wished) {
+  std::string name(wished);
+  for (char& c : name) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.' && c != '-') c = '_';
+  }
+  const bool is_name = !name.empty() && (absl::ascii_isalpha(static_cast<unsigned char>(name[0])) || name[0] == '_');
+  return is_name ? name : absl::StrCat("_", name);
+}
 
 absl::Status Importer::ImportEntry(const SourceOp& function) {
   if (function.regions[0].blocks.empty()) return absl::InvalidArgumentError("the entry function has no body");
   ASSIGN_OR_RETURN(absl::string_view name, GetText(function, "sym_name"));
   const SourceBlock& body = function.regions[0].blocks[0];
   functions_[name] = nullptr;
-  Scope scope(module_.get(), std::string(name));
+  Scope scope(module_.get(), name);
   for (size_t i = 0; i < body.arguments.size(); ++i) {
     ASSIGN_OR_RETURN(Shape shape, ConvertType(body.arguments[i].type));
     OpMetadata metadata = MetadataAt(body.arguments[i].location);
@@ -364,7 +368,7 @@ absl::StatusOr<Computation*> Importer::ImportFunction(absl::string_view name) {
   }
   functions_[name] = nullptr;
   const SourceBlock& body = function->regions[0].blocks[0];
-  Scope scope(module_.get(), std::string(name));
+  Scope scope(module_.get(), name);
   for (size_t i = 0; i < body.arguments.size(); ++i) {
     ASSIGN_OR_RETURN(Shape shape, ConvertType(body.arguments[i].type));
     scope.builder.set_metadata(MetadataAt(body.arguments[i].location));

@@ -46,10 +46,14 @@ absl::StatusOr<ReplicaGroups> ConvertReplicaGroups(const SourceAttr* dense);
 // stay as they are, and the operation refuses them.
 absl::Status PromoteTo(Builder& b, const Computation& body, absl::Span<Value> values);
 
+// Returns a name that HLO text can state: letters, digits, '_', '.' and '-', not first a digit, '.' or '-'. StableHLO's
+// symbols may have any characters.
+std::string MakeHloName(absl::string_view wished);
+
 // A computation under construction and the values that are visible in it.
 class Scope {
  public:
-  Scope(Module* module, std::string name) : builder(module, std::move(name)) {}
+  Scope(Module* module, absl::string_view name) : builder(module, MakeHloName(name)) {}
 
   Builder builder;
   OpMetadata metadata;  // of the op being imported; the builder has the same
