@@ -2,13 +2,6 @@
 
 namespace backplane {
 
-int64_t CountLeaves(const Shape& shape) {
-  if (!shape.IsTuple()) return 1;
-  int64_t count = 0;
-  for (const Shape& element : shape.tuple_shapes()) count += CountLeaves(element);
-  return count;
-}
-
 std::optional<int64_t> FindLeaf(const Shape& shape, absl::Span<const int64_t> index) {
   const Shape* at = &shape;
   int64_t number = 0;

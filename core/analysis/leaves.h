@@ -13,8 +13,6 @@
 
 namespace backplane {
 
-int64_t CountLeaves(const Shape& shape);
-
 // Returns the number of the leaf at `index`, or nullopt if `index` names a tuple or does not exist.
 std::optional<int64_t> FindLeaf(const Shape& shape, absl::Span<const int64_t> index);
 

@@ -447,6 +447,13 @@ std::string ProgramShape::ToString() const {
   return absl::StrCat(out, ") -> ", result.ToString());
 }
 
+int64_t CountLeaves(const Shape& shape) {
+  if (!shape.IsTuple()) return 1;
+  int64_t count = 0;
+  for (const Shape& element : shape.tuple_shapes()) count += CountLeaves(element);
+  return count;
+}
+
 DimVector RowMajorStrides(absl::Span<const int64_t> dims) {
   DimVector strides(dims.size());
   int64_t stride = 1;

@@ -107,6 +107,9 @@ void ForEachLeaf(const Shape& shape, Fn&& fn) {
   walk(walk, shape);
 }
 
+// Returns the number of non-tuple leaves: 1 for an array.
+int64_t CountLeaves(const Shape& shape);
+
 // Returns the row-major strides of an array, in elements.
 DimVector RowMajorStrides(absl::Span<const int64_t> dims);
 

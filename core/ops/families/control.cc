@@ -97,13 +97,6 @@ absl::StatusOr<Shape> InferWhile(const OpContext& op) {
 // Tuples of tuples double with each operation.
 constexpr int64_t kMaxLeaves = int64_t{1} << 17;
 
-int64_t CountLeaves(const Shape& shape) {
-  if (!shape.IsTuple()) return 1;
-  int64_t count = 0;
-  for (const Shape& s : shape.tuple_shapes()) count += CountLeaves(s);
-  return count;
-}
-
 absl::StatusOr<Shape> InferTuple(const OpContext& op) {
   int64_t leaves = 0;
   for (const Shape* s : op.operands) leaves += CountLeaves(*s);
