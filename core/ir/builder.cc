@@ -37,6 +37,7 @@ absl::StatusOr<Value> Builder::Op(Opcode opcode, std::vector<Value> operands, At
   ASSIGN_OR_RETURN(Instruction * i, computation_->AddChecked(std::move(spec)));
   i->set_sharding(sharding_);
   i->mutable_frontend_attributes() = frontend_;
+  if (budget_ != nullptr) RETURN_IF_ERROR(budget_->Spend(MeasureBytes(*i)));
   return i;
 }
 
@@ -50,17 +51,24 @@ absl::StatusOr<Value> Builder::Parameter(int64_t number, const Shape& shape, std
   ASSIGN_OR_RETURN(Instruction * i, computation_->AddChecked(std::move(spec)));
   i->set_sharding(sharding_);
   i->mutable_frontend_attributes() = frontend_;
+  if (budget_ != nullptr) RETURN_IF_ERROR(budget_->Spend(MeasureBytes(*i)));
   return i;
 }
 
 absl::StatusOr<Value> Builder::Constant(Literal literal) {
+  if (budget_ != nullptr) RETURN_IF_ERROR(budget_->Spend(literal.byte_size()));
+  return Constant(std::make_shared<const Literal>(std::move(literal)));
+}
+
+absl::StatusOr<Value> Builder::Constant(std::shared_ptr<const Literal> literal) {
   InstructionSpec spec;
   spec.opcode = Opcode::kConstant;
-  spec.shape = literal.shape();
-  spec.literal = std::make_shared<const Literal>(std::move(literal));
+  spec.shape = literal->shape();
+  spec.literal = std::move(literal);
   spec.metadata = metadata_;
   ASSIGN_OR_RETURN(Instruction * i, computation_->AddChecked(std::move(spec)));
   i->set_sharding(sharding_);
+  if (budget_ != nullptr) RETURN_IF_ERROR(budget_->Spend(MeasureBytes(*i)));
   return i;
 }
 

@@ -12,9 +12,11 @@
 #ifndef BACKPLANE_CORE_IR_BUILDER_H_
 #define BACKPLANE_CORE_IR_BUILDER_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "core/ir/expansion_budget.h"
 #include "core/ir/module.h"
 
 namespace backplane {
@@ -33,12 +35,16 @@ class Builder {
   void set_sharding(std::shared_ptr<const Sharding> s) { sharding_ = std::move(s); }
   void set_frontend_attributes(StringMap m) { frontend_ = std::move(m); }
 
+  // Each instruction that is added from now on spends its bytes. The budget must outlive the builder.
+  void set_budget(ExpansionBudget* budget) { budget_ = budget; }
+
   // Adds any operation. `declared` must be a valid shape for operations with the trait kDeclared.
   absl::StatusOr<Value> Op(Opcode opcode, std::vector<Value> operands, Attributes attrs = {},
                            std::vector<Computation*> called = {}, Shape declared = {});
 
   absl::StatusOr<Value> Parameter(int64_t number, const Shape& shape, std::string name = "");
   absl::StatusOr<Value> Constant(Literal literal);
+  absl::StatusOr<Value> Constant(std::shared_ptr<const Literal> literal);
   absl::StatusOr<Value> Scalar(PrimitiveType type, double value);
   absl::StatusOr<Value> Iota(const Shape& shape, int64_t dimension);
 
@@ -86,6 +92,7 @@ class Builder {
   OpMetadata metadata_;
   std::shared_ptr<const Sharding> sharding_;
   StringMap frontend_;
+  ExpansionBudget* budget_ = nullptr;
 };
 
 // Returns a computation of two scalar parameters and one binary operation. Repeated calls for one opcode and type

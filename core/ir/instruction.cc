@@ -7,6 +7,12 @@
 
 namespace backplane {
 
+std::string CutMetadataText(absl::string_view text) {
+  size_t size = std::min(text.size(), kMaxMetadataText);
+  while (size > 0 && size < text.size() && (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80) --size;
+  return std::string(text.substr(0, size));
+}
+
 bool Instruction::IsRoot() const { return parent_ != nullptr && parent_->root() == this; }
 
 bool Instruction::HasSideEffect() const {

@@ -31,6 +31,11 @@ struct OpMetadata {
   bool operator==(const OpMetadata&) const = default;
 };
 
+// Returns the first bytes of a text that instructions share in a program, such as the name of a file: each has its own
+// copy. Does not cut a character of UTF-8, because readers of the compiled module refuse a part of one.
+inline constexpr size_t kMaxMetadataText = 2048;
+std::string CutMetadataText(absl::string_view text);
+
 class Instruction {
  public:
   Opcode opcode() const { return opcode_; }

@@ -112,7 +112,7 @@ void StackFrames::Resolve(OpMetadata* m) const {
   if (found == locations_.end()) return;
   auto file = files_.find(found->second.file);
   if (file == files_.end()) return;
-  m->source_file = file->second;
+  m->source_file = CutMetadataText(file->second);
   m->source_line = ToLine(found->second.line);
 }
 

@@ -152,7 +152,7 @@ class Reader {
     if (location <= 0 || location > index.file_locations_size()) return m;
     const auto& in_file = index.file_locations(location - 1);
     if (in_file.file_name_id() <= 0 || in_file.file_name_id() > index.file_names_size()) return m;
-    m.source_file = index.file_names(in_file.file_name_id() - 1);
+    m.source_file = CutMetadataText(index.file_names(in_file.file_name_id() - 1));
     m.source_line = in_file.line();
     return m;
   }

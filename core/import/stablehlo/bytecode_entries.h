@@ -61,6 +61,7 @@ class BytecodeEntries {
   const SourceAttr* ReadStringAttribute(ByteReader& in);
   absl::string_view ReadString(ByteReader& in);
   uint64_t ReadBits(ByteReader& in, int width);
+  const SourceAttr* KeepShardyText(ByteReader& in, absl::string_view text);
   std::string ReadShardyList(ByteReader& in, int code);  // joined by ", "
   std::string ReadShardyText(ByteReader& in, int code);  // without "#sdy.name"
   std::vector<int64_t> ReadI64Vector(ByteReader& in);
@@ -70,6 +71,7 @@ class BytecodeEntries {
   std::vector<Slot<const SourceAttr*>> attributes_;
   std::vector<Slot<const SourceType*>> types_;
   int depth_ = 0;
+  int64_t shardy_bytes_ = 0;  // of all texts of Shardy's attributes
 };
 
 // Converts the blob of a constant to the form of AttrKind::kDense. The text reader uses it as well, for hexadecimal

@@ -423,6 +423,7 @@ absl::StatusOr<std::unique_ptr<SourceModule>> ReadPortableArtifact(absl::string_
   absl::StatusOr<BytecodeContainer> container = ReadBytecodeContainer(bytes);
   if (!container.ok()) return container.status();
   auto module = std::make_unique<SourceModule>();
+  module->written_bytes = static_cast<int64_t>(bytes.size());
   module->producer = container->producer;
   std::copy(std::begin(container->version), std::end(container->version), std::begin(module->version));
   IrReader reader(&*container, module.get());

@@ -120,7 +120,18 @@ const SourceAttr* BytecodeEntries::DecodeShardingRule(ByteReader& in) {
   }
   if (in.Byte()) absl::StrAppend(&out, ", custom");
   absl::StrAppend(&out, ">");
-  return in.ok() ? MakeShardy(arena_, arena_.CopyString(out)) : nullptr;
+  return KeepShardyText(in, out);
+}
+
+// Attributes share their parts, but each text is written out.
+const SourceAttr* BytecodeEntries::KeepShardyText(ByteReader& in, absl::string_view text) {
+  constexpr int64_t kMaxShardyBytes = int64_t{1} << 28;
+  shardy_bytes_ += static_cast<int64_t>(text.size());
+  if (in.ok() && shardy_bytes_ > kMaxShardyBytes) {
+    in.Adopt(absl::ResourceExhaustedError(
+        absl::StrCat("sdy attributes take more than ", kMaxShardyBytes, " bytes when written out [expansion_budget]")));
+  }
+  return in.ok() ? MakeShardy(arena_, arena_.CopyString(text)) : nullptr;
 }
 
 const SourceAttr* BytecodeEntries::DecodeShardyAttribute(ByteReader& in, uint64_t code) {
@@ -246,8 +257,7 @@ const SourceAttr* BytecodeEntries::DecodeShardyAttribute(ByteReader& in, uint64_
       body = absl::StrCat("[", ReadShardyList(in, kAllToAll), "]");
       break;
   }
-  if (!in.ok()) return nullptr;
-  return MakeShardy(arena_, arena_.CopyString(absl::StrCat(kPrefix[code], body, HasTail(code) ? ">" : "")));
+  return KeepShardyText(in, absl::StrCat(kPrefix[code], body, HasTail(code) ? ">" : ""));
 }
 
 }  // namespace backplane::stablehlo

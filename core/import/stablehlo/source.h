@@ -281,6 +281,7 @@ class SourceModule {
  public:
   SourceArena& arena() { return arena_; }
 
+  int64_t written_bytes = 0;  // the length of the program
   // "StableHLO_v1.17.0" for bytecode, "" for text.
   absl::string_view producer;
   // The VHLO version of the bytecode as {major, minor, patch}; all zero for text.

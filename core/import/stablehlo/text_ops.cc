@@ -754,6 +754,7 @@ SourceOp* TextParser::Finish(OpState* op, Parent parent) {
 
 absl::StatusOr<std::unique_ptr<SourceModule>> ParseStablehloText(absl::string_view text) {
   auto module = std::make_unique<SourceModule>();
+  module->written_bytes = static_cast<int64_t>(text.size());
   TextParser parser(text, module.get());
   if (absl::Status s = parser.Parse(); !s.ok()) return s;
   return module;

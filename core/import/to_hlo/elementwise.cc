@@ -100,8 +100,12 @@ absl::Status Importer::ImportConstant(Scope& scope, const SourceOp& op) {
     ASSIGN_OR_RETURN(Value all, scope.builder.BroadcastInDim(scalar, shape.dimensions(), {}));
     return Bind(scope, op, all);
   }
-  ASSIGN_OR_RETURN(Literal literal, ConvertConstant(value));
-  ASSIGN_OR_RETURN(Value constant, scope.builder.Constant(std::move(literal)));
+  std::shared_ptr<const Literal>& known = literals_[value];
+  if (known == nullptr) {
+    ASSIGN_OR_RETURN(Literal literal, ConvertConstant(value));
+    known = std::make_shared<const Literal>(std::move(literal));
+  }
+  ASSIGN_OR_RETURN(Value constant, scope.builder.Constant(known));
   return Bind(scope, op, constant);
 }
 

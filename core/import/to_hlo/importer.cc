@@ -150,15 +150,8 @@ OpMetadata Importer::MetadataAt(stablehlo::LocationId location) const {
   OpMetadata metadata;
   if (location == 0) return metadata;
   stablehlo::SourceLocation at = source_.Location(location);
-  for (std::string* text : {&at.name, &at.file}) {
-    if (text->size() <= kMaxMetadataText) continue;
-    // Readers of the compiled module refuse a part of a character of UTF-8.
-    size_t size = kMaxMetadataText;
-    while (size > 0 && (static_cast<unsigned char>((*text)[size]) & 0xC0) == 0x80) --size;
-    text->resize(size);
-  }
-  metadata.op_name = std::move(at.name);
-  metadata.source_file = std::move(at.file);
+  metadata.op_name = CutMetadataText(at.name);
+  metadata.source_file = CutMetadataText(at.file);
   metadata.source_line = static_cast<int32_t>(std::clamp<int64_t>(at.line, 0, INT32_MAX));
   return metadata;
 }
@@ -187,7 +180,7 @@ absl::Status Importer::ImportEntry(const SourceOp& function) {
   ASSIGN_OR_RETURN(absl::string_view name, GetText(function, "sym_name"));
   const SourceBlock& body = function.regions[0].blocks[0];
   functions_[name] = nullptr;
-  Scope scope(module_.get(), name);
+  Scope scope(module_.get(), name, &expansion_budget_);
   for (size_t i = 0; i < body.arguments.size(); ++i) {
     ASSIGN_OR_RETURN(Shape shape, ConvertType(body.arguments[i].type));
     OpMetadata metadata = MetadataAt(body.arguments[i].location);
@@ -302,15 +295,14 @@ absl::Status Importer::ImportArgumentAttributes(const SourceOp& function, Scope&
         ASSIGN_OR_RETURN(layouts[i], WithLayoutMode(layouts[i], a.value->text));
         layout_given |= layouts[i].has_layout();
       } else if (a.name == "mhlo.sharding" && a.value->kind == AttrKind::kString) {
-        ASSIGN_OR_RETURN(Sharding sharding, ParseSharding(a.value->text));
-        parameter->set_sharding(std::make_shared<const Sharding>(std::move(sharding)));
+        ASSIGN_OR_RETURN(std::shared_ptr<const Sharding> sharding, GetSharding(a.value->text));
+        parameter->set_sharding(std::move(sharding));
       } else if (a.name == "sdy.sharding" && a.value->kind == AttrKind::kShardy) {
         RETURN_IF_ERROR(ShardParameter(parameter, a.value->text));
       } else if (a.name == "mhlo.frontend_attributes" && a.value->kind == AttrKind::kDict) {
         for (const SourceNamedAttr& e : a.value->entries) {
-          if (e.value->kind == AttrKind::kString) {
-            parameter->mutable_frontend_attributes()[std::string(e.name)] = std::string(e.value->text);
-          }
+          if (e.value->kind == AttrKind::kString)
+            RETURN_IF_ERROR(AddFrontendAttribute(parameter, e.name, e.value->text));
         }
       }
     }
@@ -368,7 +360,7 @@ absl::StatusOr<Computation*> Importer::ImportFunction(absl::string_view name) {
   }
   functions_[name] = nullptr;
   const SourceBlock& body = function->regions[0].blocks[0];
-  Scope scope(module_.get(), name);
+  Scope scope(module_.get(), name, &expansion_budget_);
   for (size_t i = 0; i < body.arguments.size(); ++i) {
     ASSIGN_OR_RETURN(Shape shape, ConvertType(body.arguments[i].type));
     scope.builder.set_metadata(MetadataAt(body.arguments[i].location));
@@ -554,19 +546,31 @@ absl::Status Importer::BindResults(Scope& scope, const SourceOp& op, const std::
   return absl::OkStatus();
 }
 
+absl::Status Importer::AddFrontendAttribute(Value value, absl::string_view name, absl::string_view text) {
+  RETURN_IF_ERROR(expansion_budget_.Spend(static_cast<int64_t>(name.size() + text.size())));
+  value->mutable_frontend_attributes()[std::string(name)] = std::string(text);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const Sharding>> Importer::GetSharding(absl::string_view text) {
+  std::shared_ptr<const Sharding>& known = shardings_[text];
+  if (known != nullptr) return known;
+  ASSIGN_OR_RETURN(Sharding sharding, ParseSharding(text));
+  RETURN_IF_ERROR(expansion_budget_.Spend(static_cast<int64_t>(text.size()) + MeasureBytes(sharding)));
+  known = std::make_shared<const Sharding>(std::move(sharding));
+  return known;
+}
+
 absl::Status Importer::ApplyOpAttributes(const SourceOp& op, Value value) {
   for (const SourceNamedAttr& a : op.attributes) {
     if (a.name == "mhlo.sharding" && a.value->kind == AttrKind::kString) {
-      absl::StatusOr<Sharding> sharding = ParseSharding(a.value->text);
-      if (!sharding.ok()) return sharding.status();
-      value->set_sharding(std::make_shared<const Sharding>(*std::move(sharding)));
+      ASSIGN_OR_RETURN(std::shared_ptr<const Sharding> sharding, GetSharding(a.value->text));
+      value->set_sharding(std::move(sharding));
     } else if (a.value->kind == AttrKind::kShardy && (a.name == "sdy.sharding" || a.name == "sdy.sharding_rule")) {
-      value->mutable_frontend_attributes()[absl::StrCat("xla.", a.name)] = std::string(a.value->text);
+      RETURN_IF_ERROR(AddFrontendAttribute(value, absl::StrCat("xla.", a.name), a.value->text));
     } else if (a.name == "mhlo.frontend_attributes" && a.value->kind == AttrKind::kDict) {
       for (const SourceNamedAttr& e : a.value->entries) {
-        if (e.value->kind == AttrKind::kString) {
-          value->mutable_frontend_attributes()[std::string(e.name)] = std::string(e.value->text);
-        }
+        if (e.value->kind == AttrKind::kString) RETURN_IF_ERROR(AddFrontendAttribute(value, e.name, e.value->text));
       }
     } else if (a.name == "result_accuracy" && a.value->kind == AttrKind::kDict) {
       const SourceAttr *mode = a.value->Find("mode"), *atol = a.value->Find("atol"), *rtol = a.value->Find("rtol"),

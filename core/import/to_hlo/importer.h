@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "core/import/stablehlo/source.h"
 #include "core/import/stablehlo/source_build.h"
+#include "core/import/to_hlo/shardy_sharding.h"
 #include "core/ir/builder.h"
 #include "core/types/status_macros.h"
 
@@ -53,7 +55,9 @@ std::string MakeHloName(absl::string_view wished);
 // A computation under construction and the values that are visible in it.
 class Scope {
  public:
-  Scope(Module* module, absl::string_view name) : builder(module, MakeHloName(name)) {}
+  Scope(Module* module, absl::string_view name, ExpansionBudget* budget) : builder(module, MakeHloName(name)) {
+    builder.set_budget(budget);
+  }
 
   Builder builder;
   OpMetadata metadata;  // of the op being imported; the builder has the same
@@ -68,7 +72,7 @@ class Scope {
 
 class Importer {
  public:
-  explicit Importer(const stablehlo::SourceModule& source) : source_(source) {}
+  explicit Importer(const stablehlo::SourceModule& source) : source_(source), expansion_budget_(source.written_bytes) {}
   absl::StatusOr<std::unique_ptr<Module>> Run();
 
  private:
@@ -105,6 +109,9 @@ class Importer {
   absl::Status CheckResult(const SourceOp& op, size_t index, const Shape& shape) const;
   absl::StatusOr<Shape> ResultShape(const SourceOp& op) const;  // a tuple unless there is exactly one result
   absl::Status ApplyOpAttributes(const SourceOp& op, Value value);
+  absl::Status AddFrontendAttribute(Value value, absl::string_view name, absl::string_view text);
+  // Parses a sharding, or returns the one that another operation has with the same text.
+  absl::StatusOr<std::shared_ptr<const Sharding>> GetSharding(absl::string_view text);
 
   // regions.cc
   // Imports a region that uses no values from outside, such as the body of a reduction, sort or map.
@@ -195,6 +202,9 @@ class Importer {
   // shardy.cc
   absl::Status ImportMesh(const SourceOp& op);
   absl::Status ShardParameter(Value parameter, absl::string_view text);
+  // Converts Shardy's text, or returns what it was converted to before.
+  absl::StatusOr<std::shared_ptr<const ShardySharding>> GetShardySharding(
+      absl::string_view text, int64_t rank, const std::set<std::string>* only_axes = nullptr);
   // Returns x with a sharding annotation from the text of mhlo or sdy, or x itself on one partition or if the text is
   // empty.
   absl::StatusOr<Value> WithSharding(Scope& scope, Value x, const SourceAttr* sharding);
@@ -217,16 +227,20 @@ class Importer {
   std::unique_ptr<Module> module_;
   absl::flat_hash_map<absl::string_view, Computation*> functions_;  // null while being imported
   std::map<std::string, std::string> meshes_;
+  // What operations share in the program, instructions share as well.
+  absl::flat_hash_map<std::string, std::shared_ptr<const Sharding>> shardings_;               // by text
+  absl::flat_hash_map<std::string, std::shared_ptr<const ShardySharding>> shardy_shardings_;  // by text, rank and axes
+  absl::flat_hash_map<const SourceAttr*, std::shared_ptr<const Literal>> literals_;
+  absl::flat_hash_map<const SourceAttr*, ReplicaGroups> groups_;  // those in iota form
   int depth_ = 0;
   // The bytes that attributes of custom calls and composites may still take. Operations share attributes, and a splat
   // stands for any number of elements, so a short program could fill the memory.
   int64_t attribute_budget_ = int64_t{1} << 28;
+  ExpansionBudget expansion_budget_;  // for all of the module
 };
 
 // The largest depth to which functions and regions may nest and call each other.
 inline constexpr int kMaxImportDepth = 384;
-// Longer names and file names of operations are cut. Operations share locations, but each instruction has its own copy.
-inline constexpr size_t kMaxMetadataText = 2048;
 
 }  // namespace backplane::to_hlo
 

@@ -50,7 +50,7 @@ absl::StatusOr<Computation*> Importer::ImportClosedRegion(const SourceRegion& re
       if (a.IsScalar() && a == b) return MakeScalarBinaryComputation(module_.get(), opcode, a.element_type());
     }
   }
-  Scope scope(module_.get(), name);
+  Scope scope(module_.get(), name, &expansion_budget_);
   for (size_t i = 0; i < block->arguments.size(); ++i) {
     ASSIGN_OR_RETURN(Shape shape, ConvertType(block->arguments[i].type));
     ASSIGN_OR_RETURN(Value v, scope.builder.Parameter(static_cast<int64_t>(i), shape));
@@ -91,7 +91,7 @@ absl::StatusOr<Computation*> Importer::ImportPackedRegion(const SourceRegion& re
                                                           const std::vector<const SourceValue*>& captures,
                                                           bool pass_on) {
   ASSIGN_OR_RETURN(const SourceBlock* block, OneBlock(region));
-  Scope scope(module_.get(), name);
+  Scope scope(module_.get(), name, &expansion_budget_);
   ASSIGN_OR_RETURN(Value packed, scope.builder.Parameter(0, parameter, "state"));
   size_t n = block->arguments.size() + captures.size();
   if (n != 1 && (!parameter.IsTuple() || parameter.tuple_size() != static_cast<int64_t>(n))) {

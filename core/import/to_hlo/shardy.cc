@@ -22,37 +22,54 @@ absl::Status Importer::ImportMesh(const SourceOp& op) {
 namespace {
 
 absl::StatusOr<Value> CompilerCall(Builder& builder, absl::string_view target, Value x, const Shape& result,
-                                   Sharding sharding, const Ints& open = {}) {
+                                   std::shared_ptr<const Sharding> sharding, const Ints& open = {}) {
   Attributes attrs;
   attrs.Set(AttrId::kCustomCallTarget, std::string(target));
   attrs.SetEnum(AttrId::kApiVersion, CustomCallApiVersion::kOriginal);
   if (!open.empty()) attrs.Set(AttrId::kOpaque, absl::StrCat("unspecified_dims=[", absl::StrJoin(open, ","), "]"));
   ASSIGN_OR_RETURN(Value y, builder.Op(Opcode::kCustomCall, {x}, std::move(attrs), {}, result.WithoutLayout()));
-  y->set_sharding(std::make_shared<const Sharding>(std::move(sharding)));
+  y->set_sharding(std::move(sharding));
   return y;
 }
 
 int64_t RankOf(const Shape& shape) { return shape.IsArray() ? shape.rank() : 0; }
 
+// A part of what a text was converted to, which stays alive with it.
+std::shared_ptr<const Sharding> Share(const std::shared_ptr<const ShardySharding>& s, const Sharding& part) {
+  return std::shared_ptr<const Sharding>(s, &part);
+}
+
 }  // namespace
+
+absl::StatusOr<std::shared_ptr<const ShardySharding>> Importer::GetShardySharding(
+    absl::string_view text, int64_t rank, const std::set<std::string>* only_axes) {
+  const std::string axes = only_axes == nullptr ? "" : absl::StrCat("{", absl::StrJoin(*only_axes, "\""), "}");
+  std::shared_ptr<const ShardySharding>& known = shardy_shardings_[absl::StrCat(rank, axes, text)];
+  if (known != nullptr) return known;
+  ASSIGN_OR_RETURN(ShardySharding s, ConvertShardySharding(text, meshes_, rank, only_axes));
+  RETURN_IF_ERROR(expansion_budget_.Spend(static_cast<int64_t>(axes.size() + text.size()) + MeasureBytes(s.sharding) +
+                                          MeasureBytes(s.region)));
+  known = std::make_shared<const ShardySharding>(std::move(s));
+  return known;
+}
 
 absl::Status Importer::ShardParameter(Value parameter, absl::string_view text) {
   if (module_->config().num_partitions == 1 || !parameter->shape().IsArray()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(ShardySharding s, ConvertShardySharding(text, meshes_, RankOf(parameter->shape())));
-  if (!s.is_unconstrained) parameter->set_sharding(std::make_shared<const Sharding>(std::move(s.sharding)));
+  ASSIGN_OR_RETURN(auto s, GetShardySharding(text, RankOf(parameter->shape())));
+  if (!s->is_unconstrained) parameter->set_sharding(Share(s, s->sharding));
   return absl::OkStatus();
 }
 
 absl::StatusOr<Value> Importer::WithSharding(Scope& scope, Value x, const SourceAttr* sharding) {
   if (sharding == nullptr || module_->config().num_partitions == 1 || !x->shape().IsArray()) return x;
   if (sharding->kind == AttrKind::kString) {
-    ASSIGN_OR_RETURN(Sharding s, ParseSharding(sharding->text));
+    ASSIGN_OR_RETURN(std::shared_ptr<const Sharding> s, GetSharding(sharding->text));
     return CompilerCall(scope.builder, "Sharding", x, x->shape(), std::move(s));
   }
   if (sharding->kind != AttrKind::kShardy) return x;
-  ASSIGN_OR_RETURN(ShardySharding s, ConvertShardySharding(sharding->text, meshes_, RankOf(x->shape())));
-  if (s.is_unconstrained) return x;
-  return CompilerCall(scope.builder, "Sharding", x, x->shape(), std::move(s.sharding), s.open);
+  ASSIGN_OR_RETURN(auto s, GetShardySharding(sharding->text, RankOf(x->shape())));
+  if (s->is_unconstrained) return x;
+  return CompilerCall(scope.builder, "Sharding", x, x->shape(), Share(s, s->sharding), s->open);
 }
 
 absl::Status Importer::ShardCustomCall(const SourceOp& op, Value call) {
@@ -64,9 +81,8 @@ absl::Status Importer::ShardCustomCall(const SourceOp& op, Value call) {
   // Only a call that is bound to one device; otherwise the users' shardings decide how the results are sharded.
   const Shape& shape = call->shape();
   const Shape& first = shape.IsTuple() && shape.tuple_size() > 0 ? shape.tuple_shapes(0) : shape;
-  ASSIGN_OR_RETURN(ShardySharding s, ConvertShardySharding(each[0], meshes_, RankOf(first)));
-  if (s.sharding.type == Sharding::Type::kMaximal)
-    call->set_sharding(std::make_shared<const Sharding>(std::move(s.sharding)));
+  ASSIGN_OR_RETURN(auto s, GetShardySharding(each[0], RankOf(first)));
+  if (s->sharding.type == Sharding::Type::kMaximal) call->set_sharding(Share(s, s->sharding));
   return absl::OkStatus();
 }
 
@@ -137,23 +153,21 @@ absl::Status Importer::ImportManualComputation(Scope& scope, const SourceOp& op)
   ASSIGN_OR_RETURN(std::vector<std::string> in, per_value("in_shardings", block.arguments.size()));
   ASSIGN_OR_RETURN(std::vector<std::string> out, per_value("out_shardings", op.results.size()));
   // The sharding along the manual axes alone; along the others, where there are such, dimensions may be open.
-  auto convert = [&](absl::string_view text, const Shape& shape) -> absl::StatusOr<ShardySharding> {
-    if (text.empty()) {
-      ShardySharding all;
-      all.region.type = Sharding::Type::kManual;
-      return all;
-    }
-    ASSIGN_OR_RETURN(ShardySharding s, ConvertShardySharding(text, meshes_, RankOf(shape), &axes));
-    if (s.region.type == Sharding::Type::kManual) s.open.clear();
-    return s;
+  auto convert = [&](absl::string_view text,
+                     const Shape& shape) -> absl::StatusOr<std::shared_ptr<const ShardySharding>> {
+    if (!text.empty()) return GetShardySharding(text, RankOf(shape), &axes);
+    ShardySharding all;
+    all.region.type = Sharding::Type::kManual;
+    return std::make_shared<const ShardySharding>(std::move(all));
   };
+  auto open = [](const ShardySharding& s) { return s.region.type == Sharding::Type::kManual ? Ints() : s.open; };
   for (size_t i = 0; i < block.arguments.size(); ++i) {
     ASSIGN_OR_RETURN(Value x, Get(scope, op.operands[i]));
     ASSIGN_OR_RETURN(Shape local, ConvertType(block.arguments[i].type));
     if (!one_partition && local.IsArray()) {
-      ASSIGN_OR_RETURN(ShardySharding s, convert(in[i], x->shape()));
-      ASSIGN_OR_RETURN(x, CompilerCall(scope.builder, "Sharding", x, x->shape(), std::move(s.sharding), s.open));
-      ASSIGN_OR_RETURN(x, CompilerCall(scope.builder, "SPMDFullToShardShape", x, local, std::move(s.region)));
+      ASSIGN_OR_RETURN(auto s, convert(in[i], x->shape()));
+      ASSIGN_OR_RETURN(x, CompilerCall(scope.builder, "Sharding", x, x->shape(), Share(s, s->sharding), open(*s)));
+      ASSIGN_OR_RETURN(x, CompilerCall(scope.builder, "SPMDFullToShardShape", x, local, Share(s, s->region)));
     } else if (x->shape() != local) {
       return absl::InvalidArgumentError(absl::StrCat("operand ", i, " is ", x->shape().ToString(),
                                                      ", the region takes ", local.ToString(),
@@ -169,9 +183,9 @@ absl::Status Importer::ImportManualComputation(Scope& scope, const SourceOp& op)
   for (size_t i = 0; i < results.size(); ++i) {
     ASSIGN_OR_RETURN(Shape whole, ConvertType(op.results[i].type));
     if (one_partition || !whole.IsArray()) continue;
-    ASSIGN_OR_RETURN(ShardySharding s, convert(out[i], whole));
+    ASSIGN_OR_RETURN(auto s, convert(out[i], whole));
     ASSIGN_OR_RETURN(results[i], CompilerCall(scope.builder, "SPMDShardToFullShape", results[i], whole,
-                                              std::move(s.sharding), s.open));
+                                              Share(s, s->sharding), open(*s)));
   }
   return BindResults(scope, op, results);
 }
