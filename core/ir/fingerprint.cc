@@ -54,7 +54,15 @@ class ValueDigest : public Digest {
   }
   void Add(const PaddingDimension& v) { Add(v.low), Add(v.high), Add(v.interior); }
   void Add(const SliceDimension& v) { Add(v.start), Add(v.limit), Add(v.stride); }
-  void Add(const ReplicaGroups& v) { Add(v.Expand()); }
+  void Add(const ReplicaGroups& v) {
+    int64_t count = 1;
+    for (int64_t n : v.iota ? v.iota->dims : Ints()) count *= n;
+    if (count <= kMaxListedDevices || v.iota->dims.size() != 2) return Add(v.Expand());
+    // A large list takes long to expand, and readers keep it in this form.
+    Add(v.iota->dims);
+    const bool in_order = v.iota->transpose_perm.empty();
+    Add(in_order ? Ints() : v.iota->reshape_dims), Add(v.iota->transpose_perm);
+  }
   void Add(const std::pair<int64_t, int64_t>& v) { Add(v.first), Add(v.second); }
   void Add(const DotAlgorithm& v) {
     Add(v.lhs_type), Add(v.rhs_type), Add(v.accumulation_type), Add(v.lhs_components), Add(v.rhs_components);

@@ -188,9 +188,6 @@ absl::Status SkipMetadata(Cursor& c) {
 // behind the word mesh. Each axis is split where a named sub-axis begins or ends. The sub-axes of a dimension make its
 // tile; the others are subgroups behind the tiles.
 class MeshSharding {
-  static constexpr int64_t kMaxTransposedDevices = 1 << 14;
-  static constexpr int64_t kMaxListedDevices = 64;  // those of a larger mesh are in iota form where they can be
-
  public:
   explicit MeshSharding(Cursor& c) : c_(c) {}
 
@@ -274,6 +271,7 @@ class MeshSharding {
         return c_.Error(absl::StrCat("transposed device_ids of more than ", kMaxTransposedDevices, " devices"));
       }
       devices_ = iota.Expand();
+      transposed_ = true;
       if (!c_.Take(")")) return c_.Error("expected ')' of device_ids");
     } else {
       ASSIGN_OR_RETURN(devices_, c_.Numbers(")"));
@@ -329,7 +327,8 @@ class MeshSharding {
     add(unreduced, rank + 1);
     add(manual, rank + 2);
     struct Factor {
-      int64_t size, stride, position, order;
+      DeviceLoop loop;
+      int64_t position, order;
     };
     std::vector<Factor> factors;
     int64_t stride = count_;
@@ -343,7 +342,7 @@ class MeshSharding {
       int64_t used = 1;
       auto split = [&](int64_t size, int64_t position, int64_t order) {
         stride /= size;
-        if (size > 1) factors.push_back({size, stride, position, order});
+        if (size > 1) factors.push_back({{size, stride}, position, order});
         used *= size;
       };
       for (const SubAxis& p : sub_axes) {
@@ -357,7 +356,7 @@ class MeshSharding {
       return x.position != y.position ? x.position < y.position : x.order < y.order;
     });
     Ints extents(static_cast<size_t>(rank) + 3, 1);
-    for (const Factor& p : factors) extents[p.position] *= p.size;
+    for (const Factor& p : factors) extents[p.position] *= p.loop.size;
     const bool tiled = std::any_of(extents.begin(), extents.begin() + rank, [](int64_t e) { return e > 1; });
     const int64_t groups[] = {extents[rank], extents[rank + 1], extents[rank + 2]};
     if (!tiled && groups[1] == 1 && groups[2] == 1) {
@@ -384,32 +383,26 @@ class MeshSharding {
     bool in_order = count_ > kMaxListedDevices;
     for (size_t n = 0; n < devices_.size() && in_order; ++n) in_order = devices_[n] == static_cast<int64_t>(n);
     if (in_order) {
-      // In iota form: many instructions may have shardings over one large mesh.
-      IotaDevices iota;
-      iota.dims = s->tile_dims;
-      std::vector<size_t> places(factors.size());
-      std::iota(places.begin(), places.end(), size_t{0});
-      std::sort(places.begin(), places.end(),
-                [&](size_t a, size_t b) { return factors[a].stride > factors[b].stride; });
-      iota.transpose_perm.resize(factors.size());
-      for (size_t k = 0; k < places.size(); ++k) {
-        iota.reshape_dims.push_back(factors[places[k]].size);
-        iota.transpose_perm[places[k]] = static_cast<int64_t>(k);
-      }
-      if (std::is_sorted(iota.transpose_perm.begin(), iota.transpose_perm.end())) {
-        iota.reshape_dims = {count_};
-        iota.transpose_perm.clear();
-      }
-      s->iota = std::move(iota);
+      std::vector<DeviceLoop> loops;
+      for (const Factor& f : factors) loops.push_back(f.loop);
+      s->iota = MakeIotaDevices(s->tile_dims, loops);
       return absl::OkStatus();
     }
     for (int64_t n = 0; n < count_; ++n) {
       int64_t at = 0, rest = n;
       for (size_t i = factors.size(); i-- > 0;) {
-        at += rest % factors[i].size * factors[i].stride;
-        rest /= factors[i].size;
+        at += rest % factors[i].loop.size * factors[i].loop.stride;
+        rest /= factors[i].loop.size;
       }
       s->devices.push_back(devices_.empty() ? at : devices_[static_cast<size_t>(at)]);
+    }
+    if (count_ <= kMaxListedDevices) return absl::OkStatus();
+    s->iota = FindIotaDevices(s->tile_dims, s->devices);
+    if (s->iota) {
+      s->devices = Ints();
+    } else if (transposed_ && count_ > kMaxExpandedDevices) {
+      return c_.Error(absl::StrCat("a list of ", count_, " transposed devices without an iota form, at most ",
+                                   kMaxExpandedDevices, " are supported"));
     }
     return absl::OkStatus();
   }
@@ -418,6 +411,7 @@ class MeshSharding {
   std::vector<std::string> names_;
   Ints sizes_, devices_;
   int64_t count_ = 1;
+  bool transposed_ = false;  // the text of the devices is an iota
 };
 
 absl::Status CheckTiled(const Cursor& c, const Sharding& s) {
@@ -760,6 +754,52 @@ Ints IotaDevices::Expand() const {
   return devices;
 }
 
+IotaDevices MakeIotaDevices(Ints dims, absl::Span<const DeviceLoop> loops) {
+  IotaDevices iota;
+  iota.dims = std::move(dims);
+  std::vector<size_t> places;
+  int64_t count = 1;
+  for (size_t i = 0; i < loops.size(); ++i) {
+    if (loops[i].size > 1) places.push_back(i);
+    count *= loops[i].size;
+  }
+  std::vector<int64_t> rank_of(loops.size(), 0);
+  std::vector<size_t> by_stride = places;
+  std::sort(by_stride.begin(), by_stride.end(), [&](size_t a, size_t b) { return loops[a].stride > loops[b].stride; });
+  for (size_t k = 0; k < by_stride.size(); ++k) {
+    iota.reshape_dims.push_back(loops[by_stride[k]].size);
+    rank_of[by_stride[k]] = static_cast<int64_t>(k);
+  }
+  for (size_t place : places) iota.transpose_perm.push_back(rank_of[place]);
+  if (std::is_sorted(iota.transpose_perm.begin(), iota.transpose_perm.end())) {
+    iota.reshape_dims = {count};
+    iota.transpose_perm.clear();
+  }
+  return iota;
+}
+
+std::optional<IotaDevices> FindIotaDevices(Ints dims, absl::Span<const int64_t> devices) {
+  // Loops from the innermost one. A loop is as long as possible, so the next one has another stride.
+  std::vector<DeviceLoop> loops;
+  const size_t count = devices.size();
+  for (size_t done = 1; done < count;) {
+    DeviceLoop loop;
+    loop.stride = devices[done];
+    if (loop.stride <= 0 || loop.stride >= static_cast<int64_t>(count)) return std::nullopt;
+    while (static_cast<size_t>(loop.size) * done < count &&
+           devices[static_cast<size_t>(loop.size) * done] == loop.size * loop.stride) {
+      ++loop.size;
+    }
+    done *= static_cast<size_t>(loop.size);
+    loops.push_back(loop);
+  }
+  std::reverse(loops.begin(), loops.end());
+  IotaDevices iota = MakeIotaDevices(std::move(dims), loops);
+  const Ints expanded = iota.Expand();
+  if (!std::equal(expanded.begin(), expanded.end(), devices.begin(), devices.end())) return std::nullopt;
+  return iota;
+}
+
 std::vector<Ints> ReplicaGroups::Expand() const {
   if (!iota) return groups;
   const Ints devices = iota->Expand();
@@ -768,6 +808,28 @@ std::vector<Ints> ReplicaGroups::Expand() const {
   const size_t size = static_cast<size_t>(iota->dims[1]);
   for (size_t i = 0; i < devices.size(); i += size) out.emplace_back(devices.begin() + i, devices.begin() + i + size);
   return out;
+}
+
+void ReplicaGroups::Compress() {
+  if (iota || groups.empty()) return;
+  const size_t size = groups[0].size();
+  if (groups.size() * size <= static_cast<size_t>(kMaxListedDevices) ||
+      FindOtherSize(static_cast<int64_t>(size)).has_value()) {
+    return;
+  }
+  Ints devices;
+  devices.reserve(groups.size() * size);
+  for (const Ints& group : groups) devices.insert(devices.end(), group.begin(), group.end());
+  iota = FindIotaDevices({static_cast<int64_t>(groups.size()), static_cast<int64_t>(size)}, devices);
+  if (iota) groups = {};
+}
+
+std::optional<int64_t> ReplicaGroups::FindOtherSize(int64_t size) const {
+  if (iota && iota->dims.size() == 2 && iota->dims[1] != size) return iota->dims[1];
+  for (const Ints& group : groups) {
+    if (static_cast<int64_t>(group.size()) != size) return static_cast<int64_t>(group.size());
+  }
+  return std::nullopt;
 }
 
 Ints Sharding::DeviceList() const { return iota ? iota->Expand() : devices; }

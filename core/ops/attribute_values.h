@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "core/types/shape.h"
 
 namespace backplane {
@@ -94,6 +95,22 @@ struct IotaDevices {
 
 // The largest number of devices in a program. Larger lists in input are rejected.
 inline constexpr int64_t kMaxDevices = int64_t{1} << 20;
+// Readers keep longer lists of devices in iota form where that is possible: many instructions may have the same list.
+inline constexpr int64_t kMaxListedDevices = 64;
+// The largest mesh whose devices a text may transpose, and the largest one if the list then has no iota form. Such a
+// text is short, and each instruction that has it has a list of its own.
+inline constexpr int64_t kMaxTransposedDevices = int64_t{1} << 14;
+inline constexpr int64_t kMaxExpandedDevices = int64_t{1} << 10;
+
+// One loop of a numbering of devices: `size` steps of `stride` devices.
+struct DeviceLoop {
+  int64_t size = 1, stride = 1;
+};
+// Returns the list of devices that nested loops run through, the outermost loop first. In the order of their strides,
+// the loops number all devices in row-major order.
+IotaDevices MakeIotaDevices(Ints dims, absl::Span<const DeviceLoop> loops);
+// Returns the iota form of a list of devices, or nullopt if it has none.
+std::optional<IotaDevices> FindIotaDevices(Ints dims, absl::Span<const int64_t> devices);
 
 // Text: replica_groups={{0,1},{2,3}} or replica_groups=[2,2]<=[4] or [2,2]<=[2,2]T(1,0) or mesh['a'=2,'b'=2] {'b'}.
 struct ReplicaGroups {
@@ -101,6 +118,10 @@ struct ReplicaGroups {
   std::optional<IotaDevices> iota;  // dims = {group count, group size}
   std::string mesh;                 // the original text if it named mesh axes; the groups are its expansion
   std::vector<Ints> Expand() const;
+  // Brings a list of more than kMaxListedDevices devices into iota form if it has one.
+  void Compress();
+  // Returns the size of a group that does not have `size` members, or nullopt if all have.
+  std::optional<int64_t> FindOtherSize(int64_t size) const;
   bool empty() const { return groups.empty() && !iota; }
   bool operator==(const ReplicaGroups&) const = default;
 };

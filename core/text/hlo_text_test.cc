@@ -232,11 +232,69 @@ TEST(HloText, LargeMeshesAreKeptInIotaForm) {
   EXPECT_EQ(*ComputeReplicaGroupsOfMesh({8, 16, 2}, given, {{1}, {0, 2, 2}}), *groups);
   std::swap(given[0], given[1]);
   EXPECT_EQ(ComputeReplicaGroupsOfMesh({256}, given, {{0}})->groups, std::vector<Ints>{given});
-  // Devices in another order are listed, and there may not be as many.
+  // Transposed devices have an iota form as well, unless the axes of the mesh and those of the device ids mix.
+  const std::string transposed = "mesh['a'=16,'b'=8,'c'=2], device_ids=([16,16]T(1,0)) {'b'}";
+  HloLexer short_lexer(transposed);
+  groups = ParseReplicaGroups(short_lexer);
+  ASSERT_TRUE(groups.ok()) << groups.status();
+  EXPECT_TRUE(groups->groups.empty());
+  const std::vector<Ints> by_b = groups->Expand();
+  ASSERT_EQ(by_b.size(), 32u);
+  for (int64_t g = 0; g < 32; ++g) {
+    for (int64_t k = 0; k < 8; ++k) {
+      const int64_t place = g / 2 * 16 + k * 2 + g % 2;
+      EXPECT_EQ(by_b[g][k], place % 16 * 16 + place / 16) << g << " " << k;
+    }
+  }
+  s = ParseSharding("{mesh['a'=16,'b'=8,'c'=2], device_ids=([16,16]T(1,0)), [{'b'}, {'a'}]}");
+  ASSERT_TRUE(s.ok()) << s.status();
+  EXPECT_TRUE(s->iota.has_value());
+  for (int64_t n = 0; n < 256; ++n) {
+    const int64_t place = n / 2 % 16 * 16 + n / 32 * 2 + n % 2;
+    EXPECT_EQ(s->DeviceList()[static_cast<size_t>(n)], place % 16 * 16 + place / 16) << n;
+  }
+  for (const int64_t scale : {1, 8}) {
+    const std::string mixed =
+        absl::StrCat("mesh['a'=", 16 * scale, ",'b'=24], device_ids=([", 16 * scale / 2, ",48]T(1,0))");
+    const std::string mixed_groups = mixed + " {'a'}";
+    HloLexer mixed_lexer(mixed_groups);
+    groups = ParseReplicaGroups(mixed_lexer);
+    EXPECT_EQ(groups.ok(), scale == 1);
+    if (scale > 1) {
+      EXPECT_THAT(groups.status().message(), HasSubstr("without an iota form, at most 1024"));
+    }
+    EXPECT_EQ(ParseSharding(absl::StrCat("{", mixed, ", [{'b'}]}")).ok(), scale == 1);
+  }
+  // There may not be as many as in order.
   EXPECT_TRUE(ParseSharding("{mesh['a'=4096], device_ids=([64,64]T(1,0)), [{'a'}]}").ok());
   EXPECT_FALSE(ParseSharding("{mesh['a'=65536], device_ids=([256,256]T(1,0)), [{'a'}]}").ok());
   HloLexer lexer("mesh['a'=65536], device_ids=([256,256]T(1,0)) {'a'}");
   EXPECT_FALSE(ParseReplicaGroups(lexer).ok());
+}
+
+// Each of many instructions has the groups of a large mesh.
+TEST(HloText, GroupsOfTransposedMeshesAreShort) {
+  std::string program =
+      "HloModule m, replica_count=16384\n%add (a: f32[], b: f32[]) -> f32[] {\n%a = f32[] parameter(0)\n"
+      "%b = f32[] parameter(1)\nROOT %s = f32[] add(%a, %b)\n}\nENTRY %e {\n%x0 = f32[4] parameter(0)\n";
+  for (int i = 1; i <= 200; ++i) {
+    absl::StrAppend(&program, i == 200 ? "ROOT " : "", "%x", i, " = f32[4] all-reduce(%x", i - 1,
+                    "), to_apply=%add, replica_groups=mesh['a'=128,'b'=128], device_ids=([128,128]T(1,0)) {'b'}\n");
+  }
+  std::unique_ptr<Module> m = Parsed(program + "}\n");
+  ASSERT_NE(m, nullptr);
+  const auto& groups = m->entry()->root()->attrs().Get<ReplicaGroups>(AttrId::kReplicaGroups);
+  EXPECT_TRUE(groups.groups.empty());
+  EXPECT_EQ(groups.iota, (IotaDevices{{128, 128}, {128, 128}, {1, 0}}));
+}
+
+TEST(HloText, LongNamesOfFilesAreCut) {
+  std::unique_ptr<Module> m = Parsed(absl::StrCat("HloModule m\n\nFileNames\n1 \"", std::string(5000, 'f'),
+                                                  "\"\n\nFileLocations\n1 {file_name_id=1 line=7}\n\nStackFrames\n1 "
+                                                  "{file_location_id=1}\n\nENTRY %main {\n  ROOT %p = f32[] "
+                                                  "parameter(0), metadata={stack_frame_id=1}\n}\n"));
+  ASSERT_NE(m, nullptr);
+  EXPECT_EQ(m->entry()->root()->metadata().source_file, std::string(2048, 'f'));
 }
 
 TEST(HloText, StackFramesBecomeSourceLines) {

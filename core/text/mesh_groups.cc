@@ -1,7 +1,6 @@
 #include "core/text/mesh_groups.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -48,15 +47,7 @@ absl::StatusOr<Ints> DeviceIds(HloLexer& lexer, std::optional<IotaDevices>* out)
 
 }  // namespace
 
-namespace {
-
-// The groups of a larger mesh are in iota form where they can be.
-constexpr int64_t kMaxListedDevices = 64;
-
-}  // namespace
-
 bool FitsMesh(const IotaDevices& iota) {
-  constexpr int64_t kMaxTransposedDevices = 1 << 14;
   int64_t count = 1;
   for (int64_t d : iota.dims) count *= d;
   return count <= kMaxTransposedDevices || std::is_sorted(iota.transpose_perm.begin(), iota.transpose_perm.end());
@@ -75,9 +66,9 @@ absl::StatusOr<ReplicaGroups> ComputeReplicaGroupsOfMesh(const Ints& mesh, const
   }
   // Splits each axis at the boundaries of the named sub-axes, so that a group covers complete pieces.
   struct Piece {
-    int64_t axis, size, stride;
-    int64_t order;
-  };  // order: position among the named axes, -1 for none
+    DeviceLoop loop;
+    int64_t order;  // position among the named axes, -1 for none
+  };
   std::vector<Piece> pieces;
   int64_t stride = count;
   for (size_t d = 0; d < mesh.size(); ++d) {
@@ -92,7 +83,7 @@ absl::StatusOr<ReplicaGroups> ComputeReplicaGroupsOfMesh(const Ints& mesh, const
     int64_t taken = 1;
     auto add = [&](int64_t size, int64_t order) {
       stride /= size;
-      if (size > 1 || order >= 0) pieces.push_back({static_cast<int64_t>(d), size, stride, order});
+      if (size > 1) pieces.push_back({{size, stride}, order});
       taken *= size;
     };
     for (const auto& [pre, k] : parts) {
@@ -108,39 +99,39 @@ absl::StatusOr<ReplicaGroups> ComputeReplicaGroupsOfMesh(const Ints& mesh, const
   }
   std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.order < b.order; });
   int64_t group_size = 1;
-  for (const Piece& p : pieces) group_size *= p.order >= 0 ? p.size : 1;
+  for (const Piece& p : pieces) group_size *= p.order >= 0 ? p.loop.size : 1;
   ReplicaGroups groups;
   bool in_order = count > kMaxListedDevices;
   for (size_t n = 0; n < devices.size() && in_order; ++n) in_order = devices[n] == static_cast<int64_t>(n);
   if (in_order) {
-    // In iota form: many instructions may have the groups of one large mesh.
-    IotaDevices iota;
-    iota.dims = {count / group_size, group_size};
-    std::vector<size_t> places(pieces.size());
-    std::iota(places.begin(), places.end(), size_t{0});
-    std::stable_sort(places.begin(), places.end(),
-                     [&](size_t a, size_t b) { return pieces[a].stride > pieces[b].stride; });
-    iota.transpose_perm.resize(pieces.size());
-    for (size_t k = 0; k < places.size(); ++k) {
-      iota.reshape_dims.push_back(pieces[places[k]].size);
-      iota.transpose_perm[places[k]] = static_cast<int64_t>(k);
-    }
-    if (std::is_sorted(iota.transpose_perm.begin(), iota.transpose_perm.end())) {
-      iota.reshape_dims = {count};
-      iota.transpose_perm.clear();
-    }
-    groups.iota = std::move(iota);
+    std::vector<DeviceLoop> loops;
+    for (const Piece& p : pieces) loops.push_back(p.loop);
+    groups.iota = MakeIotaDevices({count / group_size, group_size}, loops);
     return groups;
   }
+  Ints listed;
+  listed.reserve(static_cast<size_t>(count));
   for (int64_t n = 0; n < count; ++n) {
-    if (n % group_size == 0) groups.groups.emplace_back();
     int64_t place = 0, rest = n;
     for (size_t i = pieces.size(); i-- > 0;) {
-      place += rest % pieces[i].size * pieces[i].stride;
-      rest /= pieces[i].size;
+      place += rest % pieces[i].loop.size * pieces[i].loop.stride;
+      rest /= pieces[i].loop.size;
     }
-    groups.groups.back().push_back(devices.empty() ? place : devices[static_cast<size_t>(place)]);
+    listed.push_back(devices.empty() ? place : devices[static_cast<size_t>(place)]);
   }
+  for (auto at = listed.begin(); at != listed.end(); at += group_size) groups.groups.emplace_back(at, at + group_size);
+  groups.Compress();
+  return groups;
+}
+
+absl::StatusOr<ReplicaGroups> MeshGroups::ComputeGroups() const {
+  ASSIGN_OR_RETURN(ReplicaGroups groups, ComputeReplicaGroupsOfMesh(sizes, devices, axes));
+  if (iota && !groups.iota && static_cast<int64_t>(devices.size()) > kMaxExpandedDevices) {
+    return absl::InvalidArgumentError(absl::StrCat("replica groups: a list of ", devices.size(),
+                                                   " transposed devices without an iota form, at most ",
+                                                   kMaxExpandedDevices, " are supported"));
+  }
+  groups.mesh = ToString();
   return groups;
 }
 
@@ -278,9 +269,8 @@ absl::StatusOr<MeshShardingText> ParseMeshSharding(absl::string_view text) {
 absl::StatusOr<ReplicaGroups> ParseMeshGroups(HloLexer& lexer) {
   const size_t at = lexer.position();
   ASSIGN_OR_RETURN(MeshGroups mesh, ParseMesh(lexer));
-  absl::StatusOr<ReplicaGroups> groups = ComputeReplicaGroupsOfMesh(mesh.sizes, mesh.devices, mesh.axes);
+  absl::StatusOr<ReplicaGroups> groups = mesh.ComputeGroups();
   if (!groups.ok()) return lexer.Locate(at, groups.status());
-  groups->mesh = mesh.ToString();
   return groups;
 }
 

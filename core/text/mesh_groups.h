@@ -19,12 +19,11 @@ struct MeshAxis {
   int64_t pre_size = 1, size = 0;  // a sub-axis; size 0: the full axis
 };
 
-// Whether a mesh may have these devices, which must be Valid(). The groups of a mesh whose devices are transposed are
-// listed in each instruction, so its size is limited.
+// Whether a mesh may have these devices, which must be Valid(). The devices of a transposed mesh are listed for each
+// instruction, so their number is limited.
 bool FitsMesh(const IotaDevices& iota);
 
-// `devices` empty: 0, 1, 2... The result is in iota form if the mesh is large and has its devices in order. Errors are
-// InvalidArgument.
+// `devices` empty: 0, 1, 2... The groups of a large mesh are in iota form if they have one. Errors are InvalidArgument.
 absl::StatusOr<ReplicaGroups> ComputeReplicaGroupsOfMesh(const Ints& mesh, const Ints& devices,
                                                          const std::vector<MeshAxis>& axes);
 
@@ -41,6 +40,9 @@ struct Mesh {
 struct MeshGroups : Mesh {
   std::vector<MeshAxis> axes;
   std::string ToString() const;  // mesh['a'=4,'b'=2] {'a'}
+  // Returns the groups with their text. Returns InvalidArgument for long lists that the text only implies and that have
+  // no iota form.
+  absl::StatusOr<ReplicaGroups> ComputeGroups() const;
 };
 absl::StatusOr<MeshGroups> ParseMesh(HloLexer& lexer);  // after the word "mesh"
 

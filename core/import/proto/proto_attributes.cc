@@ -82,9 +82,7 @@ absl::StatusOr<ReplicaGroups> GroupsFromProto(const proto::HloInstructionProto& 
     MeshGroups mesh;
     ASSIGN_OR_RETURN(static_cast<Mesh&>(mesh), MeshFromProto(in.mesh_replica_groups().mesh()));
     ASSIGN_OR_RETURN(mesh.axes, AxesFromProto(in.mesh_replica_groups().axes(), mesh));
-    ASSIGN_OR_RETURN(g, ComputeReplicaGroupsOfMesh(mesh.sizes, mesh.devices, mesh.axes));
-    g.mesh = mesh.ToString();
-    return g;
+    return mesh.ComputeGroups();
   }
   const auto& groups = in.has_collective_device_list() && in.collective_device_list().replica_groups_size() > 0
                            ? in.collective_device_list().replica_groups()

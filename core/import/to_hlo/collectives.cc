@@ -58,8 +58,13 @@ absl::StatusOr<ReplicaGroups> Importer::MeshReplicaGroups(const SourceAttr* by_a
 absl::Status Importer::SetReplicaGroups(const SourceOp& op, Attributes* attrs) {
   const SourceAttr* given = op.Find("replica_groups");
   if (given == nullptr) return absl::OkStatus();
+  if (auto known = groups_.find(given); known != groups_.end()) {
+    attrs->Set(AttrId::kReplicaGroups, known->second);
+    return absl::OkStatus();
+  }
   const bool by_axes = given->kind == stablehlo::AttrKind::kDict;
   ASSIGN_OR_RETURN(ReplicaGroups groups, by_axes ? MeshReplicaGroups(given) : ConvertReplicaGroups(given));
+  if (groups.iota) groups_[given] = groups;
   attrs->Set(AttrId::kReplicaGroups, std::move(groups));
   return absl::OkStatus();
 }
@@ -126,11 +131,9 @@ absl::Status Importer::ImportAllToAll(Scope& scope, const SourceOp& op) {
       return absl::InvalidArgumentError(absl::StrCat("cannot split dimension ", split, " of ", shape.ToString(),
                                                      " into ", count, " and join along ", concat));
     }
-    for (const Ints& group : given.Get<ReplicaGroups>(AttrId::kReplicaGroups).Expand()) {
-      if (static_cast<int64_t>(group.size()) != count) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("splits into ", count, ", a replica group has ", group.size(), " members"));
-      }
+    if (auto other = given.Get<ReplicaGroups>(AttrId::kReplicaGroups).FindOtherSize(count)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("splits into ", count, ", a replica group has ", *other, " members"));
     }
     Attributes attrs = given;
     if (split == concat) {

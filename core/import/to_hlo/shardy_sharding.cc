@@ -1,7 +1,6 @@
 #include "core/import/to_hlo/shardy_sharding.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -121,17 +120,23 @@ absl::StatusOr<SubAxis> ParseAxis(Cursor& c, const Mesh& mesh) {
 }
 
 // The devices of a mesh, tile by tile, in a listed form and where possible as an iota.
-Sharding Tiled(const Mesh& mesh, std::vector<std::vector<SubAxis>> dims, const std::vector<SubAxis>& parts_axes) {
+absl::StatusOr<Sharding> Tiled(const Mesh& mesh, std::vector<std::vector<SubAxis>> dims,
+                               const std::vector<SubAxis>& parts_axes) {
   Sharding s;
   int64_t count = 1, tiles = 1;
   // Partial sums: one more dimension behind the array's.
   if (!parts_axes.empty()) dims.push_back(parts_axes);
   for (int64_t n : mesh.sizes) count *= n;
+  std::vector<SubAxis> named;
   for (const auto& sub_axes : dims) {
     int64_t n = 1;
-    for (const SubAxis& p : sub_axes) n *= p.size;
+    for (const SubAxis& p : sub_axes) {
+      if (p.size > count / tiles) return absl::InvalidArgumentError("sharding: mesh axes are named more than once");
+      n *= p.size;
+      tiles *= p.size;
+      if (p.size > 1) named.push_back(p);
+    }
     s.tile_dims.push_back(n);
-    tiles *= n;
   }
   if (tiles == 1) return s;
   s.type = Sharding::Type::kOther;
@@ -143,49 +148,57 @@ Sharding Tiled(const Mesh& mesh, std::vector<std::vector<SubAxis>> dims, const s
     s.last_tile_dims = {Sharding::Type::kUnreduced};
     if (tiles < count) s.last_tile_dims.push_back(Sharding::Type::kReplicated);
   }
-  std::vector<std::pair<int64_t, int64_t>> order;  // tile, device; stable: copies in the order of the mesh
-  for (int64_t position = 0; position < count; ++position) {
-    Ints at(mesh.sizes.size());
-    int64_t rest = position;
-    for (size_t a = at.size(); a-- > 0;) {
-      at[a] = rest % mesh.sizes[a];
-      rest /= mesh.sizes[a];
+  // The tiles are loops over the named sub-axes. The copies of a tile are in the order of the mesh: inside of them are
+  // loops over what remains of the axes.
+  std::vector<DeviceLoop> loops(named.size()), rest;
+  bool full_axes = true;
+  int64_t inner = count;  // devices for each step of what comes before
+  for (size_t a = 0; a < mesh.sizes.size(); ++a) {
+    std::vector<size_t> parts;
+    for (size_t k = 0; k < named.size(); ++k) {
+      if (named[k].axis == a) parts.push_back(k);
     }
-    int64_t tile = 0;
-    for (const auto& sub_axes : dims) {
-      for (const SubAxis& p : sub_axes) tile = tile * p.size + at[p.axis] / p.after % p.size;
+    std::sort(parts.begin(), parts.end(), [&](size_t x, size_t y) { return named[x].after > named[y].after; });
+    int64_t left = mesh.sizes[a];  // of the axis, inside of the parts so far
+    for (size_t k : parts) {
+      const SubAxis& p = named[k];
+      const int64_t outer = left / (p.size * p.after);
+      if (outer < 1 || left % (p.size * p.after) != 0) {
+        return absl::InvalidArgumentError(absl::StrCat("sharding: sub-axes of \"", mesh.names[a], "\" overlap"));
+      }
+      full_axes = full_axes && p.size == mesh.sizes[a];
+      inner /= outer;
+      if (outer > 1) rest.push_back({outer, inner});
+      inner /= p.size;
+      loops[k] = {p.size, inner};
+      left = p.after;
     }
-    order.emplace_back(tile, mesh.devices.empty() ? position : mesh.devices[static_cast<size_t>(position)]);
+    inner /= left;
+    if (left > 1) rest.push_back({left, inner});
   }
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (const auto& [tile, device] : order) s.devices.push_back(device);
-  // Full axes of a mesh in its natural order are an iota: the axes named, then the others.
-  IotaDevices iota{s.tile_dims, mesh.sizes, {}};
-  std::vector<bool> used(mesh.sizes.size(), false);
-  for (const auto& sub_axes : dims) {
-    for (const SubAxis& p : sub_axes) {
-      iota.transpose_perm.push_back(static_cast<int64_t>(p.axis));
-      used[p.axis] = true;
-    }
+  loops.insert(loops.end(), rest.begin(), rest.end());
+  IotaDevices iota = MakeIotaDevices(s.tile_dims, loops);
+  const bool large = count > kMaxListedDevices;
+  if (mesh.devices.empty()) {
+    if (large || full_axes)
+      s.iota = std::move(iota);
+    else
+      s.devices = iota.Expand();
+    return s;
   }
-  for (size_t a = 0; a < used.size(); ++a) {
-    if (!used[a]) iota.transpose_perm.push_back(static_cast<int64_t>(a));
-  }
-  Ints identity(mesh.sizes.size());
-  std::iota(identity.begin(), identity.end(), 0);
-  if (iota.transpose_perm == identity) {
-    iota.transpose_perm.clear();
-    iota.reshape_dims = {count};
-  }
-  if (iota.Valid() && iota.Expand() == s.devices) {
+  const Ints places = iota.Expand();
+  for (int64_t place : places) s.devices.push_back(mesh.devices[static_cast<size_t>(place)]);
+  if (full_axes && s.devices == places) {
     s.iota = std::move(iota);
-    s.devices.clear();
+  } else if (large) {
+    s.iota = FindIotaDevices(s.tile_dims, s.devices);
   }
+  if (s.iota) s.devices = Ints();
   return s;
 }
 
 // Of a value of `rank` dimensions in a region that is manual along `axes`.
-Sharding MakeRegionSharding(const Mesh& mesh, const std::set<std::string>& axes, int64_t rank) {
+absl::StatusOr<Sharding> MakeRegionSharding(const Mesh& mesh, const std::set<std::string>& axes, int64_t rank) {
   std::vector<std::vector<SubAxis>> dims(static_cast<size_t>(rank) + 1);
   int64_t count = 1, manual = 1;
   for (size_t a = 0; a < mesh.names.size(); ++a) {
@@ -195,7 +208,9 @@ Sharding MakeRegionSharding(const Mesh& mesh, const std::set<std::string>& axes,
     dims.back().push_back({a, mesh.sizes[a], 1});
   }
   Sharding s;
-  if (manual < count) s = Tiled(mesh, dims, {});
+  if (manual < count) {
+    ASSIGN_OR_RETURN(s, Tiled(mesh, dims, {}));
+  }
   if (s.type != Sharding::Type::kOther) {  // nothing left to others, or nothing manual
     s = Sharding();
     if (manual == count) s.type = Sharding::Type::kManual;
@@ -275,8 +290,10 @@ absl::StatusOr<ShardySharding> ConvertShardySharding(absl::string_view text, con
     return c.Error(absl::StrCat(dims.size(), " dimensions, the value has ", rank));
   }
   out.is_unconstrained = !dims.empty() && !any_axis && out.open.size() == dims.size() && parts_axes.empty();
-  out.sharding = Tiled(mesh, dims, parts_axes);
-  if (only_axes != nullptr) out.region = MakeRegionSharding(mesh, *only_axes, rank);
+  ASSIGN_OR_RETURN(out.sharding, Tiled(mesh, dims, parts_axes));
+  if (only_axes != nullptr) {
+    ASSIGN_OR_RETURN(out.region, MakeRegionSharding(mesh, *only_axes, rank));
+  }
   return out;
 }
 

@@ -243,6 +243,7 @@ absl::StatusOr<ReplicaGroups> ConvertReplicaGroups(const SourceAttr* a) {
     }
     out.groups.push_back(std::move(group));
   }
+  out.Compress();
   return out;
 }
 

@@ -174,10 +174,8 @@ Result AllToAll(Builder& b, Value operand, int64_t split_dimension, int64_t conc
     return Fail(kOp, "all_to_all_c2", "dim ", split_dimension, " of ", x.ToString(),
                 " is not divisible by split count ", split_count);
   }
-  for (const Ints& group : replica_groups.Expand()) {
-    if (static_cast<int64_t>(group.size()) != split_count) {
-      return Fail(kOp, "all_to_all_c8", "split count is ", split_count, ", a group has ", group.size(), " members");
-    }
+  if (auto other = replica_groups.FindOtherSize(split_count)) {
+    return Fail(kOp, "all_to_all_c8", "split count is ", split_count, ", a group has ", *other, " members");
   }
   Attributes attrs = CollectiveAttributes(replica_groups, channel_id, std::nullopt);
   attrs.Set(AttrId::kDimensions, Ints{split_dimension});

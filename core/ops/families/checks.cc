@@ -14,6 +14,16 @@ std::string Label(const OpContext& op, absl::string_view rule) {
 }
 
 bool IsUnique(absl::Span<const int64_t> values) {
+  if (values.empty()) return true;
+  const auto [min, max] = std::minmax_element(values.begin(), values.end());
+  if (*min >= 0 && *max < 2 * static_cast<int64_t>(values.size())) {  // as the devices of a program
+    std::vector<bool> seen(static_cast<size_t>(*max) + 1);
+    for (int64_t value : values) {
+      if (seen[static_cast<size_t>(value)]) return false;
+      seen[static_cast<size_t>(value)] = true;
+    }
+    return true;
+  }
   std::vector<int64_t> v(values.begin(), values.end());
   std::sort(v.begin(), v.end());
   return std::adjacent_find(v.begin(), v.end()) == v.end();
@@ -217,6 +227,9 @@ absl::Status CheckGroups(const OpContext& op) {
     return Fail(op, labels->unique, "the replica groups name no list of devices");
   }
   Ints all;
+  size_t count = 0;
+  for (const Ints& group : g.groups) count += group.size();
+  all.reserve(count);
   for (const Ints& group : g.groups) all.insert(all.end(), group.begin(), group.end());
   if (!IsUnique(all)) return Fail(op, labels->unique, "an id stands twice in the replica groups");
   if (!AllInRange(all, 0, INT64_MAX)) return Fail(op, labels->range, "a replica group has a negative id");
