@@ -43,6 +43,7 @@ Instruction* Partitioner::AddCollective(const Instruction* like, Opcode opcode, 
     }
     attrs.Set(AttrId::kUseGlobalDeviceIds, true);
   }
+  listed.Compress();
   attrs.Set(AttrId::kReplicaGroups, std::move(listed));
   attrs.Set(AttrId::kChannelId, context_.next_channel++);
   spec.attrs = std::move(attrs);

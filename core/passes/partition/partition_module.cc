@@ -7,7 +7,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/analysis/leaves.h"
 #include "core/passes/calls.h"
 #include "core/passes/partition/partitioner.h"
 #include "core/passes/passes.h"
@@ -251,10 +250,10 @@ void LogCollectives(const Module& module, std::vector<std::string>* log) {
     for (const auto& owned : c->instructions()) {
       const Instruction* i = owned.get();
       if (!absl::StartsWith(i->name(), kCollectiveNamePrefix) || !i->info().Has(kCollective)) continue;
-      const std::vector<Ints> groups = i->attrs().Get<ReplicaGroups>(AttrId::kReplicaGroups).Expand();
+      const ReplicaGroups& groups = i->attrs().Get<ReplicaGroups>(AttrId::kReplicaGroups);
       std::string line = absl::StrCat(i->name(), ": ", OpName(i->opcode()), " of ", i->operand(0)->shape().ToString(),
                                       " of ", i->operand(0)->name(), " to ", i->shape().ToString(), " in groups of ",
-                                      groups.empty() ? 0 : groups[0].size());
+                                      groups.FindOtherSize(0).value_or(0));
       if (!i->metadata().op_name.empty()) absl::StrAppend(&line, ", for ", i->metadata().op_name);
       log->push_back(std::move(line));
     }
@@ -341,10 +340,15 @@ absl::Status Partition(Module* module, PartitionContext& context, const Partitio
 }  // namespace
 
 absl::StatusOr<bool> PartitionModule::Run(Module* module) {
+  constexpr int64_t kMaxPartitions = int64_t{1} << 17;  // the tile of each is a number in each tiling
   ModuleConfig& config = module->config();
   if (config.frontend_attributes.count(kResultShardingsAttribute) != 0) return false;  // partitioned already
   const int64_t partitions = config.num_partitions;
   if (partitions < 2 && !HasAnnotations(*module)) return false;
+  if (partitions > kMaxPartitions) {
+    return absl::ResourceExhaustedError(absl::StrCat("a program of ", partitions, " partitions, at most ",
+                                                     kMaxPartitions, " are supported [partition_count]"));
+  }
   RETURN_IF_ERROR(InlineAllCalls(module).status());
   RETURN_IF_ERROR(RunPass(UnshareComputations(), module).status());
   RETURN_IF_ERROR(RunPass(SimplifyTuples(), module).status());

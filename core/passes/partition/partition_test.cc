@@ -54,6 +54,15 @@ std::unique_ptr<Module> ParseAndPartition(const std::string& text) {
   return *std::move(module);
 }
 
+TEST(PartitionModule, RejectsTooManyPartitions) {
+  absl::StatusOr<std::unique_ptr<Module>> m =
+      ParseHloModule("HloModule m, num_partitions=1048576\nENTRY e {\n  ROOT p = f32[4] parameter(0)\n}\n");
+  ASSERT_TRUE(m.ok()) << m.status();
+  const absl::Status s = PartitionModule().Run(m->get()).status();
+  EXPECT_EQ(s.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(s.message()), HasSubstr("at most 131072 are supported [partition_count]"));
+}
+
 // Offsets that exceed 32 bits use s64.
 TEST(PartitionModule, UsesWideOffsetsForLargeArrays) {
   auto module = ParseAndPartition(R"(

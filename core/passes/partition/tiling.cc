@@ -13,8 +13,32 @@ namespace backplane {
 Tiling Tiling::Replicated(int64_t rank, int64_t partitions) {
   Tiling t;
   t.tiles_.assign(static_cast<size_t>(rank), 1);
-  t.tile_index_.assign(static_cast<size_t>(partitions), Ints(static_cast<size_t>(rank), 0));
+  t.partitions_ = partitions;
   return t;
+}
+
+bool Tiling::operator==(const Tiling& other) const {
+  if (partitions_ != other.partitions_ || tiles_ != other.tiles_ || manual_subgroups_ != other.manual_subgroups_)
+    return false;
+  if (index_ == other.index_) return true;
+  if (index_ != nullptr && other.index_ != nullptr) return *index_ == *other.index_;
+  const std::vector<int32_t>& given = index_ != nullptr ? *index_ : *other.index_;
+  return std::all_of(given.begin(), given.end(), [](int32_t index) { return index == 0; });
+}
+
+std::vector<int32_t>& Tiling::MutableIndex() {
+  if (index_ == nullptr) {
+    index_ = std::make_shared<std::vector<int32_t>>(static_cast<size_t>(partitions_ * rank()), 0);
+  } else if (index_.use_count() > 1) {
+    index_ = std::make_shared<std::vector<int32_t>>(*index_);
+  }
+  return *index_;
+}
+
+int64_t Tiling::GetTile(int64_t partition) const {
+  int64_t tile = 0;
+  for (int64_t d = 0; d < rank(); ++d) tile = tile * tiles(d) + tile_index(partition, d);
+  return tile;
 }
 
 absl::StatusOr<Tiling> Tiling::FromSharding(const Sharding& sharding, const Shape& shape, int64_t partitions) {
@@ -44,6 +68,7 @@ absl::StatusOr<Tiling> Tiling::FromSharding(const Sharding& sharding, const Shap
       copies *= sharding.tile_dims[d];
   }
   std::vector<bool> seen(devices.size(), false);
+  std::vector<int32_t>& index = t.MutableIndex();
   for (size_t i = 0; i < devices.size(); ++i) {
     const int64_t device = devices[i];
     if (device < 0 || device >= partitions || seen[static_cast<size_t>(device)])
@@ -51,7 +76,7 @@ absl::StatusOr<Tiling> Tiling::FromSharding(const Sharding& sharding, const Shap
     seen[static_cast<size_t>(device)] = true;
     int64_t tile = static_cast<int64_t>(i) / copies;
     for (int64_t d = rank; d-- > 0;) {
-      t.tile_index_[static_cast<size_t>(device)][static_cast<size_t>(d)] = tile % t.tiles_[static_cast<size_t>(d)];
+      index[static_cast<size_t>(device * rank + d)] = static_cast<int32_t>(tile % t.tiles_[static_cast<size_t>(d)]);
       tile /= t.tiles_[static_cast<size_t>(d)];
     }
   }
@@ -109,9 +134,9 @@ bool Tiling::SplitLike(int64_t dim, const Tiling& other, int64_t other_dim) {
   if (!other.IsTiled(other_dim) || IsTiled(dim)) return false;
   Tiling refined = *this;
   refined.tiles_[static_cast<size_t>(dim)] = other.tiles(other_dim);
-  for (size_t p = 0; p < tile_index_.size(); ++p) {
-    refined.tile_index_[p][static_cast<size_t>(dim)] = other.tile_index_[p][static_cast<size_t>(other_dim)];
-  }
+  std::vector<int32_t>& index = refined.MutableIndex();
+  for (int64_t p = 0; p < partitions_; ++p)
+    index[static_cast<size_t>(p * rank() + dim)] = static_cast<int32_t>(other.tile_index(p, other_dim));
   if (!refined.IsGrid()) return false;
   *this = std::move(refined);
   return true;
@@ -136,16 +161,24 @@ bool Tiling::IsReplicated() const {
 }
 
 bool Tiling::IsGrid() const {
-  std::map<std::pair<int64_t, Ints>, int64_t> holders;
-  for (size_t p = 0; p < tile_index_.size(); ++p) ++holders[{GetManualSubgroup(p), tile_index_[p]}];
-  int64_t product = CountManualSubgroups();
+  const int64_t subgroups = CountManualSubgroups();
+  int64_t product = subgroups;
   for (int64_t n : tiles_) {
     product *= n;
     if (product > partitions()) return false;
   }
-  if (static_cast<int64_t>(holders.size()) != product) return false;
-  const int64_t copies = partitions() / product;
-  return std::all_of(holders.begin(), holders.end(), [&](const auto& h) { return h.second == copies; });
+  // Each tile of each subgroup has as many holders.
+  std::map<int64_t, int64_t> subgroup_place;
+  for (int64_t subgroup : manual_subgroups_) subgroup_place.emplace(subgroup, 0);
+  int64_t place = 0;
+  for (auto& [subgroup, at] : subgroup_place) at = place++;
+  const int64_t tiles = product / subgroups, copies = partitions() / product;
+  std::vector<int64_t> holders(static_cast<size_t>(product), 0);
+  for (int64_t p = 0; p < partitions(); ++p) {
+    const int64_t at = manual_subgroups_.empty() ? 0 : subgroup_place.at(GetManualSubgroup(p));
+    ++holders[static_cast<size_t>(at * tiles + GetTile(p))];
+  }
+  return std::all_of(holders.begin(), holders.end(), [&](int64_t n) { return n == copies; });
 }
 
 bool Tiling::Divides(const Shape& shape) const {
@@ -177,7 +210,10 @@ Tiling Tiling::SelectDims(absl::Span<const int64_t> from) const {
   for (size_t d = 0; d < from.size(); ++d) {
     if (from[d] < 0) continue;
     t.tiles_[d] = tiles_[static_cast<size_t>(from[d])];
-    for (size_t p = 0; p < tile_index_.size(); ++p) t.tile_index_[p][d] = tile_index_[p][static_cast<size_t>(from[d])];
+    if (t.tiles_[d] == 1) continue;
+    std::vector<int32_t>& index = t.MutableIndex();
+    for (int64_t p = 0; p < partitions_; ++p)
+      index[static_cast<size_t>(p) * from.size() + d] = static_cast<int32_t>(tile_index(p, from[d]));
   }
   return t;
 }
@@ -193,13 +229,14 @@ std::vector<Ints> Tiling::GroupPartitionsAlong(absl::Span<const int64_t> dims) c
   // Sorts the partitions by their tile indices along the other dimensions, then by those along `dims`. Several
   // partitions may hold copies of one tile. The k-th copies of all tiles form a group.
   std::map<std::pair<int64_t, Ints>, std::map<Ints, Ints>> by_other_indices;
-  for (size_t p = 0; p < tile_index_.size(); ++p) {
-    Ints rest = tile_index_[p], along;
+  for (int64_t p = 0; p < partitions_; ++p) {
+    Ints rest, along;
+    for (int64_t d = 0; d < rank(); ++d) rest.push_back(tile_index(p, d));
     for (int64_t d : dims) {
-      along.push_back(tile_index_[p][static_cast<size_t>(d)]);
+      along.push_back(tile_index(p, d));
       rest[static_cast<size_t>(d)] = 0;
     }
-    by_other_indices[{GetManualSubgroup(p), std::move(rest)}][along].push_back(static_cast<int64_t>(p));
+    by_other_indices[{GetManualSubgroup(p), std::move(rest)}][along].push_back(p);
   }
   std::vector<Ints> groups;
   for (const auto& [rest, tiles] : by_other_indices) {
@@ -223,16 +260,17 @@ Sharding Tiling::ToSharding() const {
     s.tile_dims.push_back(partitions() / product);
     s.replicate_on_last_tile_dim = true;
   }
-  std::map<Ints, Ints> holders;  // by tile index, in row-major order
-  for (size_t p = 0; p < tile_index_.size(); ++p) holders[tile_index_[p]].push_back(static_cast<int64_t>(p));
-  for (const auto& [tile, partitions] : holders)
-    s.devices.insert(s.devices.end(), partitions.begin(), partitions.end());
-  bool in_order = true;
-  for (size_t i = 0; i < s.devices.size(); ++i) in_order &= s.devices[i] == static_cast<int64_t>(i);
-  if (in_order) {
+  // The partitions by tile, in row-major order.
+  std::vector<std::pair<int64_t, int64_t>> holders;
+  for (int64_t p = 0; p < partitions_; ++p) holders.emplace_back(GetTile(p), p);
+  std::sort(holders.begin(), holders.end());
+  for (const auto& [tile, partition] : holders) s.devices.push_back(partition);
+  if (partitions_ > kMaxListedDevices) {
+    s.iota = FindIotaDevices(s.tile_dims, s.devices);
+  } else if (std::is_sorted(s.devices.begin(), s.devices.end())) {
     s.iota = IotaDevices{s.tile_dims, {partitions()}, {}};
-    s.devices.clear();
   }
+  if (s.iota) s.devices = Ints();
   return s;
 }
 

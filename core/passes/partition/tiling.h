@@ -6,6 +6,7 @@
 #define BACKPLANE_CORE_PASSES_PARTITION_TILING_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -30,11 +31,13 @@ class Tiling {
   static absl::StatusOr<Tiling> FromUnreducedSharding(const Sharding& sharding, const Shape& shape, int64_t partitions);
 
   int64_t rank() const { return static_cast<int64_t>(tiles_.size()); }
-  int64_t partitions() const { return static_cast<int64_t>(tile_index_.size()); }
+  int64_t partitions() const { return partitions_; }
   // Number of tiles along a dimension; 1 if the dimension is not split.
   int64_t tiles(int64_t dim) const { return tiles_[dim]; }
   // Index along `dim` of the tile that the partition holds.
-  int64_t tile_index(int64_t partition, int64_t dim) const { return tile_index_[partition][dim]; }
+  int64_t tile_index(int64_t partition, int64_t dim) const {
+    return index_ == nullptr ? 0 : (*index_)[static_cast<size_t>(partition * rank() + dim)];
+  }
   bool IsReplicated() const;
   int64_t CountTiles() const;
   bool IsTiled(int64_t dim) const { return tiles_[dim] > 1; }
@@ -73,16 +76,22 @@ class Tiling {
 
   Sharding ToSharding() const;
   std::string ToString() const { return ToSharding().ToString(); }
-  bool operator==(const Tiling&) const = default;
+  bool operator==(const Tiling& other) const;
 
  private:
-  int64_t GetManualSubgroup(size_t partition) const {
-    return manual_subgroups_.empty() ? 0 : manual_subgroups_[partition];
+  int64_t GetManualSubgroup(int64_t partition) const {
+    return manual_subgroups_.empty() ? 0 : manual_subgroups_[static_cast<size_t>(partition)];
   }
   int64_t CountManualSubgroups() const;
 
+  // Returns the tile indices to change them. Copies of the tiling share them until then.
+  std::vector<int32_t>& MutableIndex();
+  // The number of the tile that a partition holds, in row-major order of the tiles.
+  int64_t GetTile(int64_t partition) const;
+
+  int64_t partitions_ = 0;
   Ints tiles_;
-  std::vector<Ints> tile_index_;  // by partition and dimension
+  std::shared_ptr<std::vector<int32_t>> index_;  // by partition and dimension; null: all are 0
   Ints manual_subgroups_;
 };
 

@@ -70,6 +70,45 @@ TEST(Tiling, RoundTripsThroughSharding) {
   }
 }
 
+TEST(Tiling, CopiesShareIndicesUntilOneChanges) {
+  Sharding rows;
+  rows.type = Sharding::Type::kOther;
+  rows.tile_dims = {4, 1, 2};
+  rows.replicate_on_last_tile_dim = true;
+  rows.iota = IotaDevices{{4, 1, 2}, {8}, {}};
+  Sharding columns = rows;
+  columns.tile_dims = {1, 2, 4};
+  columns.iota = IotaDevices{{1, 2, 4}, {4, 2}, {1, 0}};
+  const Shape shape(PrimitiveType::kF32, {8, 8});
+  absl::StatusOr<Tiling> a = Tiling::FromSharding(rows, shape, 8), b = Tiling::FromSharding(columns, shape, 8);
+  ASSERT_TRUE(a.ok() && b.ok()) << a.status() << b.status();
+  const Tiling before = *a;
+  Tiling both = *a;
+  ASSERT_TRUE(both.SplitLike(1, *b, 1));
+  EXPECT_EQ(*a, before);
+  EXPECT_EQ(both.CountTiles(), 8);
+  EXPECT_EQ(both.tile_index(5, 0), 2);
+  EXPECT_EQ(both.tile_index(5, 1), 1);
+  EXPECT_EQ(both.ReplicateDim(1), before);
+  EXPECT_EQ(both.ReplicateDim(1).ReplicateDim(0), Tiling::Replicated(2, 8));
+}
+
+// 16,384 devices: the groups have 128 each.
+TEST(Tiling, LargeMeshesStayShort) {
+  Sharding s;
+  s.type = Sharding::Type::kOther;
+  s.tile_dims = {128, 128};
+  s.iota = IotaDevices{{128, 128}, {128, 128}, {1, 0}};
+  absl::StatusOr<Tiling> t = Tiling::FromSharding(s, Shape(PrimitiveType::kF32, {128, 128}), 16384);
+  ASSERT_TRUE(t.ok()) << t.status();
+  EXPECT_TRUE(t->IsGrid());
+  EXPECT_EQ(t->ToSharding(), s);
+  ReplicaGroups groups;
+  groups.groups = t->GroupPartitionsAlong({1});
+  groups.Compress();
+  EXPECT_EQ(groups.iota, (IotaDevices{{128, 128}, {128, 128}, {1, 0}}));
+}
+
 TEST(Tiling, RejectsBadShardings) {
   auto get_error = [](const char* text, int64_t partitions) {
     return std::string(Tiling::FromSharding(*ParseSharding(text), kMatrix, partitions).status().message());
