@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "core/ir/expansion_budget.h"
 #include "core/text/attribute_text.h"
 #include "core/text/stack_frames.h"
 #include "core/text/text_names.h"
@@ -31,7 +32,8 @@ bool Contains(const absl::string_view (&keys)[n], absl::string_view key) {
 
 class Parser {
  public:
-  Parser(absl::string_view text, const HloParseOptions& options) : lexer_(text), options_(options) {}
+  Parser(absl::string_view text, const HloParseOptions& options)
+      : lexer_(text), options_(options), budget_(static_cast<int64_t>(text.size())) {}
 
   absl::StatusOr<std::unique_ptr<Module>> Parse() {
     RETURN_IF_ERROR(ParseHeader());
@@ -309,6 +311,8 @@ class Parser {
     absl::StatusOr<Instruction*> added = computation_->AddChecked(std::move(spec));
     if (!added.ok()) return lexer_.Locate(at, added.status());
     Instruction* i = *added;
+    // A shape that is not written may be much longer than the instruction.
+    if (absl::Status s = budget_.Spend(MeasureBytes(*i)); !s.ok()) return lexer_.Locate(at, s);
     if (has_shape) {
       if (!(written == i->shape())) {
         return lexer_.ErrorAt(at, absl::StrCat(name, ": shape ", written.ToString(), " is written, ",
@@ -366,6 +370,7 @@ class Parser {
       parameter.shape = spec->operands[k]->shape();
       parameter.attrs.Set(AttrId::kParameterNumber, static_cast<int64_t>(k));
       ASSIGN_OR_RETURN(Instruction * p, body->AddChecked(std::move(parameter)));
+      RETURN_IF_ERROR(budget_.Spend(MeasureBytes(*p)));
       inner.operands.push_back(p);
     }
     for (const auto& [id, value] : suffix->attrs.entries()) {
@@ -560,6 +565,7 @@ class Parser {
 
   HloLexer lexer_;
   HloParseOptions options_;
+  ExpansionBudget budget_;
   std::unique_ptr<Module> module_;
   StackFrames frames_;
   size_t entry_layout_at_ = 0;

@@ -696,6 +696,27 @@ TEST(HloText, TuplesThatDoubleAreRefused) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
 }
 
+// Shapes need not be written, so each line may copy a tuple of many arrays.
+TEST(HloText, CopiesOfLargeTuplesAreBounded) {
+  std::string text =
+      "HloModule m\nf { x = f32[] parameter(0) ROOT t = (f32[]) tuple(x) }\nENTRY e {\n  t0 = f32[] parameter(0)\n";
+  for (int i = 1; i <= 16; ++i) absl::StrAppend(&text, "  t", i, " = tuple(t", i - 1, ", t", i - 1, ")\n");
+  std::string copies, operands, branches;
+  for (int i = 0; i < 100; ++i) {
+    absl::StrAppend(&copies, "  c", i, " = opt-barrier(t16)\n");
+    absl::StrAppend(&operands, ", t16");
+    absl::StrAppend(&branches, i ? ", f" : "f");
+  }
+  absl::Status status = ParseHloModule(absl::StrCat(text, copies, "  ROOT r = tuple(t0)\n}\n")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("[expansion_budget]"));
+  status = ParseHloModule(absl::StrCat(text, "  i = s32[] constant(0)\n  ROOT r = (f32[]) conditional(i", operands,
+                                       "), branch_computations={", branches, "}\n}\n"))
+               .status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("[tuple_size]"));
+}
+
 TEST(HloText, CallsNestedTooDeeplyAreRefused) {
   auto chain = [](int levels) {
     std::string text = "HloModule m\nf0 { x = f32[] parameter(0) ROOT r = f32[] negate(x) }\n";
