@@ -13,7 +13,7 @@ namespace {
 // Parameter numbers index a vector. Bounds them, so that a number in the input cannot make the vector huge.
 constexpr int64_t kMaxParameters = int64_t{1} << 20;
 // Of the operands and the signatures of the called computations of one instruction, which are copied to check it.
-constexpr int64_t kMaxCheckedLeaves = int64_t{1} << 21;
+constexpr int64_t kMaxCheckedLeaves = int64_t{1} << 20;
 
 }  // namespace
 

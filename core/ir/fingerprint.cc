@@ -99,9 +99,30 @@ class ValueDigest : public Digest {
   }
 };
 
+// The digest of a value that instructions may share, computed once.
+template <typename T>
+class SharedDigests {
+ public:
+  template <typename Fn>
+  const std::string& Get(const T* value, Fn&& add) {
+    auto [known, is_new] = digests_.try_emplace(value);
+    if (is_new) {
+      ValueDigest d;
+      add(d);
+      known->second = d.Hex();
+    }
+    return known->second;
+  }
+
+ private:
+  absl::flat_hash_map<const T*, std::string> digests_;
+};
+
 // Hashes callees before callers.
 void AddComputations(const std::vector<Computation*>& order, ValueDigest& d) {
   absl::flat_hash_map<const Computation*, int64_t> computations;
+  SharedDigests<Literal> literals;
+  SharedDigests<Sharding> shardings;
   for (const Computation* c : order) {
     computations.emplace(c, static_cast<int64_t>(computations.size()));
     absl::flat_hash_map<const Instruction*, int64_t> instructions;
@@ -114,8 +135,12 @@ void AddComputations(const std::vector<Computation*>& order, ValueDigest& d) {
       for (const Instruction* o : i->operands()) d.Add(instructions.at(o));
       for (const Computation* callee : i->called()) d.Add(computations.at(callee));
       d.Add(i->attrs());
-      if (i->Is(Opcode::kConstant)) d.Add(i->literal());
-      d.Add(i->sharding() != nullptr ? i->sharding()->ToString() : std::string());
+      if (i->Is(Opcode::kConstant)) {
+        d.Add(literals.Get(&i->literal(), [&](ValueDigest& own) { own.Add(i->literal()); }));
+      }
+      const Sharding* sharding = i->sharding().get();
+      d.Add(sharding == nullptr ? std::string()
+                                : shardings.Get(sharding, [&](ValueDigest& own) { own.Add(sharding->ToString()); }));
       d.Add(i->frontend_attributes());
       d.Add(i->backend_config());
       d.Add(i->result_accuracy());

@@ -340,7 +340,7 @@ absl::Status Partition(Module* module, PartitionContext& context, const Partitio
 }  // namespace
 
 absl::StatusOr<bool> PartitionModule::Run(Module* module) {
-  constexpr int64_t kMaxPartitions = int64_t{1} << 17;  // the tile of each is a number in each tiling
+  constexpr int64_t kMaxPartitions = int64_t{1} << 16;  // the tile of each is a number in each tiling
   ModuleConfig& config = module->config();
   if (config.frontend_attributes.count(kResultShardingsAttribute) != 0) return false;  // partitioned already
   const int64_t partitions = config.num_partitions;

@@ -60,7 +60,7 @@ TEST(PartitionModule, RejectsTooManyPartitions) {
   ASSERT_TRUE(m.ok()) << m.status();
   const absl::Status s = PartitionModule().Run(m->get()).status();
   EXPECT_EQ(s.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(s.message()), HasSubstr("at most 131072 are supported [partition_count]"));
+  EXPECT_THAT(std::string(s.message()), HasSubstr("at most 65536 are supported [partition_count]"));
 }
 
 // Offsets that exceed 32 bits use s64.
