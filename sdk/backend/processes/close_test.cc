@@ -111,5 +111,39 @@ TEST_F(CloseTest, TheLastMessagesArrive) {
   wires_.on_received = nullptr;
 }
 
+// Others may go on asking whether a process is alive while it closes its client. It does not wait for an end of that.
+TEST_F(CloseTest, OthersMayGoOnAsking) {
+  ConnectAll(2);
+  std::atomic<bool> is_closed{false};
+  std::thread asking([&] {
+    FrameHeader ping;
+    ping.kind = FrameKind::kPing;
+    ping.process = 1;
+    while (!is_closed) {
+      BackplaneTransfer* transfer = nullptr;
+      ASSERT_EQ(Start(wires_.meshes[1], true, 0, kFrameSlot, &ping, nullptr, sizeof ping, &transfer), 0);
+      char text[64];
+      if (Wait(transfer, -1, {text, sizeof text}) != BACKPLANE_TRANSPORT_OK) return;
+    }
+  });
+  const auto start = std::chrono::steady_clock::now();
+  meshes_[0]->Close();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(5000));
+  is_closed = true;
+  asking.join();
+}
+
+// Nor do two that close at once wait for each other.
+TEST_F(CloseTest, AllMayCloseAtOnce) {
+  for (int round = 0; round < 20; ++round) {
+    meshes_.clear();
+    wires_.closed.clear();
+    ConnectAll(3);
+    const auto start = std::chrono::steady_clock::now();
+    RunAll([&](int i) { meshes_[static_cast<size_t>(i)]->Close(); });
+    EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(2000));
+  }
+}
+
 }  // namespace
 }  // namespace backplane

@@ -30,7 +30,7 @@ void MessageMesh::State::QueueReportsLocked(const LaunchKey& key, Record& record
       header.status_code = static_cast<uint8_t>(record.failure.code());
       std::string text(record.failure.message().substr(0, kMaxTextBytes));
       header.payload_bytes = text.size();
-      reports_.push_back({peer, header, std::move(text)});
+      QueueReportLocked({peer, header, std::move(text)});
     }
   });
   record.owes_reports = !queued.ok();
@@ -69,8 +69,7 @@ void MessageMesh::State::LosePeer(int32_t peer, absl::string_view why, bool tell
       header.process = static_cast<uint16_t>(self_);
       std::string text(lost.message().substr(0, kMaxTextBytes));
       header.payload_bytes = text.size();
-      reports_.push_back({peer, header, std::move(text)});
-      control_.NotifyAll();
+      QueueReportLocked({peer, header, std::move(text)});
     });
     // The rest is in use until its connection has ended or it is taken.
     for (auto at = kept_.begin(); at != kept_.end();) {
@@ -91,13 +90,18 @@ void MessageMesh::State::LosePeer(int32_t peer, absl::string_view why, bool tell
   for (const Callback& call : calls) call();
 }
 
+void MessageMesh::State::QueueReportLocked(Report report) {
+  reports_.push_back(std::move(report));
+  ++reports_queued_;
+  control_.NotifyAll();
+}
+
 void MessageMesh::State::QueuePlainFrame(int32_t peer, FrameKind kind, uint64_t number) {
   FrameHeader header;
   header.kind = kind;
   header.sequence = number;
   header.process = static_cast<uint16_t>(self_);
-  reports_.push_back({peer, header, ""});
-  control_.NotifyAll();
+  QueueReportLocked({peer, header, ""});
 }
 
 // Waits until the reports of a failure are on their way. After an error the host may end the process, and the others
@@ -106,8 +110,8 @@ void MessageMesh::State::FlushReports() {
   {
     const auto flushed = Clock::now() + kReportFlush;
     MutexLock lock(mu_);
-    while ((!reports_.empty() || sending_reports_) && !stopped_ && Clock::now() < flushed)
-      reports_sent_.WaitUntil(mu_, flushed);
+    const uint64_t end = reports_queued_;
+    while (reports_done_ < end && !stopped_ && Clock::now() < flushed) reports_sent_.WaitUntil(mu_, flushed);
   }
   std::this_thread::sleep_for(kPartingTime);  // until the network has them
 }
@@ -156,17 +160,17 @@ void MessageMesh::State::Control() {
       MutexLock lock(mu_);
       // What there was no memory for is tried again after a while.
       const bool is_short = !reports.empty();
-      sending_reports_ = is_short;
-      if (reports_.empty() && !is_short) reports_sent_.NotifyAll();
-      if ((reports_.empty() || is_short) && !stopped_) control_.WaitFor(mu_, kWatchInterval);
+      if ((reports_.empty() || is_short) && !closing_) control_.WaitFor(mu_, kWatchInterval);
+      if (closing_) return;
       if (!is_short) reports.swap(reports_);
-      sending_reports_ = !reports.empty();
-      if (reports.empty() && stopped_) return;
       is_last_try = stopped_;
     }
-    while (!reports.empty()) {
+    while (!reports.empty() && !closing_) {
       if (absl::IsResourceExhausted(SendUnawaited(reports.front())) && !is_last_try) break;
       reports.pop_front();
+      MutexLock lock(mu_);
+      ++reports_done_;
+      reports_sent_.NotifyAll();
     }
     (void)CatchExceptions([&] { CheckWatches(); });
   }
@@ -194,6 +198,7 @@ bool MessageMesh::State::IsNeededLocked() const {
 
 void MessageMesh::State::Close() {
   std::vector<Callback> calls;
+  uint64_t last_report = 0;
   {
     MutexLock lock(mu_);
     // The host may have the results of a launch that has yet to send its last parts.
@@ -210,20 +215,24 @@ void MessageMesh::State::Close() {
       QueuePlainFrame(peer, FrameKind::kGoodbye);
       QueuePlainFrame(peer, FrameKind::kPing);
     }
+    last_report = reports_queued_;
     stopped_ = true;
-    control_.NotifyAll();
   }
   for (const Callback& call : calls) call();
   const auto flushed = Clock::now() + kCloseFlush;
   {
     MutexLock lock(mu_);
-    while ((!reports_.empty() || sending_reports_) && Clock::now() < flushed) reports_sent_.WaitUntil(mu_, flushed);
+    while (reports_done_ < last_report && Clock::now() < flushed) reports_sent_.WaitUntil(mu_, flushed);
   }
   // A message leaves this process only when the other one is ready for it. Connections that end before take it along.
   for (int32_t peer = 0; peer < count_; ++peer) {
     while (peer != self_ && !HasHandledAll(peer) && Clock::now() < flushed) std::this_thread::sleep_for(kClosePause);
   }
-  closing_ = true;
+  {
+    MutexLock lock(mu_);
+    closing_ = true;
+    control_.NotifyAll();
+  }
   transport_->shut_down(mesh_);
   for (int32_t peer = 0; peer < count_; ++peer) {
     if (HasRings(peer)) shared_->EndAwaiting(peer);

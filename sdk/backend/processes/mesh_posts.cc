@@ -128,9 +128,8 @@ void MessageMesh::State::QueueTakenLocked(const LaunchKey& launch, const PartKey
   header.part = key.part;
   (void)CatchExceptions([&] {
     mu_.AssertHeld();
-    reports_.push_back({key.peer, header, ""});
+    QueueReportLocked({key.peer, header, ""});
   });
-  control_.NotifyAll();
 }
 
 void MessageMesh::State::CountUsedFrameLocked(int32_t peer, const FrameHeader& header) {
@@ -150,10 +149,9 @@ void MessageMesh::State::AddUsedBytesLocked(int32_t peer, int64_t bytes) {
   header.total_bytes = static_cast<uint64_t>(used);
   (void)CatchExceptions([&] {
     mu_.AssertHeld();
-    reports_.push_back({peer, header, ""});
+    QueueReportLocked({peer, header, ""});
     used = 0;  // otherwise it is told next time
   });
-  control_.NotifyAll();
 }
 
 absl::Status MessageMesh::State::StartUnawaitedLocked(int32_t peer, FrameHeader header, const std::string& text) {

@@ -409,6 +409,7 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   void QueueReportsLocked(const LaunchKey& key, Record& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Adds `call` to `calls`, or leaves it to the control thread. Does not throw.
   void AddCallLocked(Callback call, Record& record, std::vector<Callback>* calls) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void QueueReportLocked(Report report) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void QueuePlainFrame(int32_t peer, FrameKind kind, uint64_t number = 0) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Sends a frame to each process and receives one of the same kind from each, before the threads start.
   absl::Status ExchangeFrames(FrameKind kind, const std::function<std::string(int32_t)>& make_payload,
@@ -423,7 +424,7 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   BackplaneMesh* mesh_ = nullptr;         // set by Connect
   std::unique_ptr<SharedMemory> shared_;  // set by Connect; null: none
   std::atomic<uint64_t> next_slot_{1};
-  std::atomic<bool> closing_{false};
+  std::atomic<bool> closing_{false};  // all threads end
 
   Mutex mu_;
   std::map<LaunchKey, std::shared_ptr<Record>> records_ ABSL_GUARDED_BY(mu_);
@@ -441,13 +442,13 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   KeptMessages kept_ ABSL_GUARDED_BY(mu_);
   std::vector<int64_t> kept_bytes_ ABSL_GUARDED_BY(mu_);  // by process: of the messages for it
   std::deque<Report> reports_ ABSL_GUARDED_BY(mu_);
-  bool sending_reports_ ABSL_GUARDED_BY(mu_) = false;
+  uint64_t reports_queued_ ABSL_GUARDED_BY(mu_) = 0, reports_done_ ABSL_GUARDED_BY(mu_) = 0;  // in all
   CondVar reports_sent_;
   std::vector<Watch*> watches_ ABSL_GUARDED_BY(mu_);
   CondVar control_;
   bool has_untold_failures_ ABSL_GUARDED_BY(mu_) = false;  // a record owes something
   CondVar for_close_;                                      // a launch has ended, or a kept message is gone
-  bool stopped_ ABSL_GUARDED_BY(mu_) = false;              // new launches fail, and the control thread ends
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;              // new launches fail
 
   Mutex buffers_mu_;
   std::vector<FrameBuffer> buffers_ ABSL_GUARDED_BY(buffers_mu_);
