@@ -1,206 +1,30 @@
-// The state of a MessageMesh. message_mesh.cc has the connections, mesh_frames.cc what arrives, mesh_posts.cc the
-// messages that this process keeps, mesh_failures.cc the reports of failures and the time limits, mesh_exchange.cc the
-// exchanges of launches. Used by these files only.
+// The state of a MessageMesh. message_mesh.cc has the connections, mesh_transfers.cc what is sent and received,
+// mesh_frames.cc what is done with the messages that arrive, mesh_posts.cc the messages that this process keeps,
+// mesh_failures.cc the reports of failures and the time limits, mesh_exchange.cc the exchanges of launches. Used by
+// these files only.
 #ifndef BACKPLANE_SDK_BACKEND_PROCESSES_MESH_STATE_H_
 #define BACKPLANE_SDK_BACKEND_PROCESSES_MESH_STATE_H_
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "absl/hash/hash.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "base/fnv.h"
 #include "base/mutex.h"
 #include "sdk/backend/exceptions.h"
 #include "sdk/backend/processes/frame.h"
+#include "sdk/backend/processes/mesh_records.h"
 #include "sdk/backend/processes/message_mesh.h"
-#include "sdk/backend/processes/part_table.h"
 #include "sdk/backend/processes/shared_memory.h"
 
 namespace backplane {
-namespace message_mesh {
-
-using Clock = std::chrono::steady_clock;
-using std::chrono::milliseconds;
-
-// A process counts what it sends before it is expected (QueueCost), and beyond Options::max_ahead_bytes it only offers.
-// From kPostLimits times that limit on it keeps no further message for the receiver. The receiver gives up a process of
-// which it would have to queue more than kQueueLimits times the limit.
-constexpr int64_t kPostLimits = 3, kQueueLimits = 4;
-// The messages that a process keeps for one other process may have as many bytes as this times the limit. One message
-// alone may be larger.
-constexpr int64_t kKeptLimits = 256;
-// What the receiver needs for a message besides its data.
-constexpr int64_t kQueuedEntryBytes = 512;
-constexpr int64_t QueueCost(int64_t data_bytes) { return kQueuedEntryBytes + data_bytes; }
-// When as many frames that nobody waits for may still be on their way to a process, it is asked for an answer, which
-// tells that they have arrived. A process that leaves kMaxUnawaitedFrames without an answer is given up.
-constexpr size_t kUnawaitedFrames = 64, kMaxUnawaitedFrames = size_t{1} << 20;
-// Launches of which others have spoken before this process has started them.
-constexpr size_t kMaxUnknownLaunches = 65536;
-// How long a transfer may go on after its launch has failed. Then the connections are closed, since its memory cannot
-// be released otherwise.
-constexpr milliseconds kTransferGrace{2000};
-constexpr milliseconds kWatchInterval{100};
-constexpr size_t kPostedFrames = 3;
-// Smaller parts are sent in messages, although the memory is shared. The limit is lower with rings, because the message
-// that announces a block costs little there.
-constexpr int64_t kMinSharedBytes = 64 * 1024, kMinSharedBytesWithRings = 16 * 1024;
-static_assert(sizeof(FrameHeader) + kMinSharedBytesWithRings <= MessageRing::kMaxRecordBytes);
-// The blocks of one array that is being sent. While the receivers copy one, the next is filled.
-constexpr size_t kBlocksOfSend = 4;
-// How often a sender looks whether a block is free.
-constexpr std::chrono::microseconds kFirstBlockPause{20}, kLastBlockPause{1000};
-// After the time limit of an exchange the processes that are waited for are asked whether they are alive. One that does
-// not answer within this time is the cause.
-constexpr milliseconds kPingTime{1000};
-// Processes that do answer wait for another one themselves, and report it within this time.
-constexpr milliseconds kReportTime{3000};
-// How long an exchange that has failed waits until its report is sent, because the host may end the process then.
-constexpr milliseconds kReportFlush{500};
-// For the last messages, before the connections are closed.
-constexpr milliseconds kPartingTime{30};
-// How long a client that is closed lets its launches go on, and others take the messages that it keeps for them.
-constexpr milliseconds kCloseLaunches{3000};
-// How long it then waits until the others have handled its last messages.
-constexpr milliseconds kCloseFlush{10000};
-constexpr milliseconds kClosePause{1};
-
-inline std::string Seconds(milliseconds limit) { return absl::StrCat(static_cast<double>(limit.count()) / 1000, " s"); }
-
-// An error text of the transport.
-struct ErrorText {
-  char text[512] = {};
-  BackplaneTransportError get() { return {text, sizeof text}; }
-};
-
-inline uint64_t HashProcesses(const std::vector<int32_t>& processes) {
-  return Fnv1a64(
-      absl::string_view(reinterpret_cast<const char*>(processes.data()), processes.size() * sizeof(processes[0])));
-}
-
-// A part that this process expects, or sends after an offer.
-struct PartState {
-  enum class Step : uint8_t { kWaiting, kAnswered, kStarted, kDone } step = Step::kWaiting;
-  PartKey key;
-  int64_t bytes = 0;
-  bool is_kept = false;        // of a receive: the sender waits for kTaken
-  void* to = nullptr;          // of a receive
-  const void* from = nullptr;  // of a send
-  uint64_t slot = 0;           // of an answered send
-  // Of a receive: the threads that copy into it now, and the bytes of the chunks that were announced and copied.
-  int copies = 0;
-  int64_t announced = 0, copied = 0;
-  PartState* next = nullptr;
-};
-
-// What has arrived and is not expected yet: an offer, the data, or chunks in shared memory.
-struct Arrived {
-  PartKey key;
-  bool is_offer = false;
-  bool is_kept = false;  // an offer whose sender waits for kTaken
-  int64_t bytes = 0;
-  std::string data;
-  std::vector<SharedChunk> chunks;
-  int64_t announced = 0;  // the bytes of the chunks
-  int64_t cost = 0;       // of what was sent ahead; chunks are counted otherwise
-  Arrived* next = nullptr;
-};
-
-struct Claim {
-  int32_t peer;
-  LaunchProgram program;
-};
-
-// A launch, as this process knows it.
-struct Record {
-  bool registered = false;
-  std::vector<int32_t> processes;
-  LaunchProgram program;
-  milliseconds limit{0};
-  absl::Status failure;
-  absl::Status own_failure;  // of this process, before the registration: to be reported then
-  Clock::time_point failed_at;
-  std::function<void(const absl::Status&)> on_failure;
-  // After the failure: what the control thread does because there was no memory for it.
-  bool owes_reports = false, owes_call = false;
-  int32_t not_reported_to = -1;  // besides lost processes
-  std::vector<Claim> claims;     // of other processes, before the registration
-  PartTable<Arrived> arrived;    // owned
-  PartTable<PartState> receives, sends;
-  std::vector<std::string> active;  // the operations that wait, for messages
-  CondVar changed;
-
-  ~Record() {
-    arrived.RemoveAll([](Arrived* a) { delete a; });
-  }
-  bool Includes(int32_t process) const {
-    return std::find(processes.begin(), processes.end(), process) != processes.end();
-  }
-  // Whether an exchange waits for something of the process.
-  bool AwaitsLocked(int32_t process) {
-    const auto is_of_process = [&](const PartState& part) { return part.key.peer == process; };
-    return receives.Any(is_of_process) || sends.Any(is_of_process);
-  }
-  // Returns what the launch is doing, for messages: "all-reduce.3 of jit_step".
-  std::string FormatOperation() const {
-    return active.empty() ? program.name : absl::StrCat(active.front(), " of ", program.name);
-  }
-};
-
-using LaunchKey = std::pair<uint64_t, uint64_t>;  // hash of the processes, number
-
-// A group of transfers that must end in time.
-struct Watch {
-  Clock::time_point deadline;
-  std::shared_ptr<Record> record;
-  std::string what;
-  std::atomic<int32_t> peer{-1};  // whose transfer is waited for
-};
-
-// An array that is sent through shared memory, to one or several processes.
-struct SharedSend {
-  const std::byte* data = nullptr;
-  int64_t bytes = 0, position = 0;  // what is before `position` is in the shared memory
-  struct Reader {
-    int32_t process;
-    int64_t part;
-  };
-  std::vector<Reader> readers;
-  std::vector<uint32_t> blocks;  // used in turn
-  size_t next = 0;
-  bool uses_rings = true;  // for the messages that announce the blocks
-  bool IsDone() const { return position == bytes; }
-};
-
-using FrameBuffer = std::unique_ptr<char[]>;
-
-// Makes room for `more` elements, so that adding many takes linear time.
-template <typename T>
-void ReserveMore(std::vector<T>* to, size_t more) {
-  if (to->capacity() < to->size() + more) to->reserve(std::max(2 * to->size(), to->size() + more));
-}
-
-// A message that this process keeps until its receiver has taken it.
-struct KeptMessage {
-  std::string bytes;
-  bool is_sent = false;                   // the receiver has asked for it
-  BackplaneTransfer* transfer = nullptr;  // of the receiving thread
-};
-using KeptKey = std::pair<LaunchKey, PartKey>;
-using KeptMessages = std::unordered_map<KeptKey, std::unique_ptr<KeptMessage>, absl::Hash<KeptKey>>;
-
-}  // namespace message_mesh
 
 using namespace message_mesh;  // NOLINT: names of the files of this class
 
