@@ -111,6 +111,40 @@ TEST_F(CloseTest, TheLastMessagesArrive) {
   wires_.on_received = nullptr;
 }
 
+// A message for a process that has left is refused, also if it would have to stay with its sender.
+TEST_F(CloseTest, NothingIsKeptForAProcessThatHasLeft) {
+  ConnectAll(2);
+  meshes_[1]->Close();
+  while (Join(0)->Post(kKey, "send", 1, "x").ok()) std::this_thread::sleep_for(milliseconds(1));
+  const absl::Status posted = Join(0)->Post(kKey, "send", 1, std::string(1000000, 'x'));
+  EXPECT_EQ(posted.code(), absl::StatusCode::kUnavailable) << posted;
+  EXPECT_EQ(posted.message(), "send of jit_f: process 1 has closed its client");
+  EXPECT_EQ(meshes_[0]->CountKept(), 0u);
+}
+
+// A sender that waits until a reader releases its memory learns that the reader has left. It expects nothing else.
+TEST_F(CloseTest, ASharedBlockIsNotAwaitedFromAProcessThatHasLeft) {
+  shared_blocks_ = {8, 8, 8};
+  ConnectAll(3);
+  const std::string data(16 * kSharedBlockBytes, 'x');
+  const auto bytes = static_cast<int64_t>(data.size());
+  const auto sender = Join(0, 1, milliseconds(20000)), reader = Join(2, 1, milliseconds(20000));
+  std::thread reading([&] {
+    std::string to(data.size(), '.');
+    const IncomingPart in{0, 0, to.data(), bytes};
+    (void)reader->Exchange(kKey, "receive", {}, {&in, 1});
+  });
+  std::thread leaving([&] {
+    std::this_thread::sleep_for(milliseconds(50));
+    meshes_[1]->Close();
+  });
+  const OutgoingPart out[] = {{1, 0, data.data(), bytes}, {2, 0, data.data(), bytes}};
+  const absl::Status sent = sender->Exchange(kKey, "send", out, {});
+  EXPECT_EQ(sent.message(), "send of jit_f: process 1 has closed its client");
+  leaving.join();
+  reading.join();
+}
+
 // Others may go on asking whether a process is alive while it closes its client. It does not wait for an end of that.
 TEST_F(CloseTest, OthersMayGoOnAsking) {
   ConnectAll(2);

@@ -288,21 +288,28 @@ void MessageMesh::State::DivideMessagesLocked(RunningExchange& run) {
   run.is_counted = true;
 }
 
-absl::Status MessageMesh::State::FindLostLocked(const RunningExchange& run) const {
-  auto check = [&](int32_t peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    const absl::Status& lost = lost_[static_cast<size_t>(peer)];
-    if (lost.ok()) return absl::OkStatus();
-    return absl::Status(lost.code(),
-                        absl::StrCat(run.watch.what, " of ", run.record().program.name, ": ", lost.message()));
-  };
-  for (const PartState& in : run.in) {
-    if (in.step == PartState::Step::kWaiting && in.announced < in.bytes) RETURN_IF_ERROR(check(in.key.peer));
-  }
-  for (const OutgoingPart& s : run.messages) RETURN_IF_ERROR(check(s.process));
+absl::Status MessageMesh::State::CheckPeerLocked(const RunningExchange& run, int32_t peer) const {
+  const absl::Status& lost = lost_[static_cast<size_t>(peer)];
+  if (lost.ok()) return absl::OkStatus();
+  return absl::Status(lost.code(),
+                      absl::StrCat(run.watch.what, " of ", run.record().program.name, ": ", lost.message()));
+}
+
+absl::Status MessageMesh::State::FindLostReaderLocked(const RunningExchange& run) const {
   for (const SharedSend& s : run.shared) {
-    for (const SharedSend::Reader& reader : s.readers) RETURN_IF_ERROR(check(reader.process));
+    if (s.IsDone()) continue;
+    for (const SharedSend::Reader& reader : s.readers) RETURN_IF_ERROR(CheckPeerLocked(run, reader.process));
   }
   return absl::OkStatus();
+}
+
+absl::Status MessageMesh::State::FindLostLocked(const RunningExchange& run) const {
+  for (const PartState& in : run.in) {
+    if (in.step == PartState::Step::kWaiting && in.announced < in.bytes)
+      RETURN_IF_ERROR(CheckPeerLocked(run, in.key.peer));
+  }
+  for (const OutgoingPart& s : run.messages) RETURN_IF_ERROR(CheckPeerLocked(run, s.process));
+  return FindLostReaderLocked(run);
 }
 
 absl::Status MessageMesh::State::EnterParts(RunningExchange& run) {
@@ -379,6 +386,13 @@ bool MessageMesh::State::WaitForAnswers(RunningExchange& run, std::vector<PartSt
   }
   if (!record.failure.ok()) {
     run.error = record.failure;
+    return false;
+  }
+  // One that has closed its client fails no launch that may need nothing more of it. It is noticed here that this
+  // exchange does: a sleep below is short as long as there are readers.
+  if (absl::Status lost = FindLostReaderLocked(run); !lost.ok()) {
+    run.error = std::move(lost);
+    run.then = FailLocked(run.launch, record, run.error, true);
     return false;
   }
   for (PartState* s : *answered) s->step = Step::kStarted;

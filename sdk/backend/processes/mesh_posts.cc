@@ -25,22 +25,7 @@ absl::Status MessageMesh::State::Post(const LaunchKey& launch, const std::shared
       run.is_counted = true;
     } else if (record->failure.ok()) {
       run.messages.clear();
-      int64_t& kept_bytes = kept_bytes_[static_cast<size_t>(process)];
-      if (ahead + QueueCost(0) > kPostLimits * max_ahead_bytes_ ||
-          (kept_bytes > 0 && kept_bytes + size > kKeptLimits * max_ahead_bytes_)) {
-        run.error =
-            absl::ResourceExhaustedError(absl::StrCat("process ", process, " does not take its data; process ", self_,
-                                                      " keeps ", kept_bytes, " bytes for it and cannot keep more"));
-      } else {
-        auto kept = std::make_unique<KeptMessage>();
-        kept->bytes = std::move(bytes);
-        if (kept_.try_emplace(kept_key, std::move(kept)).second) {
-          ahead += QueueCost(0);
-          kept_bytes += size;
-        } else {
-          run.error = absl::InvalidArgumentError(absl::StrCat("a second message for process ", process));
-        }
-      }
+      run.error = KeepLocked(kept_key, std::move(bytes));
     }
     if (!fits && record->failure.ok() && run.error.ok()) {
       header.total_bytes = static_cast<uint64_t>(size);
@@ -58,6 +43,25 @@ absl::Status MessageMesh::State::Post(const LaunchKey& launch, const std::shared
   }
   if (!run.error.ok()) run.error = run.MakeNamedError();
   return RunExchange(run);
+}
+
+absl::Status MessageMesh::State::KeepLocked(const KeptKey& key, std::string bytes) {
+  const int32_t peer = key.second.peer;
+  const auto p = static_cast<size_t>(peer);
+  const auto size = static_cast<int64_t>(bytes.size());
+  if (!lost_[p].ok()) return lost_[p];  // nobody would take or free the message
+  if (ahead_bytes_[p] + QueueCost(0) > kPostLimits * max_ahead_bytes_ ||
+      (kept_bytes_[p] > 0 && kept_bytes_[p] + size > kKeptLimits * max_ahead_bytes_)) {
+    return absl::ResourceExhaustedError(absl::StrCat("process ", peer, " does not take its data; process ", self_,
+                                                     " keeps ", kept_bytes_[p], " bytes for it and cannot keep more"));
+  }
+  auto kept = std::make_unique<KeptMessage>();
+  kept->bytes = std::move(bytes);
+  if (!kept_.try_emplace(key, std::move(kept)).second)
+    return absl::InvalidArgumentError(absl::StrCat("a second message for process ", peer));
+  ahead_bytes_[p] += QueueCost(0);
+  kept_bytes_[p] += size;
+  return absl::OkStatus();
 }
 
 std::unique_ptr<KeptMessage> MessageMesh::State::TakeKeptLocked(KeptMessages::const_iterator at) {

@@ -176,6 +176,8 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   absl::Status HandleFrameOrThrow(int32_t peer, const FrameHeader& header, const char* payload);
   absl::Status HandleReady(const FrameHeader& header, const KeptKey& key, bool* is_kept);
   void HandleTaken(const KeptKey& key);
+  // Keeps a message until its receiver, which has yet to be told of it, has taken it.
+  absl::Status KeepLocked(const KeptKey& key, std::string bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::unique_ptr<KeptMessage> TakeKeptLocked(KeptMessages::const_iterator at) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Frees all messages for a process whose connection has ended.
   void FreeKept(int32_t peer);
@@ -212,8 +214,11 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   // Called after a time limit. At first it asks the processes that are waited for whether they are alive. Then it fails
   // the launch: because of those that gave no answer, or because of all of them if each gave one.
   void JudgeSilenceLocked(RunningExchange& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Returns an error if the exchange still needs a process that is lost, or has closed its client.
+  // Return an error if the exchange still needs a process that is lost, or has closed its client: any one, one that
+  // reads from shared memory, or this one.
   absl::Status FindLostLocked(const RunningExchange& run) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status FindLostReaderLocked(const RunningExchange& run) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckPeerLocked(const RunningExchange& run, int32_t peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::vector<int32_t> FindAwaitedLocked(const RunningExchange& run) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void StartTransfer(RunningExchange& run, const PartState& part);
   void StartMessages(RunningExchange& run);
