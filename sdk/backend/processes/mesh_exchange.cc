@@ -25,18 +25,23 @@ LaunchKey MessageMesh::State::Register(const std::shared_ptr<Record>& record, ab
   known = record;
   record->registered = true;
   if (record->failure.ok() && stopped_) record->failure = absl::CancelledError("the client is being closed");
-  if (record->failure.ok() && !record->own_failure.ok()) (void)FailLocked(key, *record, record->own_failure, true);
+  auto fail = [&](absl::Status why) {
+    mu_.AssertHeld();
+    record->on_failure = FailLocked(key, *record, std::move(why), true).call;
+  };
+  if (record->failure.ok() && !record->own_failure.ok()) fail(record->own_failure);
   for (int32_t peer : record->processes) {
     const absl::Status& lost = lost_[static_cast<size_t>(peer)];
     // One that has closed its client may have sent before all that this launch needs of it.
     if (lost.ok() || leaving_[static_cast<size_t>(peer)] || !record->failure.ok()) continue;
-    (void)FailLocked(key, *record, absl::Status(lost.code(), absl::StrCat(record->program.name, ": ", lost.message())),
-                     true);
+    fail(absl::Status(lost.code(), absl::StrCat(record->program.name, ": ", lost.message())));
   }
   for (const Claim& claim : record->claims) {
     absl::Status same = CheckClaim(*record, claim);
-    if (!same.ok() && record->failure.ok()) (void)FailLocked(key, *record, std::move(same), true);
+    if (!same.ok() && record->failure.ok()) fail(std::move(same));
   }
+  if (record->failure.ok() || LeaveCallLocked(*record)) return key;
+  record->on_failure = nullptr;  // the caller calls it
   *failure = record->failure;
   return key;
 }
@@ -427,11 +432,11 @@ void MessageMesh::State::StartTransfer(RunningExchange& run, const PartState& pa
 absl::Status MessageMesh::State::RunExchange(RunningExchange& run) {
   if (absl::Status failure = EnterParts(run); !failure.ok()) {
     EndExchange(run);
-    FlushReports();
+    FlushReports(run.record());
     return failure;
   }
   if (run.then) {
-    FlushReports();
+    FlushReports(run.record());
     std::exchange(run.then, {})();
   }
   if (run.error.ok()) StartMessages(run);
@@ -458,7 +463,7 @@ absl::Status MessageMesh::State::RunExchange(RunningExchange& run) {
     MutexLock lock(mu_);
     result = run.record().failure;
   }
-  FlushReports();
+  FlushReports(run.record());
   if (run.then) run.then();
   return result;
 }

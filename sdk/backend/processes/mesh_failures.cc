@@ -31,6 +31,7 @@ void MessageMesh::State::QueueReportsLocked(const LaunchKey& key, Record& record
       std::string text(record.failure.message().substr(0, kMaxTextBytes));
       header.payload_bytes = text.size();
       QueueReportLocked({peer, header, std::move(text)});
+      record.last_report = reports_queued_;
     }
   });
   record.owes_reports = !queued.ok();
@@ -91,8 +92,10 @@ void MessageMesh::State::LosePeer(int32_t peer, absl::string_view why, bool tell
 }
 
 void MessageMesh::State::QueueReportLocked(Report report) {
+  const auto p = static_cast<size_t>(report.peer);
   reports_.push_back(std::move(report));
   ++reports_queued_;
+  ++queued_reports_[p];
   control_.NotifyAll();
 }
 
@@ -106,14 +109,32 @@ void MessageMesh::State::QueuePlainFrame(int32_t peer, FrameKind kind, uint64_t 
 
 // Waits until the reports of a failure are on their way. After an error the host may end the process, and the others
 // should learn the reason and not only that the process is gone.
-void MessageMesh::State::FlushReports() {
+void MessageMesh::State::FlushReports(Record& record) {
   {
     const auto flushed = Clock::now() + kReportFlush;
     MutexLock lock(mu_);
-    const uint64_t end = reports_queued_;
-    while (reports_done_ < end && !stopped_ && Clock::now() < flushed) reports_sent_.WaitUntil(mu_, flushed);
+    if (record.last_report == 0 || record.has_flushed) return;
+    while (reports_done_ < record.last_report && !stopped_ && Clock::now() < flushed)
+      reports_sent_.WaitUntil(mu_, flushed);
   }
   std::this_thread::sleep_for(kPartingTime);  // until the network has them
+  MutexLock lock(mu_);
+  record.has_flushed = true;
+}
+
+bool MessageMesh::State::LeaveCallLocked(Record& record) {
+  if (record.last_report == 0 || record.on_failure == nullptr) return false;
+  record.owes_call = true;
+  has_untold_failures_ = true;
+  control_.NotifyAll();
+  return true;
+}
+
+bool MessageMesh::State::MayCallLocked(Record& record) {
+  const auto now = Clock::now();
+  if (record.call_at == Clock::time_point{} && reports_done_ >= record.last_report) record.call_at = now + kPartingTime;
+  const bool is_sent = record.call_at != Clock::time_point{} && now >= record.call_at;
+  return is_sent || now >= record.failed_at + kReportFlush;
 }
 
 // Ends transfers that last too long. They use memory that cannot be released otherwise, so all connections are closed.
@@ -143,7 +164,12 @@ void MessageMesh::State::CheckWatches() {
     if (std::exchange(has_untold_failures_, false)) {
       for (const auto& [key, record] : records_) {
         QueueReportsLocked(key, *record);
-        if (!std::exchange(record->owes_call, false)) continue;
+        if (!record->owes_call) continue;
+        if (!MayCallLocked(*record)) {
+          has_untold_failures_ = true;
+          continue;
+        }
+        record->owes_call = false;
         AddCallLocked({std::exchange(record->on_failure, nullptr), record->failure}, *record, &calls);
       }
     }
@@ -160,16 +186,24 @@ void MessageMesh::State::Control() {
       MutexLock lock(mu_);
       // What there was no memory for is tried again after a while.
       const bool is_short = !reports.empty();
-      if ((reports_.empty() || is_short) && !closing_) control_.WaitFor(mu_, kWatchInterval);
+      if ((reports_.empty() || is_short) && !closing_)
+        control_.WaitFor(mu_, has_untold_failures_ ? kPartingTime : kWatchInterval);
       if (closing_) return;
       if (!is_short) reports.swap(reports_);
       is_last_try = stopped_;
     }
     while (!reports.empty() && !closing_) {
-      if (absl::IsResourceExhausted(SendUnawaited(reports.front())) && !is_last_try) break;
+      const auto peer = static_cast<size_t>(reports.front().peer);
+      bool is_wanted = reports.front().header.kind == FrameKind::kGoodbye;
+      if (!is_wanted) {
+        MutexLock lock(mu_);
+        is_wanted = lost_[peer].ok();
+      }
+      if (is_wanted && absl::IsResourceExhausted(SendUnawaited(reports.front())) && !is_last_try) break;
       reports.pop_front();
       MutexLock lock(mu_);
       ++reports_done_;
+      --queued_reports_[peer];
       reports_sent_.NotifyAll();
     }
     (void)CatchExceptions([&] { CheckWatches(); });
@@ -207,6 +241,8 @@ void MessageMesh::State::Close() {
     // The goodbye ends the launches of other processes that still need this one, and no others.
     for (const auto& [key, record] : records_) {
       if (!record->registered) continue;
+      if (std::exchange(record->owes_call, false))
+        AddCallLocked({std::exchange(record->on_failure, nullptr), record->failure}, *record, &calls);
       AddCallLocked(FailLocked(key, *record, absl::CancelledError("the client is being closed"), /*report=*/false),
                     *record, &calls);
     }

@@ -41,6 +41,8 @@ struct Wires {
   std::map<int, BackplaneMesh*> meshes;  // by process
   // Called on the thread that has waited for a receive.
   std::function<void(const BackplaneTransfer&)> on_received;
+  // Called on the thread that starts a send, with the sender. Set while nothing is sent.
+  std::function<void(int)> on_send;
 };
 inline Wires* wires = nullptr;
 
@@ -97,6 +99,7 @@ class WithMemory {
 inline int Start(BackplaneMesh* mesh, bool sends, int peer, uint64_t slot, const void* from, void* to, size_t size,
                  BackplaneTransfer** transfer) {
   const WithMemory with_memory;
+  if (sends && wires->on_send) wires->on_send(mesh->process);
   std::lock_guard<std::mutex> lock(wires->mu);
   auto* t = *transfer = new BackplaneTransfer{mesh, sends, from, to, size};
   const Wires::Key key = sends ? Wires::Key{mesh->process, peer, slot} : Wires::Key{peer, mesh->process, slot};
@@ -184,6 +187,7 @@ class MessageMeshTest : public ::testing::Test {
       options.num_processes = count;
       options.token = i == 1 ? odd_token : "token";
       options.max_ahead_bytes = max_ahead_bytes_;
+      options.max_unawaited_frames = max_unawaited_frames_;
       options.shared_blocks = shared_blocks_.empty() ? 0 : shared_blocks_[static_cast<size_t>(i)];
       auto mesh = MessageMesh::Connect(options);
       status_[static_cast<size_t>(i)] = mesh.status();
@@ -219,6 +223,7 @@ class MessageMeshTest : public ::testing::Test {
 
   Wires wires_;
   int64_t max_ahead_bytes_ = MessageMesh::Options().max_ahead_bytes;
+  size_t max_unawaited_frames_ = MessageMesh::Options().max_unawaited_frames;
   std::vector<int64_t> shared_blocks_;  // by process; empty: no shared memory
   std::vector<std::unique_ptr<MessageMesh>> meshes_;
   std::vector<absl::Status> status_;

@@ -121,13 +121,14 @@ absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& he
   if (is_handled) return status;
   if (!is_of_launch) return header.kind == FrameKind::kGoodbye ? status : absl::OkStatus();
   Callback then;
+  std::shared_ptr<Record> record;
   {
     MutexLock lock(mu_);
     const LaunchKey launch(header.set, header.sequence);
     CountUsedFrameLocked(peer, header);
     if (header.kind == FrameKind::kKept) QueueTakenLocked(launch, {header.key, header.part, peer});
     // Without memory to note even this, nothing better is left than to give up the peer.
-    ASSIGN_OR_RETURN(const std::shared_ptr<Record> record, FindRecordLocked(launch));
+    ASSIGN_OR_RETURN(record, FindRecordLocked(launch));
     if (record == nullptr) return absl::OkStatus();
     absl::Status named = status;
     (void)CatchExceptions([&] {
@@ -139,7 +140,7 @@ absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& he
       record->own_failure = named;
     }
   }
-  FlushReports();
+  FlushReports(*record);
   if (then) then();
   return absl::OkStatus();
 }
@@ -168,6 +169,8 @@ absl::Status MessageMesh::State::HandleFrameOrThrow(int32_t peer, const FrameHea
     if (header.kind == FrameKind::kPong) FreeUnawaited(peer, header.sequence);
     return absl::OkStatus();
   }
+  // Most reports answer what a process sends.
+  if (queued_reports_[p] >= max_unawaited_frames_) return absl::ResourceExhaustedError("it does not read its messages");
   switch (header.kind) {
     case FrameKind::kGoodbye:
       leaving_[p] = text.empty();
@@ -235,7 +238,7 @@ absl::Status MessageMesh::State::HandleFrameOrThrow(int32_t peer, const FrameHea
     CountUsedFrameLocked(peer, header);
     if (is_kept) QueueTakenLocked(launch, key);
     lock.Unlock();
-    FlushReports();
+    FlushReports(*record);
     if (then) then();
     return absl::OkStatus();
   }
@@ -264,7 +267,7 @@ absl::Status MessageMesh::State::HandleFrameOrThrow(int32_t peer, const FrameHea
     }
     lock.Unlock();
     if (then) {
-      FlushReports();
+      FlushReports(*record);
       then();
     }
     return absl::OkStatus();
@@ -296,7 +299,7 @@ absl::Status MessageMesh::State::HandleFrameOrThrow(int32_t peer, const FrameHea
     then = FailLocked(launch, *record, SizeError(record->FormatOperation(), peer, bytes, part->bytes), true);
     CountUsedFrameLocked(peer, header);
     lock.Unlock();
-    FlushReports();
+    FlushReports(*record);
     if (then) then();
     return absl::OkStatus();
   }

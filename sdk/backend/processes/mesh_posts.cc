@@ -190,7 +190,7 @@ absl::Status MessageMesh::State::SendUnawaited(const Report& report) {
   {
     MutexLock lock(unawaited_mu_);
     const Unawaited& to = unawaited_[static_cast<size_t>(report.peer)];
-    is_read = to.asked.size() + to.frames.size() < kMaxUnawaitedFrames;
+    is_read = to.asked.size() + to.frames.size() < max_unawaited_frames_;
     if (is_read) {
       started = CatchExceptions([&] {
         unawaited_mu_.AssertHeld();

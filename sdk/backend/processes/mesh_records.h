@@ -40,8 +40,8 @@ constexpr int64_t kKeptLimits = 256;
 constexpr int64_t kQueuedEntryBytes = 512;
 constexpr int64_t QueueCost(int64_t data_bytes) { return kQueuedEntryBytes + data_bytes; }
 // When as many frames that nobody waits for may still be on their way to a process, it is asked for an answer, which
-// tells that they have arrived. A process that leaves kMaxUnawaitedFrames without an answer is given up.
-constexpr size_t kUnawaitedFrames = 64, kMaxUnawaitedFrames = size_t{1} << 20;
+// tells that they have arrived.
+constexpr size_t kUnawaitedFrames = 64;
 // Launches of which others have spoken before this process has started them.
 constexpr size_t kMaxUnknownLaunches = 65536;
 // How long a transfer may go on after its launch has failed. Then the connections are closed, since its memory cannot
@@ -128,8 +128,13 @@ struct Record {
   absl::Status own_failure;  // of this process, before the registration: to be reported then
   Clock::time_point failed_at;
   std::function<void(const absl::Status&)> on_failure;
-  // After the failure: what the control thread does because there was no memory for it.
+  // After the failure: what is left to the control thread. The reports if there was no memory for them; the call if
+  // that, or if the launch has failed at its start.
   bool owes_reports = false, owes_call = false;
+  Clock::time_point call_at{};  // earliest; unset until the reports are on their way
+  // How many reports had been queued in all after those of this failure; 0: it has none. And whether they have left.
+  uint64_t last_report = 0;
+  bool has_flushed = false;
   int32_t not_reported_to = -1;  // besides lost processes
   std::vector<Claim> claims;     // of other processes, before the registration
   PartTable<Arrived> arrived;    // owned

@@ -43,6 +43,8 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
         ahead_bytes_(static_cast<size_t>(count_)),
         max_ahead_bytes_(options.max_ahead_bytes),
         kept_bytes_(static_cast<size_t>(count_)),
+        queued_reports_(static_cast<size_t>(count_)),
+        max_unawaited_frames_(options.max_unawaited_frames),
         unawaited_(static_cast<size_t>(count_)),
         rings_(new Ring[static_cast<size_t>(count_)]) {
     buffers_.reserve(kKeptBuffers);
@@ -65,9 +67,11 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   // Whether the process needs nothing more of this one: it has answered the last ping, is leaving, or is lost.
   bool HasHandledAll(int32_t peer);
 
-  // Starts a launch and returns its key, and the failure of which others have already told.
+  // Starts a launch and returns its key, and the failure that must be told at once. A failure that this process reports
+  // is told later.
   LaunchKey Register(const std::shared_ptr<Record>& record, absl::Status* failure);
-  void FlushReports() ABSL_LOCKS_EXCLUDED(mu_);
+  // Waits until the reports of a failed launch are on their way, if it has any.
+  void FlushReports(Record& record) ABSL_LOCKS_EXCLUDED(mu_);
   void Unregister(const LaunchKey& key);
   void FailFromHere(const LaunchKey& key, const std::shared_ptr<Record>& record, const absl::Status& why);
   absl::Status Exchange(const LaunchKey& launch, const std::shared_ptr<Record>& record, const ExchangeKey& key,
@@ -236,6 +240,11 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Queues the reports of a failure that are not queued yet. Does not throw.
   void QueueReportsLocked(const LaunchKey& key, Record& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Leaves the call of a launch that has failed at its start to the control thread, if there are reports to be sent
+  // first.
+  bool LeaveCallLocked(Record& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether the reports of the failure had time to leave.
+  bool MayCallLocked(Record& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Adds `call` to `calls`, or leaves it to the control thread. Does not throw.
   void AddCallLocked(Callback call, Record& record, std::vector<Callback>* calls) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void QueueReportLocked(Report report) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -271,6 +280,7 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   KeptMessages kept_ ABSL_GUARDED_BY(mu_);
   std::vector<int64_t> kept_bytes_ ABSL_GUARDED_BY(mu_);  // by process: of the messages for it
   std::deque<Report> reports_ ABSL_GUARDED_BY(mu_);
+  std::vector<size_t> queued_reports_ ABSL_GUARDED_BY(mu_);  // by process: those that have not been sent
   uint64_t reports_queued_ ABSL_GUARDED_BY(mu_) = 0, reports_done_ ABSL_GUARDED_BY(mu_) = 0;  // in all
   CondVar reports_sent_;
   std::vector<Watch*> watches_ ABSL_GUARDED_BY(mu_);
@@ -293,6 +303,7 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
     uint64_t last_ping = 0;       // the number of the last one that was sent
     uint64_t last_pong = 0;       // the number of the last one that was answered
   };
+  const size_t max_unawaited_frames_;
   Mutex unawaited_mu_;
   std::vector<Unawaited> unawaited_ ABSL_GUARDED_BY(unawaited_mu_);  // by process
   uint64_t pings_ ABSL_GUARDED_BY(unawaited_mu_) = 0;

@@ -227,7 +227,6 @@ std::shared_ptr<LaunchExchange> MessageMesh::JoinLaunch(std::vector<int32_t> pro
   absl::Status failure;
   const LaunchKey key = state_->Register(record, &failure);
   auto exchange = std::make_shared<LaunchMessages>(state_, key, record);
-  if (!failure.ok()) state_->FlushReports();  // the host may end the process as soon as it knows
   if (!failure.ok() && on_failure) on_failure(failure);
   return exchange;
 }

@@ -42,8 +42,10 @@ class MessageMesh {
     std::chrono::milliseconds connect_limit{120000};
     int64_t shared_blocks = 0;  // of the shared memory of this process, up to kMaxSharedBlocks; 0: none
     int64_t max_ahead_bytes = int64_t{64} << 20;  // equal in all processes
-    KeyValueStore* store = nullptr;               // used during Connect only
-    std::string key_prefix;                       // of the keys in the store
+    // A process that leaves so many reports and answers of this one unread is given up.
+    size_t max_unawaited_frames = size_t{1} << 20;
+    KeyValueStore* store = nullptr;  // used during Connect only
+    std::string key_prefix;          // of the keys in the store
   };
 
   // Connects all processes, each of which must call it. Returns the error of the first step that failed.
