@@ -5,6 +5,7 @@
 //
 // FOLDER, which must be empty, is their key-value store.
 #include <dlfcn.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -218,6 +219,40 @@ TEST(Transport, AProcessThatLeavesEndsTheTransfersOfOthers) {
       EXPECT_EQ(mesh.Wait(receives[1]), BACKPLANE_TRANSPORT_FAILED);
     }
   }
+}
+
+// A process is killed. Its children, one that runs another program and one that does not, keep no connection open.
+TEST(Transport, ChildrenKeepNoConnection) {
+  if (std::strcmp(transport->name, "mpi") == 0) GTEST_SKIP() << "MPI knows its processes";
+  constexpr std::chrono::seconds kChildren(10), kSoon(5);
+  const bool is_killed = process == num_processes - 1;
+  const std::string data = Content(process, 0, 3, 100);
+  if (is_killed) {
+    const pid_t killed = fork();
+    if (killed == 0) {
+      Mesh mesh;
+      if (std::system("sleep 10 > /dev/null 2>&1 < /dev/null &") != 0) std::_Exit(1);
+      if (fork() == 0) {
+        for (int file : {0, 1, 2}) close(file);
+        std::this_thread::sleep_for(kChildren);
+        std::_Exit(0);
+      }
+      for (int p = 0; p < process; ++p) mesh.Wait(mesh.Send(p, 3, data));
+      kill(getpid(), SIGKILL);
+    }
+    ++meshes;
+    int status = 0;
+    waitpid(killed, &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status));
+    return;
+  }
+  Mesh mesh;
+  std::string got(100, '.'), never(100, '.');
+  BackplaneTransfer* receives[] = {mesh.Receive(num_processes - 1, 3, got), mesh.Receive(num_processes - 1, 3, never)};
+  EXPECT_EQ(mesh.Wait(receives[0]), BACKPLANE_TRANSPORT_OK) << mesh.text;
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(mesh.Wait(receives[1]), BACKPLANE_TRANSPORT_FAILED);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, kSoon);
 }
 
 // Returns the code of the first process that fails.

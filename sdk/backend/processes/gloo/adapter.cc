@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "sdk/backend/processes/adapter_support.h"
+#include "sdk/backend/processes/child_sockets.h"
 #include "sdk/backend/processes/transport.h"
 
 // Gloo's own waits must never reach their limit, because it closes all connections then.
@@ -27,6 +28,7 @@ struct BackplaneTransfer {
 struct BackplaneMesh {
   std::shared_ptr<gloo::transport::Device> device;
   std::shared_ptr<gloo::rendezvous::Context> context;
+  std::unique_ptr<backplane::adapter::ChildSockets> sockets;
   std::mutex mu;
   bool closed = false;
   std::unordered_set<BackplaneTransfer*> transfers;
@@ -62,6 +64,7 @@ int Connect(const BackplaneConnectArgs* args, BackplaneMesh** mesh, BackplaneTra
   const BlockSigpipe block;  // Gloo starts its thread here
   return Guard(error, [&] {
     auto made = std::make_unique<BackplaneMesh>();
+    const std::vector<backplane::adapter::SocketId> before = backplane::adapter::ListSockets();
     gloo::transport::tcp::attr attributes;
     attributes.hostname = args->address;
     made->device = gloo::transport::tcp::CreateDevice(attributes);
@@ -69,6 +72,7 @@ int Connect(const BackplaneConnectArgs* args, BackplaneMesh** mesh, BackplaneTra
     made->context->setTimeout(std::chrono::milliseconds(args->time_limit_ms));
     GlooStore store(*args);
     made->context->connectFullMesh(store, made->device);
+    made->sockets = std::make_unique<backplane::adapter::ChildSockets>(before);
     *mesh = made.release();
     return BACKPLANE_TRANSPORT_OK;
   });

@@ -134,6 +134,7 @@ std::unique_ptr<Lifelines> Lifelines::Connect(Options options) {
   std::unique_ptr<Lifelines> made(new Lifelines(std::move(options)));
   const Options& o = made->options_;
   const int32_t self = o.process;
+  const std::vector<SocketId> before = ListSockets();
   made->sockets_.assign(static_cast<size_t>(o.num_processes), -1);
   std::string port;
   const Descriptor listener = Listen(o.address, &port);
@@ -168,6 +169,7 @@ std::unique_ptr<Lifelines> Lifelines::Connect(Options options) {
     made->sockets_[static_cast<size_t>(got.process)] = socket.release();
     --missing;
   }
+  made->child_sockets_ = std::make_unique<ChildSockets>(before);
   if (pipe2(made->wake_, O_CLOEXEC) != 0) ThrowErrno("pipe");
   made->thread_ = std::thread([lifelines = made.get()] { lifelines->Watch(); });
   return made;

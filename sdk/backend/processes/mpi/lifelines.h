@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "sdk/backend/processes/child_sockets.h"
+
 namespace backplane::adapter {
 
 // One TCP connection with each other process. The destructor says goodbye on each and closes them. Thread-safe.
@@ -40,7 +42,8 @@ class Lifelines {
 
   const Options options_;
   std::vector<int> sockets_;  // by process; -1: none
-  int wake_[2] = {-1, -1};    // a pipe that ends the thread
+  std::unique_ptr<ChildSockets> child_sockets_;
+  int wake_[2] = {-1, -1};  // a pipe that ends the thread
   std::thread thread_;
 };
 
