@@ -15,7 +15,7 @@ namespace backplane {
 
 // All frames have slot 0. Larger blocks have a slot of their own, which the receiver chooses.
 inline constexpr uint64_t kFrameSlot = 0;
-inline constexpr uint32_t kFrameMagic = 0x42504d35;  // "BPM5"; other bytes: another version or order of bytes
+inline constexpr uint32_t kFrameMagic = 0x42504d36;  // "BPM6"; other bytes: another version or order of bytes
 inline constexpr int64_t kMaxPayloadBytes = LaunchExchange::kMaxPostedBytes;
 inline constexpr int64_t kMaxTextBytes = 4096;
 
@@ -33,7 +33,7 @@ enum class FrameKind : uint8_t {
   kChunk,    // a chunk of a part is in the sender's shared memory; `total_bytes` is the size of the part
   kKept,     // like kOffer, for a part that the sender keeps, after its launch has ended, until it gets kTaken
   kTaken,    // the receiver has taken or refused a kept part
-  kRoom,     // the receiver has used data and offers that cost `total_bytes` (QueueCost), expected or not
+  kRoom,     // the receiver has used messages that cost `total_bytes` (FrameCost), expected or not
 };
 inline constexpr uint8_t kFrameKinds = 13;
 
@@ -50,7 +50,10 @@ struct FrameHeader {
   uint64_t arrays = 0, operations = 0;
   int64_t num_instructions = 0;
   SharedChunk chunk;
-  char program[72] = {}, parameters[72] = {};  // texts, cut off; they end with a null byte
+  char program[72] = {}, parameters[71] = {};  // texts, cut off; they end with a null byte
+  // The first message of the launch to the receiver, which needs memory for the launch until it starts it, too. Another
+  // message may arrive before it.
+  bool opens_launch = false;
 
   void SetProgram(const LaunchProgram& p) {
     digest = p.digest;

@@ -15,7 +15,7 @@ LaunchKey MessageMesh::State::Register(const std::shared_ptr<Record>& record, ab
   const LaunchKey key(set, next_sequence_[set]++);
   std::shared_ptr<Record>& known = records_[key];
   if (known != nullptr) {
-    --unknown_launches_;
+    ForgetSpeakersLocked(*known);
     known->arrived.RemoveAll([&](Arrived* arrived) { record->arrived.Add(arrived); });
     record->claims = std::move(known->claims);
     record->failure = known->failure;
@@ -55,6 +55,11 @@ void MessageMesh::State::Unregister(const LaunchKey& key) {
     const std::unique_ptr<Arrived> arrived(a);
     DropArrivedLocked(key, *arrived);
   });
+  const Record& record = *at->second;
+  for (size_t i = 0; i < record.processes.size(); ++i) {
+    if (record.openings[i] != Record::Opening::kCounted) continue;  // otherwise nobody has told the receiver
+    ahead_bytes_[static_cast<size_t>(record.processes[i])] -= kQueuedLaunchBytes;
+  }
   records_.erase(at);
   for_close_.NotifyAll();
 }
@@ -122,10 +127,7 @@ absl::StatusOr<bool> MessageMesh::State::AdvanceSharedSends(const FrameHeader& l
       for (const SharedSend::Reader& reader : s.readers) {
         header.part = reader.part;
         // The chunks of an array must arrive in order, so after one over the connection none follows in the ring.
-        s.uses_rings = s.uses_rings && PostInRing(reader.process, header, nullptr);
-        if (s.uses_rings) continue;
-        absl::Status started =
-            CatchExceptions([&] { return StartFrame(reader.process, header, nullptr, &run.frames); });
+        absl::Status started = SendMessage(run, reader.process, header, nullptr, &s.uses_rings);
         if (!started.ok()) shared_->RemoveReader(block, reader.process);  // it never hears of the block
         if (status.ok()) status = std::move(started);
       }
@@ -159,18 +161,61 @@ absl::Status MessageMesh::State::Exchange(const LaunchKey& launch, const std::sh
   return RunExchange(run);
 }
 
+absl::Status MessageMesh::State::SendMessage(RunningExchange& run, int32_t peer, FrameHeader header,
+                                             const void* payload, bool* uses_rings) {
+  header.opens_launch = run.opens_launch && TellLaunch(run.record(), peer);
+  *uses_rings = *uses_rings && PostInRing(peer, header, payload);
+  if (*uses_rings) return absl::OkStatus();
+  absl::Status started = CatchExceptions([&] { return StartFrame(peer, header, payload, &run.frames); });
+  if (!started.ok() && header.opens_launch) UntellLaunch(run.record(), peer);
+  return started;
+}
+
+void MessageMesh::State::OpenLaunchLocked(RunningExchange& run) {
+  auto open = [&](int32_t peer) {
+    mu_.AssertHeld();
+    Record::Opening& opening = run.record().OpeningFor(peer);
+    if (opening == Record::Opening::kNone) {
+      opening = Record::Opening::kCounted;
+      ahead_bytes_[static_cast<size_t>(peer)] += kQueuedLaunchBytes;
+    }
+    run.opens_launch |= opening == Record::Opening::kCounted;
+  };
+  for (const OutgoingPart& s : run.messages) open(s.process);
+  for (const SharedSend& s : run.shared) {
+    for (const SharedSend::Reader& reader : s.readers) open(reader.process);
+  }
+}
+
+bool MessageMesh::State::TellLaunch(Record& record, int32_t peer) {
+  MutexLock lock(mu_);
+  Record::Opening& opening = record.OpeningFor(peer);
+  if (opening != Record::Opening::kCounted) return false;
+  opening = Record::Opening::kTold;
+  return true;
+}
+
+void MessageMesh::State::UntellLaunch(Record& record, int32_t peer) {
+  MutexLock lock(mu_);
+  record.OpeningFor(peer) = Record::Opening::kCounted;
+}
+
 // Sends what goes in messages. They are counted already.
 void MessageMesh::State::StartMessages(RunningExchange& run) {
   for (const OutgoingPart& s : run.messages) {
     FrameHeader header = MakeHeader(run.launch, run.record(), FrameKind::kData, run.key, s.part);
     header.payload_bytes = static_cast<uint64_t>(s.bytes);
-    if (!PostInRing(s.process, header, s.data)) run.Note(StartFrame(s.process, header, s.data, &run.frames));
+    bool uses_rings = true;
+    run.Note(SendMessage(run, s.process, header, s.data, &uses_rings));
+    if (!run.error.ok()) return;
     ++run.messages_started;
   }
   for (const PartState& s : run.out) {
     FrameHeader header = MakeHeader(run.launch, run.record(), FrameKind::kOffer, run.key, s.key.part);
     header.total_bytes = static_cast<uint64_t>(s.bytes);
-    run.Note(StartFrame(s.key.peer, header, nullptr, &run.frames));
+    bool uses_rings = false;
+    run.Note(SendMessage(run, s.key.peer, header, nullptr, &uses_rings));
+    if (!run.error.ok()) return;
     ++run.messages_started;
   }
   run.Note(WaitFor(run.frames, run.watch));
@@ -326,7 +371,10 @@ absl::Status MessageMesh::State::EnterParts(RunningExchange& run) {
   if (!record.failure.ok()) return record.failure;
   for (PartState& in : run.in) TakeArrivedLocked(run, in);
   if (run.error.ok()) run.error = FindLostLocked(run);
-  if (run.error.ok()) DivideMessagesLocked(run);
+  if (run.error.ok()) {
+    OpenLaunchLocked(run);
+    DivideMessagesLocked(run);
+  }
   for (PartState& s : run.out) record.sends.Add(&s);
   if (!run.error.ok()) run.then = FailLocked(run.launch, record, run.error, true);
   record.active.push_back(run.watch.what);

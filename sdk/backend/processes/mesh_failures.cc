@@ -24,14 +24,28 @@ void MessageMesh::State::QueueReportsLocked(const LaunchKey& key, Record& record
   // After an exception those that were queued are queued again, which does no harm.
   const absl::Status queued = CatchExceptions([&] {
     mu_.AssertHeld();
-    for (int32_t peer : record.processes) {
+    for (size_t i = 0; i < record.processes.size(); ++i) {
+      const int32_t peer = record.processes[i];
       if (peer == self_ || peer == record.not_reported_to || !lost_[static_cast<size_t>(peer)].ok()) continue;
       FrameHeader header = MakeHeader(key, record, FrameKind::kAbort, {}, 0);
       header.status_code = static_cast<uint8_t>(record.failure.code());
       std::string text(record.failure.message().substr(0, kMaxTextBytes));
       header.payload_bytes = text.size();
-      QueueReportLocked({peer, header, std::move(text)});
-      record.last_report = reports_queued_;
+      Record::Opening& opening = record.openings[i];
+      header.opens_launch = opening != Record::Opening::kTold;
+      int64_t& ahead = ahead_bytes_[static_cast<size_t>(peer)];
+      const int64_t counted = opening == Record::Opening::kCounted ? kQueuedLaunchBytes : 0;
+      const int64_t cost = FrameCost(header) + (header.opens_launch ? kQueuedLaunchBytes : 0);
+      if (ahead - counted + cost > MaxAbortBytes(max_ahead_bytes_)) {
+        deferred_[static_cast<size_t>(peer)].push_back({peer, header, std::move(text)});
+        ++queued_reports_[static_cast<size_t>(peer)];
+        ahead -= counted;
+      } else {
+        QueueReportLocked({peer, header, std::move(text)});
+        record.last_report = reports_queued_;
+        ahead += cost - counted;
+      }
+      opening = Record::Opening::kTold;
     }
   });
   record.owes_reports = !queued.ok();
@@ -72,6 +86,8 @@ void MessageMesh::State::LosePeer(int32_t peer, absl::string_view why, bool tell
       header.payload_bytes = text.size();
       QueueReportLocked({peer, header, std::move(text)});
     });
+    queued_reports_[static_cast<size_t>(peer)] -= deferred_[static_cast<size_t>(peer)].size();
+    deferred_[static_cast<size_t>(peer)].clear();
     // The rest is in use until its connection has ended or it is taken.
     for (auto at = kept_.begin(); at != kept_.end();) {
       const auto next = std::next(at);
@@ -91,7 +107,21 @@ void MessageMesh::State::LosePeer(int32_t peer, absl::string_view why, bool tell
   for (const Callback& call : calls) call();
 }
 
-void MessageMesh::State::QueueReportLocked(Report report) {
+void MessageMesh::State::QueueDeferredLocked(int32_t peer) {
+  std::deque<Report>& deferred = deferred_[static_cast<size_t>(peer)];
+  int64_t& ahead = ahead_bytes_[static_cast<size_t>(peer)];
+  while (!deferred.empty()) {
+    const FrameHeader& header = deferred.front().header;
+    const int64_t cost = FrameCost(header) + (header.opens_launch ? kQueuedLaunchBytes : 0);
+    if (ahead + cost > MaxAbortBytes(max_ahead_bytes_)) return;
+    QueueReportLocked(std::move(deferred.front()));
+    deferred.pop_front();
+    --queued_reports_[static_cast<size_t>(peer)];  // it was counted before
+    ahead += cost;
+  }
+}
+
+void MessageMesh::State::QueueReportLocked(Report&& report) {
   const auto p = static_cast<size_t>(report.peer);
   reports_.push_back(std::move(report));
   ++reports_queued_;

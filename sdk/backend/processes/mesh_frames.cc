@@ -96,16 +96,39 @@ absl::Status MessageMesh::State::SizeError(absl::string_view doing, int32_t peer
       absl::StrCat(doing, ": process ", peer, " sends ", sent, " bytes, process ", self_, " expects ", expected));
 }
 
-absl::StatusOr<std::shared_ptr<Record>> MessageMesh::State::FindRecordLocked(const LaunchKey& launch) {
-  const auto at = records_.find(launch);
-  if (at != records_.end()) return at->second;
-  const auto next = next_sequence_.find(launch.first);
-  if (next != next_sequence_.end() && launch.second < next->second) return nullptr;
-  if (unknown_launches_ >= kMaxUnknownLaunches) return absl::ResourceExhaustedError("it starts too many launches");
-  auto record = std::make_shared<Record>();
-  records_.emplace(launch, record);
-  ++unknown_launches_;
+absl::StatusOr<std::shared_ptr<Record>> MessageMesh::State::FindRecordLocked(const LaunchKey& launch, int32_t peer,
+                                                                             const FrameHeader& header) {
+  std::shared_ptr<Record> record;
+  if (const auto at = records_.find(launch); at != records_.end()) {
+    record = at->second;
+    if (record->registered) return record;
+  } else {
+    const auto next = next_sequence_.find(launch.first);
+    if (next != next_sequence_.end() && launch.second < next->second) return nullptr;
+  }
+  const auto is_peer = [&](const Speaker& s) { return s.peer == peer; };
+  auto speaker = record == nullptr ? std::vector<Speaker>::iterator()
+                                   : std::find_if(record->speakers.begin(), record->speakers.end(), is_peer);
+  if (record == nullptr || speaker == record->speakers.end()) {
+    int64_t& queued = queued_bytes_[static_cast<size_t>(peer)];
+    if (queued + kQueuedLaunchBytes > kQueueLimits * max_ahead_bytes_)
+      return absl::ResourceExhaustedError("it sent too much ahead");
+    const bool is_new = record == nullptr;
+    if (is_new) record = std::make_shared<Record>();
+    record->speakers.push_back({peer, false, kQueuedLaunchBytes});
+    if (is_new) records_.emplace(launch, record);
+    queued += kQueuedLaunchBytes;
+    speaker = record->speakers.end() - 1;
+  }
+  speaker->has_opened |= header.opens_launch;
   return record;
+}
+
+void MessageMesh::State::ForgetSpeakersLocked(const Record& known) {
+  for (const Speaker& s : known.speakers) {
+    queued_bytes_[static_cast<size_t>(s.peer)] -= s.cost;
+    AddUsedBytesLocked(s.peer, s.text_bytes + (s.has_opened ? kQueuedLaunchBytes : 0));
+  }
 }
 
 absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& header, const char* payload) {
@@ -128,7 +151,7 @@ absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& he
     CountUsedFrameLocked(peer, header);
     if (header.kind == FrameKind::kKept) QueueTakenLocked(launch, {header.key, header.part, peer});
     // Without memory to note even this, nothing better is left than to give up the peer.
-    ASSIGN_OR_RETURN(record, FindRecordLocked(launch));
+    ASSIGN_OR_RETURN(record, FindRecordLocked(launch, peer, header));
     if (record == nullptr) return absl::OkStatus();
     absl::Status named = status;
     (void)CatchExceptions([&] {
@@ -195,6 +218,7 @@ absl::Status MessageMesh::State::HandleFrameOrThrow(int32_t peer, const FrameHea
       return absl::OkStatus();
     case FrameKind::kRoom:
       ahead_bytes_[p] -= std::min(ahead_bytes_[p], static_cast<int64_t>(header.total_bytes));
+      QueueDeferredLocked(peer);
       return absl::OkStatus();
     case FrameKind::kTaken:
       lock.Unlock();
@@ -213,7 +237,9 @@ absl::Status MessageMesh::State::HandleFrameOrThrow(int32_t peer, const FrameHea
   }
   const bool is_offer = header.kind == FrameKind::kOffer || header.kind == FrameKind::kKept;
   const bool is_kept = header.kind == FrameKind::kKept;
-  ASSIGN_OR_RETURN(const std::shared_ptr<Record> record, FindRecordLocked(launch));
+  ASSIGN_OR_RETURN(const std::shared_ptr<Record> record, FindRecordLocked(launch, peer, header));
+  const bool is_known = record == nullptr || record->registered;
+  if (is_known && header.opens_launch) AddUsedBytesLocked(peer, kQueuedLaunchBytes);
   if (record == nullptr || !record->failure.ok() || !record->own_failure.ok()) {
     CountUsedFrameLocked(peer, header);
     if (is_kept) QueueTakenLocked(launch, key);
@@ -224,6 +250,15 @@ absl::Status MessageMesh::State::HandleFrameOrThrow(int32_t peer, const FrameHea
                           ? absl::StatusCode::kAborted
                           : static_cast<absl::StatusCode>(header.status_code);
     then = FailLocked(launch, *record, absl::Status(code, absl::StrCat("process ", peer, " reports: ", text)), false);
+    if (is_known) {
+      CountUsedFrameLocked(peer, header);
+    } else {
+      Speaker& speaker = *std::find_if(record->speakers.begin(), record->speakers.end(),
+                                       [&](const Speaker& s) { return s.peer == peer; });
+      speaker.text_bytes = FrameCost(header);
+      speaker.cost += speaker.text_bytes;
+      queued_bytes_[p] += speaker.text_bytes;
+    }
     lock.Unlock();
     if (then) then();
     return absl::OkStatus();

@@ -18,6 +18,7 @@ absl::Status MessageMesh::State::Post(const LaunchKey& launch, const std::shared
   const KeptKey kept_key(launch, PartKey{key, 0, process});
   {
     MutexLock lock(mu_);
+    OpenLaunchLocked(run);
     int64_t& ahead = ahead_bytes_[static_cast<size_t>(process)];
     const bool fits = !run.shared.empty() || (size <= kMaxPayloadBytes && ahead + QueueCost(size) <= max_ahead_bytes_);
     if (fits) {
@@ -30,11 +31,13 @@ absl::Status MessageMesh::State::Post(const LaunchKey& launch, const std::shared
     if (!fits && record->failure.ok() && run.error.ok()) {
       header.total_bytes = static_cast<uint64_t>(size);
       lock.Unlock();
+      header.opens_launch = TellLaunch(*record, process);
       if (!PostInRing(process, header, nullptr)) run.error = SendUnawaited({process, header, ""});
       if (run.error.ok()) {
         EndExchange(run);
         return absl::OkStatus();
       }
+      if (header.opens_launch) UntellLaunch(*record, process);
       lock.Lock();
       // The receiver does not know of it.
       if (const auto at = kept_.find(kept_key); at != kept_.end() && !at->second->is_sent) (void)TakeKeptLocked(at);
@@ -137,10 +140,7 @@ void MessageMesh::State::QueueTakenLocked(const LaunchKey& launch, const PartKey
 }
 
 void MessageMesh::State::CountUsedFrameLocked(int32_t peer, const FrameHeader& header) {
-  if (header.kind == FrameKind::kData)
-    AddUsedBytesLocked(peer, QueueCost(static_cast<int64_t>(header.payload_bytes)));
-  else if (header.kind == FrameKind::kOffer || header.kind == FrameKind::kKept)
-    AddUsedBytesLocked(peer, QueueCost(0));
+  if (const int64_t cost = FrameCost(header); cost > 0) AddUsedBytesLocked(peer, cost);
 }
 
 void MessageMesh::State::AddUsedBytesLocked(int32_t peer, int64_t bytes) {

@@ -30,20 +30,37 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 // A process counts what it sends before it is expected (QueueCost), and beyond Options::max_ahead_bytes it only offers.
-// From kPostLimits times that limit on it keeps no further message for the receiver. The receiver gives up a process of
-// which it would have to queue more than kQueueLimits times the limit.
+// From kPostLimits times that limit on it keeps no further message for the receiver, and from MaxAbortBytes on it does
+// not report failures for now. The receiver gives up a process of which it would have to queue more than kQueueLimits
+// times the limit. Offers of exchanges fit in between: an exchange waits for the answers.
 constexpr int64_t kPostLimits = 3, kQueueLimits = 4;
+constexpr int64_t MaxAbortBytes(int64_t limit) { return (kPostLimits + kQueueLimits) * limit / 2; }
 // The messages that a process keeps for one other process may have as many bytes as this times the limit. One message
 // alone may be larger.
 constexpr int64_t kKeptLimits = 256;
 // What the receiver needs for a message besides its data.
 constexpr int64_t kQueuedEntryBytes = 512;
 constexpr int64_t QueueCost(int64_t data_bytes) { return kQueuedEntryBytes + data_bytes; }
+// What it needs for a launch of which the sender is the first to speak, until it starts the launch. The first message
+// of a launch to a process costs that in addition.
+constexpr int64_t kQueuedLaunchBytes = 2048;
+// What a message costs besides that.
+inline int64_t FrameCost(const FrameHeader& header) {
+  switch (header.kind) {
+    case FrameKind::kData:
+      return QueueCost(static_cast<int64_t>(header.payload_bytes));
+    case FrameKind::kOffer:
+    case FrameKind::kKept:
+      return QueueCost(0);
+    case FrameKind::kAbort:
+      return static_cast<int64_t>(header.payload_bytes);
+    default:
+      return 0;
+  }
+}
 // When as many frames that nobody waits for may still be on their way to a process, it is asked for an answer, which
 // tells that they have arrived.
 constexpr size_t kUnawaitedFrames = 64;
-// Launches of which others have spoken before this process has started them.
-constexpr size_t kMaxUnknownLaunches = 65536;
 // How long a transfer may go on after its launch has failed. Then the connections are closed, since its memory cannot
 // be released otherwise.
 constexpr milliseconds kTransferGrace{2000};
@@ -118,6 +135,14 @@ struct Claim {
   LaunchProgram program;
 };
 
+// A process that has spoken of a launch which this one has not started.
+struct Speaker {
+  int32_t peer;
+  bool has_opened = false;  // its message with `opens_launch` has come
+  int64_t cost = 0;         // of what is queued: the launch and the text of a failure
+  int64_t text_bytes = 0;   // of that text
+};
+
 // A launch, as this process knows it.
 struct Record {
   bool registered = false;
@@ -135,9 +160,13 @@ struct Record {
   // How many reports had been queued in all after those of this failure; 0: it has none. And whether they have left.
   uint64_t last_report = 0;
   bool has_flushed = false;
-  int32_t not_reported_to = -1;  // besides lost processes
-  std::vector<Claim> claims;     // of other processes, before the registration
-  PartTable<Arrived> arrived;    // owned
+  int32_t not_reported_to = -1;   // besides lost processes
+  std::vector<Claim> claims;      // of other processes, before the registration
+  std::vector<Speaker> speakers;  // the same
+  // By the place in `processes`: whether the receiver's memory for this launch is counted, and is told of in a message.
+  enum class Opening : uint8_t { kNone, kCounted, kTold };
+  std::vector<Opening> openings;
+  PartTable<Arrived> arrived;  // owned
   PartTable<PartState> receives, sends;
   std::vector<std::string> active;  // the operations that wait, for messages
   CondVar changed;
@@ -147,6 +176,10 @@ struct Record {
   }
   bool Includes(int32_t process) const {
     return std::find(processes.begin(), processes.end(), process) != processes.end();
+  }
+  Opening& OpeningFor(int32_t process) {  // one of `processes`, which are sorted
+    const auto at = std::lower_bound(processes.begin(), processes.end(), process);
+    return openings[static_cast<size_t>(at - processes.begin())];
   }
   // Whether an exchange waits for something of the process.
   bool AwaitsLocked(int32_t process) {
@@ -158,6 +191,9 @@ struct Record {
     return active.empty() ? program.name : absl::StrCat(active.front(), " of ", program.name);
   }
 };
+
+static_assert(sizeof(Record) + sizeof(Speaker) + sizeof(Claim) + 2 * sizeof(FrameHeader::program) + 256 <=
+              kQueuedLaunchBytes);
 
 using LaunchKey = std::pair<uint64_t, uint64_t>;  // hash of the processes, number
 

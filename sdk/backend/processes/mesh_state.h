@@ -43,6 +43,7 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
         ahead_bytes_(static_cast<size_t>(count_)),
         max_ahead_bytes_(options.max_ahead_bytes),
         kept_bytes_(static_cast<size_t>(count_)),
+        deferred_(static_cast<size_t>(count_)),
         queued_reports_(static_cast<size_t>(count_)),
         max_unawaited_frames_(options.max_unawaited_frames),
         unawaited_(static_cast<size_t>(count_)),
@@ -139,6 +140,7 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
     Callback then;                // what to call, without the lock, after the launch has failed
     bool is_active = false;       // has its name in the record
     bool is_counted = false;      // what it sends ahead is counted
+    bool opens_launch = false;    // one of its messages may be the first of the launch
     size_t messages_started = 0;  // of `messages`, then of `out`
     // When to ask the processes that are waited for whether they are alive, then when to judge their answers.
     Clock::time_point wait_until, asked{};
@@ -185,8 +187,21 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   std::unique_ptr<KeptMessage> TakeKeptLocked(KeptMessages::const_iterator at) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Frees all messages for a process whose connection has ended.
   void FreeKept(int32_t peer);
-  // Returns the record of a launch, which may be created. Null: the launch is over.
-  absl::StatusOr<std::shared_ptr<Record>> FindRecordLocked(const LaunchKey& launch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Returns the record of a launch of which `peer` speaks. It may be created. Null: the launch is over. Notes what an
+  // unregistered launch costs `peer`.
+  absl::StatusOr<std::shared_ptr<Record>> FindRecordLocked(const LaunchKey& launch, int32_t peer,
+                                                           const FrameHeader& header)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // This process starts a launch of which others have spoken.
+  void ForgetSpeakersLocked(const Record& known) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Counts the memory that the receivers of the exchange need for the launch, once for each of them. A message that is
+  // about to be sent must say so if TellLaunch returns true. If it is not sent after all, UntellLaunch is called.
+  void OpenLaunchLocked(RunningExchange& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool TellLaunch(Record& record, int32_t peer) ABSL_LOCKS_EXCLUDED(mu_);
+  void UntellLaunch(Record& record, int32_t peer) ABSL_LOCKS_EXCLUDED(mu_);
+  // Sends a message of an exchange, through the ring if `uses_rings`, which is then whether it did. Does not throw.
+  absl::Status SendMessage(RunningExchange& run, int32_t peer, FrameHeader header, const void* payload,
+                           bool* uses_rings);
   // Returns the part into which the chunk is to be copied, or null. Sets `keep` if the chunk is released later, and
   // `then` to what to call without the lock.
   absl::StatusOr<PartState*> HandleChunkLocked(const LaunchKey& launch, Record& record, const PartKey& key,
@@ -245,9 +260,11 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   bool LeaveCallLocked(Record& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Whether the reports of the failure had time to leave.
   bool MayCallLocked(Record& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Queues the reports for which there is room now.
+  void QueueDeferredLocked(int32_t peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Adds `call` to `calls`, or leaves it to the control thread. Does not throw.
   void AddCallLocked(Callback call, Record& record, std::vector<Callback>* calls) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void QueueReportLocked(Report report) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void QueueReportLocked(Report&& report) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void QueuePlainFrame(int32_t peer, FrameKind kind, uint64_t number = 0) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Sends a frame to each process and receives one of the same kind from each, before the threads start.
   absl::Status ExchangeFrames(FrameKind kind, const std::function<std::string(int32_t)>& make_payload,
@@ -267,12 +284,12 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   Mutex mu_;
   std::map<LaunchKey, std::shared_ptr<Record>> records_ ABSL_GUARDED_BY(mu_);
   std::map<uint64_t, uint64_t> next_sequence_ ABSL_GUARDED_BY(mu_);
-  size_t unknown_launches_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<absl::Status> lost_ ABSL_GUARDED_BY(mu_);        // by process
   std::vector<bool> leaving_ ABSL_GUARDED_BY(mu_);             // by process
   std::vector<Clock::time_point> heard_ ABSL_GUARDED_BY(mu_);  // by process: when its last frame came
-  std::vector<int64_t> queued_bytes_ ABSL_GUARDED_BY(mu_);     // by process: what arrived before it was expected
-  std::vector<int64_t> queued_chunks_ ABSL_GUARDED_BY(mu_);    // by process: chunks that were not expected either
+  // By process: what arrived before it was expected, and the launches that it has made known.
+  std::vector<int64_t> queued_bytes_ ABSL_GUARDED_BY(mu_);
+  std::vector<int64_t> queued_chunks_ ABSL_GUARDED_BY(mu_);  // by process: chunks that were not expected either
   // By process: what it has sent and this process has used, but not yet reported to it.
   std::vector<int64_t> used_bytes_ ABSL_GUARDED_BY(mu_);
   std::vector<int64_t> ahead_bytes_ ABSL_GUARDED_BY(mu_);  // by process: sent to it, not yet known to be used
@@ -280,6 +297,8 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   KeptMessages kept_ ABSL_GUARDED_BY(mu_);
   std::vector<int64_t> kept_bytes_ ABSL_GUARDED_BY(mu_);  // by process: of the messages for it
   std::deque<Report> reports_ ABSL_GUARDED_BY(mu_);
+  // By process: reports of failures for which the receiver has no room. They are not counted as sent ahead.
+  std::vector<std::deque<Report>> deferred_ ABSL_GUARDED_BY(mu_);
   std::vector<size_t> queued_reports_ ABSL_GUARDED_BY(mu_);  // by process: those that have not been sent
   uint64_t reports_queued_ ABSL_GUARDED_BY(mu_) = 0, reports_done_ ABSL_GUARDED_BY(mu_) = 0;  // in all
   CondVar reports_sent_;

@@ -223,6 +223,7 @@ std::shared_ptr<LaunchExchange> MessageMesh::JoinLaunch(std::vector<int32_t> pro
   record->program = program;
   record->limit = time_limit;
   record->processes = std::move(processes);
+  record->openings.resize(record->processes.size());
   record->on_failure = on_failure;
   absl::Status failure;
   const LaunchKey key = state_->Register(record, &failure);
