@@ -466,15 +466,10 @@ void MessageMesh::State::StartTransfer(RunningExchange& run, const PartState& pa
     run.Note(StartReceive(peer, part, ready, &run.pending));
     return;
   }
-  BackplaneTransfer* transfer = nullptr;
-  ErrorText text;
-  ReserveMore(&run.pending, 1);
-  const int code =
-      transport_->start_send(mesh_, peer, part.slot, part.from, static_cast<size_t>(part.bytes), &transfer, text.get());
-  if (code == BACKPLANE_TRANSPORT_OK)
-    run.pending.push_back({transfer, peer, nullptr});
-  else
-    run.Note(TransportError(code, text, peer));
+  ReserveMore(&run.pending, CountPieces(part.bytes));
+  ErrorText error;
+  const int code = StartPieces(peer, part.slot, part.from, nullptr, part.bytes, &run.pending, &error);
+  if (code != BACKPLANE_TRANSPORT_OK) run.Note(TransportError(code, error, peer));
 }
 
 absl::Status MessageMesh::State::RunExchange(RunningExchange& run) {

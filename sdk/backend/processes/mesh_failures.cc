@@ -167,6 +167,31 @@ bool MessageMesh::State::MayCallLocked(Record& record) {
   return is_sent || now >= record.failed_at + kReportFlush;
 }
 
+// A transfer has the time limit for each piece, from its start on, or from the last progress with this process on. Then
+// the process is asked. Its answer may have to wait behind what it sends, but not behind what it does not send.
+bool MessageMesh::State::IsStuckLocked(Watch& watch, int32_t peer) {
+  const auto now = Clock::now();
+  const auto p = static_cast<size_t>(peer);
+  if (now <= std::max(watch.since.load(), moved_[p].load()) + watch.record->limit) {
+    watch.asked = {};
+    return false;
+  }
+  if (watch.asked == Clock::time_point{}) {
+    if (CatchExceptions([&] {
+          mu_.AssertHeld();
+          QueuePlainFrame(peer, FrameKind::kPing);
+        }).ok())
+      watch.asked = now;
+    return false;
+  }
+  if (heard_[p] >= watch.asked && watch.extensions < kMaxExtensions) {
+    ++watch.extensions;
+    watch.since = now;
+    return false;
+  }
+  return now > watch.asked + kPingTime;
+}
+
 // Ends transfers that last too long. They use memory that cannot be released otherwise, so all connections are closed.
 void MessageMesh::State::CheckWatches() {
   bool shut_down = false;
@@ -178,16 +203,15 @@ void MessageMesh::State::CheckWatches() {
       Record& record = *watch->record;
       if (!record.failure.ok()) {
         shut_down |= watch->peer >= 0 && now > record.failed_at + kTransferGrace;
-      } else if (watch->peer >= 0 && now > watch->deadline) {
+      } else if (const int32_t peer = watch->peer; peer >= 0 && IsStuckLocked(*watch, peer)) {
         for (const auto& [key, at] : records_) {
           if (at.get() != &record) continue;
           absl::Status why(absl::StatusCode::kDeadlineExceeded, "");  // without memory for more
           (void)CatchExceptions([&] {
-            why = absl::DeadlineExceededError(absl::StrCat(watch->what, " of ", record.program.name, ": process ",
-                                                           watch->peer.load(), " did not answer within ",
-                                                           Seconds(record.limit)));
+            why = absl::DeadlineExceededError(absl::StrCat(watch->what, " of ", record.program.name, ": process ", peer,
+                                                           " did not answer within ", Seconds(record.limit)));
           });
-          AddCallLocked(FailLocked(key, record, std::move(why), true, watch->peer), record, &calls);
+          AddCallLocked(FailLocked(key, record, std::move(why), true, peer), record, &calls);
         }
       }
     }

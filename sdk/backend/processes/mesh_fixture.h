@@ -43,6 +43,8 @@ struct Wires {
   std::function<void(const BackplaneTransfer&)> on_received;
   // Called on the thread that starts a send, with the sender. Set while nothing is sent.
   std::function<void(int)> on_send;
+  // What the transfer of a megabyte or more takes. Messages pass it.
+  std::atomic<int> transfer_ms{0};
 };
 inline Wires* wires = nullptr;
 
@@ -137,6 +139,11 @@ inline int Wait(BackplaneTransfer* t, int64_t, BackplaneTransportError error) {
   t->waited = true;
   wires->changed.wait(lock, [t] { return t->done || t->failed; });
   std::snprintf(error.text, error.size, "cut");
+  if (t->done && t->size >= 1 << 20) {
+    lock.unlock();
+    std::this_thread::sleep_for(milliseconds(wires->transfer_ms));
+    lock.lock();
+  }
   if (t->done && wires->on_received && !t->sends) wires->on_received(*t);
   return t->done ? BACKPLANE_TRANSPORT_OK : BACKPLANE_TRANSPORT_FAILED;
 }

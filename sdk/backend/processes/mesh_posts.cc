@@ -59,6 +59,7 @@ absl::Status MessageMesh::State::KeepLocked(const KeptKey& key, std::string byte
                                                      " keeps ", kept_bytes_[p], " bytes for it and cannot keep more"));
   }
   auto kept = std::make_unique<KeptMessage>();
+  kept->transfers.reserve(CountPieces(size));
   kept->bytes = std::move(bytes);
   if (!kept_.try_emplace(key, std::move(kept)).second)
     return absl::InvalidArgumentError(absl::StrCat("a second message for process ", peer));
@@ -83,9 +84,13 @@ void MessageMesh::State::FreeKept(int32_t peer) {
       if (at == kept_.end()) return;
       kept = TakeKeptLocked(at);
     }
-    ErrorText error;
-    if (kept->transfer != nullptr) (void)transport_->wait(kept->transfer, -1, error.get());
+    WaitForAll(kept->transfers);
   }
+}
+
+void MessageMesh::State::WaitForAll(const std::vector<Pending>& pending) {
+  ErrorText error;
+  for (const Pending& p : pending) (void)transport_->wait(p.transfer, -1, error.get());
 }
 
 // The receiver has memory for a kept message. It is sent from where it is. The receiver's answer, which the same thread
@@ -102,13 +107,15 @@ absl::Status MessageMesh::State::HandleReady(const FrameHeader& header, const Ke
     kept->is_sent = true;  // only this thread removes it now
   }
   ErrorText error;
-  const int code = transport_->start_send(mesh_, key.second.peer, header.slot, kept->bytes.data(), kept->bytes.size(),
-                                          &kept->transfer, error.get());
+  const int code = StartPieces(key.second.peer, header.slot, kept->bytes.data(), nullptr,
+                               static_cast<int64_t>(kept->bytes.size()), &kept->transfers, &error);
   if (code == BACKPLANE_TRANSPORT_OK) return absl::OkStatus();
+  std::unique_ptr<KeptMessage> taken;
   {
     MutexLock lock(mu_);
-    (void)TakeKeptLocked(kept_.find(key));
+    taken = TakeKeptLocked(kept_.find(key));
   }
+  WaitForAll(taken->transfers);  // their connection has ended
   return absl::UnavailableError(error.text);
 }
 
@@ -120,9 +127,7 @@ void MessageMesh::State::HandleTaken(const KeptKey& key) {
     if (at == kept_.end()) return;
     kept = TakeKeptLocked(at);
   }
-  // All bytes are there, so this does not take long.
-  ErrorText error;
-  if (kept->transfer != nullptr) (void)transport_->wait(kept->transfer, -1, error.get());
+  WaitForAll(kept->transfers);  // all bytes are there, so this does not take long
 }
 
 void MessageMesh::State::QueueTakenLocked(const LaunchKey& launch, const PartKey& key) {
@@ -214,8 +219,7 @@ void MessageMesh::State::FreeUnawaited(int32_t peer, uint64_t number) {
     to.ping = 0;
     AskWhetherArrivedLocked(peer);
   }
-  ErrorText error;
-  for (const Pending& p : arrived) (void)transport_->wait(p.transfer, -1, error.get());
+  WaitForAll(arrived);
 }
 
 }  // namespace backplane

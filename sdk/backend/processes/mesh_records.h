@@ -61,11 +61,15 @@ inline int64_t FrameCost(const FrameHeader& header) {
 // When as many frames that nobody waits for may still be on their way to a process, it is asked for an answer, which
 // tells that they have arrived.
 constexpr size_t kUnawaitedFrames = 64;
+// How often a transfer without progress may be given the time limit of its launch again, because its process answers.
+constexpr int kMaxExtensions = 10;
 // How long a transfer may go on after its launch has failed. Then the connections are closed, since its memory cannot
 // be released otherwise.
 constexpr milliseconds kTransferGrace{2000};
 constexpr milliseconds kWatchInterval{100};
 constexpr size_t kPostedFrames = 3;
+// A part is sent in pieces of this size, each of which is a transfer of its own, so that its progress can be seen.
+constexpr int64_t kPieceBytes = int64_t{16} << 20;
 // Smaller parts are sent in messages, although the memory is shared. The limit is lower with rings, because the message
 // that announces a block costs little there.
 constexpr int64_t kMinSharedBytes = 64 * 1024, kMinSharedBytesWithRings = 16 * 1024;
@@ -199,10 +203,14 @@ using LaunchKey = std::pair<uint64_t, uint64_t>;  // hash of the processes, numb
 
 // A group of transfers that must end in time.
 struct Watch {
-  Clock::time_point deadline;
+  Clock::time_point deadline;  // for the other processes to come
   std::shared_ptr<Record> record;
   std::string what;
-  std::atomic<int32_t> peer{-1};  // whose transfer is waited for
+  std::atomic<int32_t> peer{-1};           // whose transfer is waited for
+  std::atomic<Clock::time_point> since{};  // since when
+  // Of the control thread: when it asked the process whether it is alive, and how often it has extended the time.
+  Clock::time_point asked{};
+  int extensions = 0;
 };
 
 // An array that is sent through shared memory, to one or several processes.
@@ -221,6 +229,12 @@ struct SharedSend {
 };
 
 using FrameBuffer = std::unique_ptr<char[]>;
+struct Pending {
+  BackplaneTransfer* transfer;
+  int32_t peer;
+  FrameBuffer buffer;  // null: memory of the caller
+};
+constexpr size_t CountPieces(int64_t bytes) { return static_cast<size_t>((bytes + kPieceBytes - 1) / kPieceBytes); }
 
 // Makes room for `more` elements, so that adding many takes linear time.
 template <typename T>
@@ -231,8 +245,8 @@ void ReserveMore(std::vector<T>* to, size_t more) {
 // A message that this process keeps until its receiver has taken it.
 struct KeptMessage {
   std::string bytes;
-  bool is_sent = false;                   // the receiver has asked for it
-  BackplaneTransfer* transfer = nullptr;  // of the receiving thread
+  bool is_sent = false;            // the receiver has asked for it
+  std::vector<Pending> transfers;  // of the receiving thread; has room for all pieces
 };
 using KeptKey = std::pair<LaunchKey, PartKey>;
 using KeptMessages = std::unordered_map<KeptKey, std::unique_ptr<KeptMessage>, absl::Hash<KeptKey>>;

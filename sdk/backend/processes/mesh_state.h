@@ -47,6 +47,7 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
         queued_reports_(static_cast<size_t>(count_)),
         max_unawaited_frames_(options.max_unawaited_frames),
         unawaited_(static_cast<size_t>(count_)),
+        moved_(new std::atomic<Clock::time_point>[static_cast<size_t>(count_)]()),
         rings_(new Ring[static_cast<size_t>(count_)]) {
     buffers_.reserve(kKeptBuffers);
   }
@@ -93,11 +94,6 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
     absl::Status why;
     explicit operator bool() const { return call != nullptr; }
     void operator()() const { call(why); }
-  };
-  struct Pending {
-    BackplaneTransfer* transfer;
-    int32_t peer;
-    FrameBuffer buffer;  // null: memory of the caller
   };
   // An exchange in progress. Other threads have pointers to it, and transfers use memory of it and of the caller, so
   // its destructor ends all that, also after an exception.
@@ -174,6 +170,10 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   bool PostInRing(int32_t peer, const FrameHeader& header, const void* payload);
   // Handles all frames that are in the ring from `peer`.
   absl::Status DrainRing(int32_t peer);
+  // Starts the transfers of a part to or from memory of the caller; the other is null. `pending` has room for them.
+  // Returns the transport's code.
+  int StartPieces(int32_t peer, uint64_t slot, const void* from, void* to, int64_t bytes, std::vector<Pending>* pending,
+                  ErrorText* error);
   absl::Status StartReceive(int32_t peer, const PartState& part, const FrameHeader& ready,
                             std::vector<Pending>* pending);
   absl::Status WaitFor(std::vector<Pending>& pending, Watch& watch);
@@ -185,6 +185,7 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   // Keeps a message until its receiver, which has yet to be told of it, has taken it.
   absl::Status KeepLocked(const KeptKey& key, std::string bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::unique_ptr<KeptMessage> TakeKeptLocked(KeptMessages::const_iterator at) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void WaitForAll(const std::vector<Pending>& pending);  // ignores their errors
   // Frees all messages for a process whose connection has ended.
   void FreeKept(int32_t peer);
   // Returns the record of a launch of which `peer` speaks. It may be created. Null: the launch is over. Notes what an
@@ -247,6 +248,8 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   // Returns whether anything was written. `like` is the header of their messages.
   absl::StatusOr<bool> AdvanceSharedSends(const FrameHeader& like, RunningExchange& run);
   void CheckWatches();
+  // Whether the transfer for which the exchange waits has not come on for the time limit, and its process is silent.
+  bool IsStuckLocked(Watch& watch, int32_t peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Whether a launch of this process goes on, or another process has yet to take a message that is kept for it.
   bool IsNeededLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Fails a launch, unless it has failed already, and queues a report for each other process except `except`. Returns
@@ -326,6 +329,8 @@ class MessageMesh::State : public std::enable_shared_from_this<State> {
   Mutex unawaited_mu_;
   std::vector<Unawaited> unawaited_ ABSL_GUARDED_BY(unawaited_mu_);  // by process
   uint64_t pings_ ABSL_GUARDED_BY(unawaited_mu_) = 0;
+
+  const std::unique_ptr<std::atomic<Clock::time_point>[]> moved_;  // by process: when a transfer has last ended
 
   // What a process sends through its ring and what it sends through the connection is handled in two threads. The order
   // of the two does not matter, except that everything in the ring is handled before a later frame of the connection,

@@ -109,17 +109,29 @@ void MessageMesh::State::ReceiveFromRing(int32_t peer) {
   }
 }
 
+int MessageMesh::State::StartPieces(int32_t peer, uint64_t slot, const void* from, void* to, int64_t bytes,
+                                    std::vector<Pending>* pending, ErrorText* error) {
+  for (int64_t at = 0; at < bytes; at += kPieceBytes) {
+    const auto size = static_cast<size_t>(std::min(kPieceBytes, bytes - at));
+    BackplaneTransfer* transfer = nullptr;
+    const int code = to != nullptr ? transport_->start_receive(mesh_, peer, slot, static_cast<char*>(to) + at, size,
+                                                               &transfer, error->get())
+                                   : transport_->start_send(mesh_, peer, slot, static_cast<const char*>(from) + at,
+                                                            size, &transfer, error->get());
+    if (code != BACKPLANE_TRANSPORT_OK) return code;
+    pending->push_back({transfer, peer, nullptr});
+  }
+  return BACKPLANE_TRANSPORT_OK;
+}
+
 absl::Status MessageMesh::State::StartReceive(int32_t peer, const PartState& part, const FrameHeader& ready,
                                               std::vector<Pending>* pending) {
-  BackplaneTransfer* transfer = nullptr;
-  ErrorText error;
   // What may throw comes first: a receive that has started ends only when the sender knows of it.
-  ReserveMore(pending, 2);
+  ReserveMore(pending, CountPieces(part.bytes) + 1);
   FrameBuffer buffer = TakeBuffer();
-  const int code = transport_->start_receive(mesh_, peer, ready.slot, part.to, static_cast<size_t>(part.bytes),
-                                             &transfer, error.get());
+  ErrorText error;
+  const int code = StartPieces(peer, ready.slot, nullptr, part.to, part.bytes, pending, &error);
   if (code != BACKPLANE_TRANSPORT_OK) return TransportError(code, error, peer);
-  pending->push_back({transfer, peer, nullptr});
   return StartFrameIn(std::move(buffer), peer, ready, nullptr, pending);
 }
 
@@ -127,9 +139,11 @@ absl::Status MessageMesh::State::StartReceive(int32_t peer, const PartState& par
 absl::Status MessageMesh::State::WaitFor(std::vector<Pending>& pending, Watch& watch) {
   absl::Status result;
   for (Pending& p : pending) {
+    watch.since = Clock::now();
     watch.peer = p.peer;
     ErrorText error;
     const int code = transport_->wait(p.transfer, -1, error.get());
+    if (code == BACKPLANE_TRANSPORT_OK) moved_[static_cast<size_t>(p.peer)] = Clock::now();
     if (code != BACKPLANE_TRANSPORT_OK && result.ok())
       result = CatchExceptions([&] { return TransportError(code, error, p.peer); });
     ReturnBuffer(std::move(p.buffer));
