@@ -96,41 +96,6 @@ absl::Status MessageMesh::State::SizeError(absl::string_view doing, int32_t peer
       absl::StrCat(doing, ": process ", peer, " sends ", sent, " bytes, process ", self_, " expects ", expected));
 }
 
-absl::StatusOr<std::shared_ptr<Record>> MessageMesh::State::FindRecordLocked(const LaunchKey& launch, int32_t peer,
-                                                                             const FrameHeader& header) {
-  std::shared_ptr<Record> record;
-  if (const auto at = records_.find(launch); at != records_.end()) {
-    record = at->second;
-    if (record->registered) return record;
-  } else {
-    const auto next = next_sequence_.find(launch.first);
-    if (next != next_sequence_.end() && launch.second < next->second) return nullptr;
-  }
-  const auto is_peer = [&](const Speaker& s) { return s.peer == peer; };
-  auto speaker = record == nullptr ? std::vector<Speaker>::iterator()
-                                   : std::find_if(record->speakers.begin(), record->speakers.end(), is_peer);
-  if (record == nullptr || speaker == record->speakers.end()) {
-    int64_t& queued = queued_bytes_[static_cast<size_t>(peer)];
-    if (queued + kQueuedLaunchBytes > kQueueLimits * max_ahead_bytes_)
-      return absl::ResourceExhaustedError("it sent too much ahead");
-    const bool is_new = record == nullptr;
-    if (is_new) record = std::make_shared<Record>();
-    record->speakers.push_back({peer, false, kQueuedLaunchBytes});
-    if (is_new) records_.emplace(launch, record);
-    queued += kQueuedLaunchBytes;
-    speaker = record->speakers.end() - 1;
-  }
-  speaker->has_opened |= header.opens_launch;
-  return record;
-}
-
-void MessageMesh::State::ForgetSpeakersLocked(const Record& known) {
-  for (const Speaker& s : known.speakers) {
-    queued_bytes_[static_cast<size_t>(s.peer)] -= s.cost;
-    AddUsedBytesLocked(s.peer, s.text_bytes + (s.has_opened ? kQueuedLaunchBytes : 0));
-  }
-}
-
 absl::Status MessageMesh::State::HandleFrame(int32_t peer, const FrameHeader& header, const char* payload) {
   bool is_handled = false;
   const absl::Status status = CatchExceptions([&] {

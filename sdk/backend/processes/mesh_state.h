@@ -1,7 +1,7 @@
 // The state of a MessageMesh. message_mesh.cc has the connections, mesh_transfers.cc what is sent and received,
 // mesh_frames.cc what is done with the messages that arrive, mesh_posts.cc the messages that this process keeps,
-// mesh_failures.cc the reports of failures and the time limits, mesh_exchange.cc the exchanges of launches. Used by
-// these files only.
+// mesh_failures.cc the reports of failures and the time limits, mesh_launches.cc the launches that it
+// knows, mesh_exchange.cc their exchanges. Used by these files only.
 #ifndef BACKPLANE_SDK_BACKEND_PROCESSES_MESH_STATE_H_
 #define BACKPLANE_SDK_BACKEND_PROCESSES_MESH_STATE_H_
 

@@ -12,6 +12,7 @@
 #include "sdk/backend/build_id.h"
 #include "sdk/backend/processes/load_transport.h"
 #include "sdk/backend/processes/network_address.h"
+#include "sdk/backend/processes/shared_memory.h"
 #include "sdk/backend/topology_bytes.h"
 
 namespace backplane {
