@@ -152,6 +152,28 @@ ENTRY e { p = pred[] parameter(0) x = f32[4096,4096] parameter(1)
   EXPECT_EQ(beside, peak("long", "wide"));
 }
 
+// The walk of a branch that does not count leaves nothing behind, and costs no more than the branch.
+TEST(BuildSchedule, WalksManyConditionals) {
+  constexpr int kCount = 4000;
+  std::string text = absl::StrCat(R"(HloModule m
+little { x = f32[256,256] parameter(0) ROOT y = f32[256,256] add(x, x) }
+much { x = f32[256,256] parameter(0) ROOT y = f32[256,256] sine(x) }
+ENTRY e {
+  x = f32[256,256] parameter(0)
+  p = pred[] parameter(1)
+)");
+  std::string previous = "x";
+  for (int k = 0; k < kCount; ++k) {
+    absl::StrAppend(&text, "c", k, " = f32[256,256] conditional(p, ", previous, ", ", previous,
+                    "), true_computation=little, false_computation=much\n");
+    previous = absl::StrCat("c", k);
+  }
+  const Schedule s = PrepareFromText(absl::StrCat(text, "ROOT r = f32[256,256] negate(", previous, ")\n}")).schedule;
+  EXPECT_EQ(s.kernels.size(), kCount + 1u);
+  EXPECT_EQ(s.buffers.size(), kCount + 3u);
+  EXPECT_EQ(s.notes.size(), size_t{kCount});
+}
+
 // x -> tanh (4 MiB, stays in VMEM) -> sum and product.
 TEST(BuildSchedule, ShortLivedValuesStayInVmem) {
   constexpr char kText[] = R"(HloModule m
