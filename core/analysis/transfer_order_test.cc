@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
 #include "core/text/hlo_parser.h"
 
 namespace backplane {
@@ -128,6 +130,76 @@ TEST(TransferOrder, ReadsXlaFrontendAttribute) {
     i->mutable_frontend_attributes()["_xla_send_recv_source_target_pairs"] = "{{0,1},{1,}}";
     EXPECT_EQ(GetTransferPairs(*i).status().code(), absl::StatusCode::kInvalidArgument);
   }
+}
+
+// Device k waits for device k + 1 before it sends. They have to be simulated from the last to the first.
+TEST(TransferOrder, SimulatesALongChainOfDevices) {
+  constexpr int kDevices = 20000;
+  std::string chain;
+  for (int k = 0; k + 1 < kDevices; ++k) absl::StrAppend(&chain, k > 0 ? "," : "", "{", k + 1, ",", k, "}");
+  for (const bool ring : {false, true}) {
+    const std::string pairs = absl::StrCat("{", chain, ring ? absl::StrCat(",{0,", kDevices - 1, "}") : "", "}");
+    auto m = ParseEntry(kPrologue + Recv("r", 1, "t", pairs) + Send("s", 1, "rt", pairs) +
+                        "ROOT y = f32[2] get-tuple-element(rd), index=0");
+    const absl::Status s = OrderTransfers(m.get()).status();
+    EXPECT_EQ(s.code(), ring ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kOk) << s;
+  }
+}
+
+TEST(TransferOrder, OrdersManyTransfers) {
+  constexpr int kCount = 8000;
+  const std::string pairs = "{{0,1},{1,0}}";
+  std::string text = kPrologue, received;
+  for (int k = 1; k <= kCount; ++k) {
+    absl::StrAppend(&text, Recv(absl::StrCat("r", k), k, "t", pairs));
+    absl::StrAppend(&received, k > 1 ? ", " : "", "r", k, "t");
+  }
+  for (int k = 1; k <= kCount; ++k) absl::StrAppend(&text, Send(absl::StrCat("s", k), k, "t", pairs));
+  auto m = ParseEntry(text + "all = token[] after-all(" + received + ")\nROOT y = f32[2] negate(x)");
+  absl::StatusOr<bool> moved = OrderTransfers(m.get());
+  ASSERT_TRUE(moved.ok()) << moved.status();
+  EXPECT_TRUE(*moved);
+  size_t predecessors = 0;
+  int64_t sent = 0, received_before_send = 0;
+  absl::flat_hash_set<int64_t> channels;
+  for (const auto& i : m->entry()->instructions()) {
+    predecessors += i->control_predecessors().size();
+    if (i->Is(Opcode::kSend)) channels.insert(i->attrs().GetInt(AttrId::kChannelId)), ++sent;
+    if (i->Is(Opcode::kRecvDone)) {
+      received_before_send += channels.contains(i->operand(0)->attrs().GetInt(AttrId::kChannelId)) ? 0 : 1;
+    }
+  }
+  EXPECT_EQ(sent, kCount);
+  EXPECT_EQ(received_before_send, 0);
+  EXPECT_LE(predecessors, size_t{2 * kCount});  // not one for each pair
+  EXPECT_FALSE(*OrderTransfers(m.get()));
+}
+
+// A receive that blocks in any case follows the sends that other devices may wait for.
+TEST(TransferOrder, SendsBeforeItBlocks) {
+  std::string text = kPrologue + Recv("rx", 1, "t", "{{1,0}}") + Recv("ry", 2, "t", "{{0,1}}");
+  absl::StrAppend(&text, "both = token[] after-all(rxt, ryt)\n", Send("sx", 1, "both", "{{1,0}}"),
+                  Send("sy", 2, "t", "{{0,1}}"));
+  auto m = ParseEntry(text + "ROOT y = f32[2] get-tuple-element(rxd), index=0");
+  absl::StatusOr<bool> moved = OrderTransfers(m.get());
+  ASSERT_TRUE(moved.ok()) << moved.status();
+  EXPECT_TRUE(*moved);
+  EXPECT_FALSE(*OrderTransfers(m.get()));
+}
+
+// Each computation calls the one before it twice, so the transfers are executed 2^40 times.
+TEST(TransferOrder, CountsSharedComputationsOnce) {
+  std::string first = "f0 {\np = f32[2] parameter(0)\nt = token[] after-all()\n" + Recv("r", 1, "t", "{{0,1}}") +
+                      Send("s", 1, "t", "{{0,1}}") + "ROOT g = f32[2] get-tuple-element(rd), index=0\n}\n";
+  first.replace(first.find("send(x,"), 7, "send(p,");
+  for (int k = 1; k <= 40; ++k) {
+    absl::StrAppend(&first, "f", k, " {\np", k, " = f32[2] parameter(0)\nq", k, " = f32[2] call(p", k, "), to_apply=f",
+                    k - 1, "\nROOT v", k, " = f32[2] call(q", k, "), to_apply=f", k - 1, "\n}\n");
+  }
+  auto m = ParseEntry("x = f32[2] parameter(0)\nROOT y = f32[2] call(x), to_apply=f40", first);
+  absl::StatusOr<bool> moved = OrderTransfers(m.get());
+  ASSERT_TRUE(moved.ok()) << moved.status();
+  EXPECT_TRUE(*moved);
 }
 
 }  // namespace

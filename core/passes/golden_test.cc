@@ -47,6 +47,32 @@ TEST(Golden, ExpandAsync) { Check<ExpandAsync>("expand-async"); }
 TEST(Golden, SimplifyCollectives) { Check<SimplifyCollectives>("simplify-collectives"); }
 TEST(Golden, CombineAllReduces) { Check<CombineAllReduces>("combine-all-reduces"); }
 TEST(Golden, OrderEffects) { Check<OrderEffects>("order-effects"); }
+
+// A sum of the results of many effects. If the last effect follows the sum, it follows all of them.
+TEST(OrderEffects, OrdersManyEffects) {
+  constexpr int kCount = 4000;
+  for (const bool follow : {false, true}) {
+    std::string text =
+        "HloModule m\nENTRY e {\nx = f32[] parameter(0)\nz = f32[] negate(x)\n"
+        "s = f32[] add(x, x), control-predecessors={z}\n";
+    std::string previous = "s";
+    for (int k = 0; k < kCount; ++k) {
+      absl::StrAppend(&text, "c", k, " = f32[] custom-call(x), custom_call_target=\"f\", ",
+                      "custom_call_has_side_effect=true\na", k, " = f32[] add(", previous, ", c", k, ")\n");
+      previous = absl::StrCat("a", k);
+    }
+    absl::StrAppend(&text, "last = f32[] custom-call(x), custom_call_target=\"f\", custom_call_has_side_effect=true",
+                    follow ? absl::StrCat(", control-predecessors={", previous, "}") : "", "\nROOT r = f32[] add(",
+                    previous, ", last)\n}\n");
+    auto module = ParseHloModule(text);
+    ASSERT_TRUE(module.ok()) << module.status();
+    ASSERT_TRUE(OrderEffects().Run(module->get()).value_or(false));
+    EXPECT_TRUE(VerifyModule(**module).ok()) << VerifyModule(**module);
+    size_t predecessors = 0;
+    for (const auto& i : (*module)->entry()->instructions()) predecessors += i->control_predecessors().size();
+    EXPECT_EQ(predecessors, follow ? size_t{kCount} : 0u);
+  }
+}
 TEST(Golden, FoldConstants) { Check<FoldConstants>("fold-constants"); }
 
 // A pass that replaces subtractions by additions and reports no change.

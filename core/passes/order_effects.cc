@@ -1,24 +1,93 @@
 #include "core/passes/order_effects.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "core/passes/rewrite.h"
 
 namespace backplane {
 namespace {
 
-// Maps each instruction to the nearest effects that precede it, by operands and control predecessors.
+// The nearest effects that precede an instruction by operands, and by a path with a control predecessor, by number.
 struct Before {
-  std::vector<Instruction*> by_data, by_order;
+  std::vector<size_t> by_data, by_order;
+  bool wants_data = false, wants_order = false;  // whether a later instruction reads the list
+  size_t uses = 0;                               // reads that are still to come
+
+  void Release() {
+    by_data = std::vector<size_t>();
+    by_order = std::vector<size_t>();
+  }
 };
 
-void Add(std::vector<Instruction*>* list, const std::vector<Instruction*>& more) {
-  for (Instruction* i : more) {
-    if (std::find(list->begin(), list->end(), i) == list->end()) list->push_back(i);
+// A list without duplicates. One object builds the lists of all instructions, one after the other.
+class ListBuilder {
+ public:
+  explicit ListBuilder(size_t instructions) : added_to_(instructions, 0) {}
+  void Start(std::vector<size_t>* list) {
+    list_ = list;
+    ++number_;
   }
+  void Add(size_t i) {
+    if (std::exchange(added_to_[i], number_) != number_) list_->push_back(i);
+  }
+  void Add(const std::vector<size_t>& more) {
+    for (size_t i : more) Add(i);
+  }
+
+ private:
+  std::vector<size_t> added_to_;  // the last list that has the instruction
+  std::vector<size_t>* list_ = nullptr;
+  size_t number_ = 0;
+};
+
+// Returns the effects before each instruction by a path with a control predecessor. The list is empty if no effect
+// reads it. `all` is in topological order.
+std::vector<Before> FindEffectsBefore(const std::vector<Instruction*>& all, const std::vector<bool>& effect) {
+  absl::flat_hash_map<const Instruction*, size_t> number;
+  for (size_t k = 0; k < all.size(); ++k) number[all[k]] = k;
+  std::vector<Before> before(all.size());
+  // Most programs have few control predecessors, and most instructions need no lists.
+  for (size_t k = all.size(); k-- > 0;) {
+    Before& its = before[k];
+    if (effect[k]) its.wants_order = true, its.wants_data = false;
+    for (const Instruction* o : all[k]->operands()) {
+      Before& from = before[number.at(o)];
+      ++from.uses;
+      from.wants_data |= its.wants_data;
+      from.wants_order |= its.wants_order;
+    }
+    for (const Instruction* p : all[k]->control_predecessors()) {
+      Before& from = before[number.at(p)];
+      ++from.uses;
+      from.wants_data |= its.wants_order;
+      from.wants_order |= its.wants_order;
+    }
+  }
+  ListBuilder data(all.size()), order(all.size());
+  for (size_t k = 0; k < all.size(); ++k) {
+    Before& its = before[k];
+    data.Start(&its.by_data);
+    order.Start(&its.by_order);
+    auto take = [&](const Instruction* i, bool by_order) {
+      const size_t n = number.at(i);
+      Before& from = before[n];
+      if (effect[n]) {
+        if (by_order && its.wants_order) order.Add(n);
+        if (!by_order && its.wants_data) data.Add(n);
+        return;
+      }
+      if (by_order && its.wants_order) order.Add(from.by_data);
+      if (!by_order && its.wants_data) data.Add(from.by_data);
+      if (its.wants_order) order.Add(from.by_order);
+      if (--from.uses == 0) from.Release();  // lists can be long
+    };
+    for (const Instruction* o : all[k]->operands()) take(o, false);
+    for (const Instruction* p : all[k]->control_predecessors()) take(p, true);
+  }
+  return before;
 }
 
 bool IsAlreadyOrdered(const Computation& c) {
@@ -34,38 +103,22 @@ bool IsAlreadyOrdered(const Computation& c) {
 
 absl::Status Order(Computation* c) {
   const std::vector<Instruction*> all = c->Snapshot();  // topological order
-  absl::flat_hash_map<const Instruction*, Before> before;
-  for (Instruction* i : all) {
-    Before b;
-    auto take = [&](const Instruction* from, bool order) {
-      const Before& its = before.at(from);
-      if (from->HasSideEffect()) {
-        Add(order ? &b.by_order : &b.by_data, {const_cast<Instruction*>(from)});
-        return;
-      }
-      Add(order ? &b.by_order : &b.by_data, its.by_data);
-      Add(&b.by_order, its.by_order);
-    };
-    for (const Instruction* o : i->operands()) take(o, false);
-    for (const Instruction* p : i->control_predecessors()) take(p, true);
-    before.emplace(i, std::move(b));
-  }
+  std::vector<bool> effects(all.size());
+  for (size_t k = 0; k < all.size(); ++k) effects[k] = all[k]->HasSideEffect();
+  const std::vector<Before> before = FindEffectsBefore(all, effects);
   // Control predecessors cannot be removed from an instruction, so an instruction that has some is replaced by a clone.
-  absl::flat_hash_map<const Instruction*, Instruction*> now;
-  std::vector<Instruction*> removed;
-  for (Instruction* i : all) {
-    const bool effect = i->HasSideEffect();
-    const std::vector<Instruction*>& waits_for = before.at(i).by_order;
+  std::vector<Instruction*> now = all, removed;
+  for (size_t k = 0; k < all.size(); ++k) {
+    Instruction* i = all[k];
+    const bool effect = effects[k];
+    const std::vector<size_t>& waits_for = before[k].by_order;
     if (i->Is(Opcode::kParameter) || (i->control_predecessors().empty() && (!effect || waits_for.empty()))) continue;
     Instruction* made = c->AddClone(i, i->shape(), i->operands());
     Replace(i, made);
     removed.push_back(i);
     if (!effect) continue;
-    now.emplace(i, made);
-    for (Instruction* p : waits_for) {
-      const auto at = now.find(p);
-      made->AddControlPredecessor(at == now.end() ? p : at->second);
-    }
+    now[k] = made;
+    for (size_t p : waits_for) made->AddControlPredecessor(now[p]);
   }
   for (auto i = removed.rbegin(); i != removed.rend(); ++i) {
     if (absl::Status s = c->Remove(*i); !s.ok()) return s;

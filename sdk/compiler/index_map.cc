@@ -282,9 +282,16 @@ const Shape& FirstShape(const Instruction& instruction) {
 }
 
 void AccessWalk::Visit(const Instruction* op, const Index& index, int depth, bool guarded) {
+  if (nesting_ >= kMaxNesting) visits_ = kMaxVisits;
   if (++visits_ > kMaxVisits) return;
   if (!seen_.emplace(op, std::vector<Affine>(index.begin(), index.end())).second) return;
   instructions_.insert(op);
+  ++nesting_;
+  Follow(op, index, depth, guarded);
+  --nesting_;
+}
+
+void AccessWalk::Follow(const Instruction* op, const Index& index, int depth, bool guarded) {
   auto array = [&] {
     Affine address = Linearize(index, FirstShape(*op).dimensions());
     observed_.push_back(address);

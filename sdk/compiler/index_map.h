@@ -99,7 +99,9 @@ class AccessWalk {
 
  private:
   static constexpr int kMaxVisits = 30000;
+  static constexpr int kMaxNesting = 1000;  // of visits: each takes some 2 KB of the stack
   void Visit(const Instruction* instruction, const Index& index, int depth, bool guarded);
+  void Follow(const Instruction* instruction, const Index& index, int depth, bool guarded);
   VarTable& vars_;
   const ArraySet& materialized_;
   std::set<std::pair<const Instruction*, std::vector<Affine>>> seen_;
@@ -108,7 +110,7 @@ class AccessWalk {
   std::vector<ReduceUse> reduces_;
   std::vector<Affine> observed_;
   std::vector<Guard> conditions_;
-  int visits_ = 0;
+  int visits_ = 0, nesting_ = 0;
   int finished_vars_ = 0;
 };
 

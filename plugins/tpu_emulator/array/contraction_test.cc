@@ -143,7 +143,20 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"  a = f32[1,4,4,2] parameter(0)\n  b = f32[1,1,2,3] parameter(1)",
                   "f32[1,4,3,3] convolution(a, b), window={size=1x1 pad=2_-2x-2_1}, dim_labels=b01f_01io->b01f"},
         std::pair{"  a = bf16[2,3] parameter(0)\n  b = bf16[3,4] parameter(1)",
-                  "bf16[2,4] convolution(a, b), dim_labels=bf_io->bf"}));
+                  "bf16[2,4] convolution(a, b), dim_labels=bf_io->bf"},
+        // Empty dimensions: features, a padded spatial dimension, a dilated one, and one of the window.
+        std::pair{"  a = f32[2,5,5,0] parameter(0)\n  b = f32[3,3,0,8] parameter(1)",
+                  "f32[2,5,5,8] convolution(a, b), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f"},
+        std::pair{"  a = f32[2,5,0,3] parameter(0)\n  b = f32[3,3,3,8] parameter(1)",
+                  "f32[2,5,2,8] convolution(a, b), window={size=3x3 pad=1_1x2_2}, dim_labels=b01f_01io->b01f"},
+        std::pair{"  a = f32[1,0,4,3] parameter(0)\n  b = f32[3,3,3,2] parameter(1)",
+                  "f32[1,1,8,2] convolution(a, b), window={size=3x3 pad=2_1x2_1 lhs_dilate=2x2}, "
+                  "dim_labels=b01f_01io->b01f"},
+        std::pair{"  a = f32[2,5,4,3] parameter(0)\n  b = f32[0,3,3,8] parameter(1)",
+                  "f32[2,6,2,8] convolution(a, b), window={size=0x3 rhs_reversal=1x1}, dim_labels=b01f_01io->b01f"},
+        std::pair{"  a = f32[0,5,5,4] parameter(0)\n  b = f32[3,3,2,8] parameter(1)",
+                  "f32[0,5,5,8] convolution(a, b), window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f, "
+                  "feature_group_count=2"}));
 
 TEST(Array, PassesByPrecisionAndAlgorithm) {
   const std::string f32 = "  a = f32[4,8] parameter(0)\n  b = f32[8,4] parameter(1)";

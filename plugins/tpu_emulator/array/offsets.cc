@@ -44,6 +44,7 @@ void Offsets::Precompute() {
 }
 
 void Offsets::Fill(int64_t begin, int64_t count, int64_t* offsets) const {
+  if (count == 0) return;  // a dimension may be empty, and its size is no divisor
   if (!table_.empty()) {
     std::copy_n(table_.begin() + begin, count, offsets);
     return;

@@ -55,6 +55,16 @@ int64_t HostBytes() {
   return bytes;
 }
 
+// Counts an allocation if the host's memory suffices for it.
+bool AddHostBytes(int64_t size) {
+  static const int64_t host_bytes = HostBytes();
+  int64_t before = host_bytes_in_use.load();
+  do {
+    if (before > host_bytes - size) return false;
+  } while (!host_bytes_in_use.compare_exchange_weak(before, before + size));
+  return true;
+}
+
 // Returns the bytes that are available on the host now, or INT64_MAX if unknown.
 int64_t AvailableBytes() {
   std::ifstream file("/proc/meminfo");
@@ -75,22 +85,24 @@ Hbm::Hbm(int64_t devices, int64_t capacity, Poison poison)
     : capacity_(capacity), poison_(poison), in_use_(static_cast<size_t>(devices)) {}
 
 absl::StatusOr<void*> Hbm::Allocate(int32_t device, size_t bytes) {
-  std::atomic<int64_t>& in_use = in_use_[static_cast<size_t>(device)];
-  const int64_t size = static_cast<int64_t>(bytes), before = in_use.fetch_add(size);
-  if (before > capacity_ - size) {
-    in_use.fetch_sub(size);
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "Error allocating device buffer: Attempting to allocate ", FormatGibibytes(size),
-        ". That was not possible. There are ", FormatGibibytes(std::max<int64_t>(capacity_ - before, 0)), " free."));
+  const int64_t size = static_cast<int64_t>(bytes);
+  // A request is counted once it has passed all checks, so that one that fails takes nothing away from other threads.
+  bool fits_host = size < kLargeBlock || size <= AvailableBytes();
+  {
+    MutexLock lock(mu_);
+    int64_t& in_use = in_use_[static_cast<size_t>(device)];
+    if (in_use > capacity_ - size) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "Error allocating device buffer: Attempting to allocate ", FormatGibibytes(size),
+          ". That was not possible. There are ", FormatGibibytes(std::max<int64_t>(capacity_ - in_use, 0)), " free."));
+    }
+    fits_host = fits_host && AddHostBytes(size);
+    if (fits_host) in_use += size;
   }
-  static const int64_t host_bytes = HostBytes();
-  const bool fits_host =
-      host_bytes_in_use.fetch_add(size) <= host_bytes - size && (size < kLargeBlock || size <= AvailableBytes());
   void* address =
       !fits_host ? nullptr : std::aligned_alloc(kAlignment, (bytes + kTail + kAlignment - 1) / kAlignment * kAlignment);
   if (address == nullptr) {
-    in_use.fetch_sub(size);
-    host_bytes_in_use.fetch_sub(size);
+    if (fits_host) Uncount(device, size);
     return absl::ResourceExhaustedError(
         absl::StrCat("the host has no ", FormatGibibytes(size), " for memory of the emulated device ", device));
   }
@@ -98,10 +110,15 @@ absl::StatusOr<void*> Hbm::Allocate(int32_t device, size_t bytes) {
   return address;
 }
 
+void Hbm::Uncount(int32_t device, int64_t size) {
+  host_bytes_in_use.fetch_sub(size);
+  MutexLock lock(mu_);
+  in_use_[static_cast<size_t>(device)] -= size;
+}
+
 void Hbm::Free(int32_t device, void* address, size_t bytes) {
   std::free(address);
-  in_use_[static_cast<size_t>(device)].fetch_sub(static_cast<int64_t>(bytes));
-  host_bytes_in_use.fetch_sub(static_cast<int64_t>(bytes));
+  Uncount(device, static_cast<int64_t>(bytes));
 }
 
 absl::Status Hbm::CopyIn(int32_t, const void* host, void* address, size_t bytes) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <vector>
 
+#include "base/mutex.h"
 #include "plugins/tpu_emulator/plugin/options.h"
 #include "sdk/backend/device_memory.h"
 
@@ -23,10 +24,13 @@ class Hbm : public DeviceMemory {
   std::optional<int64_t> Capacity(int32_t device) const override { return capacity_; }
 
  private:
+  void Uncount(int32_t device, int64_t size);
+
   const int64_t capacity_;
   const Poison poison_;
-  std::vector<std::atomic<int64_t>> in_use_;
-  std::atomic<uint64_t> seed_{0};  // of the next random poison
+  Mutex mu_;
+  std::vector<int64_t> in_use_ ABSL_GUARDED_BY(mu_);  // bytes, by device
+  std::atomic<uint64_t> seed_{0};                     // of the next random poison
 };
 
 }  // namespace backplane::tpu

@@ -281,7 +281,10 @@ void SetStarts(Schedule& s) {
     k.start_seconds = now;
     now += k.time.seconds;
     k.executions = 1;
-    for (int64_t l : enclosing) k.executions *= s.loops[static_cast<size_t>(l)].trip_count;
+    for (int64_t l : enclosing) {
+      const int64_t trips = s.loops[static_cast<size_t>(l)].trip_count;
+      if (__builtin_mul_overflow(k.executions, trips, &k.executions)) k.executions = INT64_MAX;
+    }
   }
   close_until(-1);
   s.seconds = now;

@@ -80,6 +80,32 @@ TEST(BuildSchedule, LoopsCountTripCountTimes) {
   EXPECT_FLOAT_EQ(std::get<float>(cost.at("kernels")), 9.0f);
 }
 
+TEST(BuildSchedule, LimitsTheExecutionsOfNestedLoops) {
+  std::string text = "HloModule m\n";
+  const std::string state = "(s32[], f32[8,128])";
+  for (int k = 0; k < 3; ++k) {
+    const std::string inner =
+        absl::StrCat("it = ", state, " tuple(z, x)\nw = ", state, " while(it), condition=c", k - 1, ", body=b", k - 1,
+                     "\ny = f32[8,128] get-tuple-element(w), index=1\n");
+    absl::StrAppend(&text, "c", k, " {\np = ", state, " parameter(0)\ni = s32[] get-tuple-element(p), index=0\n",
+                    "n = s32[] constant(2000000000)\nROOT r = pred[] compare(i, n), direction=LT\n}\n", "b", k,
+                    " {\np = ", state, " parameter(0)\ni = s32[] get-tuple-element(p), index=0\n",
+                    "x = f32[8,128] get-tuple-element(p), index=1\no = s32[] constant(1)\nz = s32[] constant(0)\n",
+                    "j = s32[] add(i, o)\n", k == 0 ? "y = f32[8,128] sine(x)\n" : inner, "ROOT t = ", state,
+                    " tuple(j, y)\n}\n");
+  }
+  absl::StrAppend(&text, "ENTRY e {\nx = f32[8,128] parameter(0)\nz = s32[] constant(0)\nit = ", state,
+                  " tuple(z, x)\nw = ", state,
+                  " while(it), condition=c2, body=b2\nROOT y = f32[8,128] get-tuple-element(w), index=1\n}\n");
+  const Schedule s = PrepareFromText(text).schedule;
+  ASSERT_EQ(s.loops.size(), 3u);
+  for (const ScheduledLoop& l : s.loops) EXPECT_EQ(l.trip_count, 2'000'000'000);
+  int64_t most = 0;
+  for (const ScheduledKernel& k : s.kernels) most = std::max(most, k.executions);
+  EXPECT_EQ(most, INT64_MAX);
+  EXPECT_GE(s.transcendentals, 1024 * 9e18);
+}
+
 TEST(BuildSchedule, NotesAnUnknownTripCount) {
   const Schedule s = PrepareFromText(LoopText("add(l, l)")).schedule;
   ASSERT_EQ(s.loops.size(), 1u);
@@ -124,6 +150,28 @@ ENTRY e { p = pred[] parameter(0) x = f32[4096,4096] parameter(1)
   const int64_t alone = peak("long", "long"), beside = peak("wide", "long");
   EXPECT_GE(beside - alone, int64_t{100} << 20);
   EXPECT_EQ(beside, peak("long", "wide"));
+}
+
+// The walk of a branch that does not count leaves nothing behind, and costs no more than the branch.
+TEST(BuildSchedule, WalksManyConditionals) {
+  constexpr int kCount = 4000;
+  std::string text = absl::StrCat(R"(HloModule m
+little { x = f32[256,256] parameter(0) ROOT y = f32[256,256] add(x, x) }
+much { x = f32[256,256] parameter(0) ROOT y = f32[256,256] sine(x) }
+ENTRY e {
+  x = f32[256,256] parameter(0)
+  p = pred[] parameter(1)
+)");
+  std::string previous = "x";
+  for (int k = 0; k < kCount; ++k) {
+    absl::StrAppend(&text, "c", k, " = f32[256,256] conditional(p, ", previous, ", ", previous,
+                    "), true_computation=little, false_computation=much\n");
+    previous = absl::StrCat("c", k);
+  }
+  const Schedule s = PrepareFromText(absl::StrCat(text, "ROOT r = f32[256,256] negate(", previous, ")\n}")).schedule;
+  EXPECT_EQ(s.kernels.size(), kCount + 1u);
+  EXPECT_EQ(s.buffers.size(), kCount + 3u);
+  EXPECT_EQ(s.notes.size(), size_t{kCount});
 }
 
 // x -> tanh (4 MiB, stays in VMEM) -> sum and product.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -39,6 +40,25 @@ bool IsUniform(const Instruction* i) {
 
 std::vector<int64_t> DimensionsOf(const Shape& shape) { return {shape.dimensions().begin(), shape.dimensions().end()}; }
 
+// Whether a chain may read this row-major value by index arithmetic. It must be in memory in any case.
+bool IsSource(const Instruction* i) {
+  for (; i->Is(Opcode::kReshape); i = i->operand(0)) {
+    if (i->operand(0)->Is(Opcode::kBroadcast)) return false;
+  }
+  switch (i->opcode()) {
+    case Opcode::kParameter:
+    case Opcode::kConstant:
+    case Opcode::kConvolution:
+    case Opcode::kDot:
+    case Opcode::kGetTupleElement:
+      return true;
+    case Opcode::kBroadcast:
+      return i->operand(0)->shape().num_elements() * kSmallOperandRatio <= i->shape().num_elements();
+    default:
+      return false;
+  }
+}
+
 class Tiler {
  public:
   Tiler(Module* module, absl::Span<const Shape> parameters, const Shape& result)
@@ -48,6 +68,7 @@ class Tiler {
       for (int64_t k = 0, leaf = 0; k < root->operand_count(); ++k) {
         AddCandidate(k, leaf, root->operand(k), result.tuple_shapes(k));
         ForEachLeaf(root->operand(k)->shape(), [&leaf](const Shape&, const std::vector<int64_t>&) { ++leaf; });
+        ++root_uses_[root->operand(k)];
       }
     } else if (root->shape().IsArray()) {
       AddCandidate(0, 0, root, result);
@@ -61,8 +82,11 @@ class Tiler {
 
   bool Run(std::vector<std::string>* log) {
     ChooseResults();
-    ChooseParameters();
+    ChooseSlicedParameters();
     while (!CheckAliases()) {
+    }
+    for (Instruction* p : entry_->parameters()) {
+      if (IsKeptTiled(p)) tiled_parameters_.insert(p);
     }
     if (results_.empty() && tiled_parameters_.empty()) return false;
     if (log != nullptr) {
@@ -74,14 +98,23 @@ class Tiler {
   }
 
  private:
-  // A candidate for a result that stays tiled, and the values that are computed in tiles for it.
+  // A result that may stay tiled.
   struct TiledResult {
-    int64_t operand;  // of the root tuple
     Instruction* value;
     const Shape* shape;  // with layout
     const TileView* view;
-    absl::flat_hash_set<const Instruction*> tiled;  // elementwise operations and updates
-    absl::flat_hash_set<Instruction*> sources;      // parameters with the layout of the result
+    size_t node = 0;
+  };
+
+  // A value that results need in tiles: an elementwise operation, an update, or a parameter with that layout. The
+  // results of one view share its nodes.
+  struct Node {
+    Instruction* value;
+    const TileView* view;
+    int64_t uses = 0;              // by nodes in use, and as a result
+    std::vector<int64_t> results;  // those that are this value, by operand of the root
+    bool rejected = false;         // no result may need it
+    bool changed = false;          // whether it is in `changed_`
   };
 
   const TileView* FindView(const Shape& shape) {
@@ -100,7 +133,7 @@ class Tiler {
     if (k < kinds.size() && !kinds[k].empty() && kinds[k] != "device")
       return;  // generated code may write a little past the end of a result
     if (const TileView* view = FindView(shape); view != nullptr)
-      results_.push_back({operand, value, &shape, view, {}, {}});
+      results_.emplace(operand, TiledResult{value, &shape, view});
   }
 
   // ---- Results.
@@ -110,97 +143,171 @@ class Tiler {
     return at != parameter_views_.end() && at->second == view;
   }
 
-  // Whether a chain may read this row-major value by index arithmetic. It must be in memory in any case.
-  static bool IsSource(const Instruction* i) {
-    switch (i->opcode()) {
-      case Opcode::kParameter:
-      case Opcode::kConstant:
-      case Opcode::kConvolution:
-      case Opcode::kDot:
-      case Opcode::kGetTupleElement:
-        return true;
-      case Opcode::kBroadcast:
-        return i->operand(0)->shape().num_elements() * kSmallOperandRatio <= i->shape().num_elements();
-      case Opcode::kReshape:
-        return IsSource(i->operand(0)) && !i->operand(0)->Is(Opcode::kBroadcast);
-      default:
-        return false;
+  bool CanUpdate(const Instruction* i, const TileView& view) const {
+    return i->Is(Opcode::kDynamicUpdateSlice) && CanSlice(view, DimensionsOf(i->operand(1)->shape()), true);
+  }
+
+  // Returns the number of a node, and whether it is new.
+  std::pair<size_t, bool> AddNode(Instruction* i, const TileView* view) {
+    auto [at, is_new] = node_of_.try_emplace({i, view}, nodes_.size());
+    if (is_new) nodes_.push_back({.value = i, .view = view});
+    return {at->second, is_new};
+  }
+
+  // Calls visit(node) for each operand that a node needs in tiles.
+  template <typename Visit>
+  void ForEachInput(const Node& node, Visit visit) const {
+    const Instruction* i = node.value;
+    if (i->Is(Opcode::kParameter)) return;
+    for (const Instruction* o : i->operands()) {
+      if (auto at = node_of_.find({o, node.view}); at != node_of_.end()) visit(at->second);
+      if (i->Is(Opcode::kDynamicUpdateSlice)) return;  // the update itself is row-major
     }
   }
 
-  bool CollectChain(Instruction* i, TiledResult& result) const {
-    if (result.tiled.contains(i) || IsUniform(i)) return true;
-    if (HasView(i, result.view)) {
-      result.sources.insert(i);
-      return true;
+  // Adds a node and those that it needs. Rejects nodes whose operands can neither be computed in tiles nor be read.
+  size_t AddNodes(Instruction* value, const TileView* view) {
+    const auto [first, first_is_new] = AddNode(value, view);
+    if (!first_is_new) return first;
+    std::vector<size_t> work{first}, unsupported;
+    auto add = [&](Instruction* i) {
+      const auto [node, is_new] = AddNode(i, view);
+      if (is_new) work.push_back(node);
+      return !nodes_[node].rejected;
+    };
+    while (!work.empty()) {
+      const size_t node = work.back();
+      work.pop_back();
+      const Instruction* i = nodes_[node].value;
+      bool supported = true;
+      if (i->Is(Opcode::kDynamicUpdateSlice)) {  // a chain of updates ends in a parameter
+        Instruction* updated = i->operand(0);
+        supported = (HasView(updated, view) || CanUpdate(updated, *view)) && add(updated);
+      } else {
+        for (Instruction* o : i->operands()) {
+          if (o->shape().IsScalar() || IsUniform(o)) continue;
+          supported = HasView(o, view) || IsElementwise(o, *view) ? add(o) : view->KeepsRowsContiguous() && IsSource(o);
+          if (!supported) break;
+        }
+      }
+      if (!supported) unsupported.push_back(node);
     }
-    if (!IsElementwise(i, *result.view)) return result.view->KeepsRowsContiguous() && IsSource(i);
-    result.tiled.insert(i);
-    return std::all_of(i->operands().begin(), i->operands().end(),
-                       [&](Instruction* o) { return o->shape().IsScalar() || CollectChain(o, result); });
+    for (size_t node : unsupported) Reject(node, nullptr);
+    return first;
   }
 
-  // Collects a chain of updates that ends in a parameter.
-  bool CollectUpdates(Instruction* i, TiledResult& result) const {
-    if (HasView(i, result.view)) {
-      result.sources.insert(i);
-      return true;
+  // Rejects a node and those that need it. Adds those that are results to `results`.
+  void Reject(size_t first, std::vector<size_t>* results) {
+    std::vector<size_t> work{first};
+    while (!work.empty()) {
+      const size_t number = work.back();
+      work.pop_back();
+      Node& node = nodes_[number];
+      if (node.rejected) continue;
+      node.rejected = true;
+      if (!node.results.empty()) results->push_back(number);
+      for (const Instruction* user : node.value->users()) {
+        if (user->Is(Opcode::kDynamicUpdateSlice) && user->operand(0) != node.value) continue;
+        if (auto at = node_of_.find({user, node.view}); at != node_of_.end()) work.push_back(at->second);
+      }
     }
-    if (!i->Is(Opcode::kDynamicUpdateSlice) || !CanSlice(*result.view, DimensionsOf(i->operand(1)->shape()), true))
-      return false;
-    result.tiled.insert(i);
-    return CollectUpdates(i->operand(0), result);
+  }
+
+  void Use(size_t first) {
+    std::vector<size_t> work{first};
+    while (!work.empty()) {
+      Node& node = nodes_[work.back()];
+      work.pop_back();
+      if (node.uses++ > 0) continue;
+      if (!node.value->Is(Opcode::kParameter)) tiled_views_.try_emplace(node.value, node.view);
+      ForEachInput(node, [&](size_t input) { work.push_back(input); });
+    }
+  }
+
+  // Undoes Use. Notes the values whose users have changed.
+  void Release(size_t first) {
+    std::vector<size_t> work{first};
+    while (!work.empty()) {
+      Node& node = nodes_[work.back()];
+      work.pop_back();
+      if (--node.uses > 0) continue;
+      if (auto at = tiled_views_.find(node.value); at != tiled_views_.end() && at->second == node.view)
+        tiled_views_.erase(at);
+      for (const Instruction* o : node.value->operands()) NoteChange(o);
+      for (const Instruction* user : node.value->users()) {
+        if (!user->Is(Opcode::kDot)) continue;
+        for (const Instruction* o : user->operands()) NoteChange(o);
+      }
+      ForEachInput(node, [&](size_t input) { work.push_back(input); });
+    }
+  }
+
+  void NoteChange(const Instruction* i) {
+    if (const TileView* view = GetTiledView(i); view != nullptr) NoteChange(node_of_.at({i, view}));
+  }
+  void NoteChange(size_t number) {
+    Node& node = nodes_[number];
+    if (!node.changed) changed_.push_back(number);
+    node.changed = true;
   }
 
   void ChooseResults() {
-    std::erase_if(results_, [&](TiledResult& result) {
-      if (result.value->Is(Opcode::kDynamicUpdateSlice)) return !CollectUpdates(result.value, result);
-      return !IsElementwise(result.value, *result.view) || !CollectChain(result.value, result);
+    std::erase_if(results_, [&](const auto& at) {
+      return !CanUpdate(at.second.value, *at.second.view) && !IsElementwise(at.second.value, *at.second.view);
     });
-    while (DropResultsWithOtherUses()) {
+    for (auto& [operand, result] : results_) result.node = AddNodes(result.value, result.view);
+    std::erase_if(results_, [&](const auto& at) { return nodes_[at.second.node].rejected; });
+    for (const auto& [operand, result] : results_) {
+      nodes_[result.node].results.push_back(operand);
+      Use(result.node);
     }
+    for (size_t node = 0; node < nodes_.size(); ++node) NoteChange(node);
+    DropResultsWithOtherUses();
   }
 
   bool IsRootTuple(const Instruction* i) const { return i == entry_->root() && i->Is(Opcode::kTuple); }
 
   const TileView* GetTiledView(const Instruction* i) const {
-    for (const TiledResult& result : results_) {
-      if (result.tiled.contains(i)) return result.view;
-    }
-    return nullptr;
+    auto at = tiled_views_.find(i);
+    return at == tiled_views_.end() ? nullptr : at->second;
   }
 
-  // Drops results whose values have row-major users. They are better computed in row-major order.
-  bool DropResultsWithOtherUses() {
-    absl::flat_hash_map<const Instruction*, const TileView*> tiled_views;
-    for (const TiledResult& result : results_) {
-      for (const Instruction* i : result.tiled) tiled_views.try_emplace(i, result.view);
+  // Whether a value that is computed in tiles has a row-major user.
+  bool HasOtherUse(const Node& node) const {
+    const Instruction* i = node.value;
+    const TileView* view = GetTiledView(i);
+    if (view != node.view) return true;  // two results need it in two layouts
+    return std::any_of(i->users().begin(), i->users().end(), [&](const Instruction* user) {
+      if (IsRootTuple(user)) return node.results.size() != root_uses_.at(i);
+      if (GetTiledView(user) == view) return !IsElementwise(user, *view) && user->operand(0) != i;
+      return !CanTileDot(*user, GetTiledView(user->operand(0)),
+                         user->operand_count() > 1 ? GetTiledView(user->operand(1)) : nullptr);
+    });
+  }
+
+  void DropResults(const std::vector<size_t>& nodes) {
+    for (size_t number : nodes) {
+      Node& node = nodes_[number];
+      for (int64_t operand : std::exchange(node.results, {})) {
+        results_.erase(operand);
+        Release(number);
+      }
     }
-    auto view = [&](const Instruction* i) {
-      auto at = tiled_views.find(i);
-      return at == tiled_views.end() ? nullptr : at->second;
-    };
-    auto has_other_use = [&](const Instruction* i, const TiledResult& result) {
-      if (view(i) != result.view) return true;  // two results need it in two layouts
-      return std::any_of(i->users().begin(), i->users().end(), [&](const Instruction* user) {
-        if (IsRootTuple(user)) {
-          return static_cast<int64_t>(std::count_if(results_.begin(), results_.end(), [&](const TiledResult& w) {
-                   return w.value == i && w.view == result.view;
-                 })) != std::count(user->operands().begin(), user->operands().end(), i);
-        }
-        if (view(user) == result.view) return !IsElementwise(user, *result.view) && user->operand(0) != i;
-        return !CanTileDot(*user, view(user->operand(0)), user->operand_count() > 1 ? view(user->operand(1)) : nullptr);
-      });
-    };
-    const size_t before = results_.size();
-    std::vector<bool> drop;
-    for (const TiledResult& result : results_) {
-      drop.push_back(std::any_of(result.tiled.begin(), result.tiled.end(),
-                                 [&](const Instruction* i) { return has_other_use(i, result); }));
+  }
+
+  // Drops results whose values have row-major users. They are better computed in row-major order. Other results may
+  // then have row-major users, too.
+  void DropResultsWithOtherUses() {
+    while (!changed_.empty()) {
+      std::vector<size_t> found, dropped;
+      for (size_t number : std::exchange(changed_, {})) {
+        Node& node = nodes_[number];
+        node.changed = false;
+        if (node.uses > 0 && !node.value->Is(Opcode::kParameter) && HasOtherUse(node)) found.push_back(number);
+      }
+      for (size_t number : found) Reject(number, &dropped);
+      DropResults(dropped);
     }
-    size_t n = 0;
-    std::erase_if(results_, [&](const TiledResult&) { return drop[n++]; });
-    return results_.size() != before;
   }
 
   // ---- Arguments.
@@ -212,13 +319,10 @@ class Tiler {
            CanSlice(*parameter_views_.at(p), DimensionsOf(user->shape()), false);
   }
 
-  void ChooseParameters() {
-    tiled_parameters_.clear();
-    for (const TiledResult& result : results_) tiled_parameters_.insert(result.sources.begin(), result.sources.end());
-    for (Instruction* p : entry_->parameters()) {
-      if (!parameter_views_.contains(p) || tiled_parameters_.contains(p) || rejected_parameters_.contains(p) ||
-          p->IsRoot())
-        continue;
+  // Finds the arguments of which only slices are read, in tiles.
+  void ChooseSlicedParameters() {
+    for (const Instruction* p : entry_->parameters()) {
+      if (!parameter_views_.contains(p) || p->IsRoot()) continue;
       const bool some =
           std::any_of(p->users().begin(), p->users().end(), [&](const Instruction* u) { return ReadsSlice(u, p); });
       const bool all = std::all_of(p->users().begin(), p->users().end(), [&](const Instruction* u) {
@@ -226,8 +330,16 @@ class Tiler {
                (u->Is(Opcode::kDot) && CanTileDot(*u, u->operand(0) == p ? parameter_views_.at(p) : nullptr,
                                                   u->operand(1) == p ? parameter_views_.at(p) : nullptr));
       });
-      if (some && all) tiled_parameters_.insert(p);
+      if (some && all) sliced_parameters_.insert(p);
     }
+  }
+
+  // Whether an argument stays tiled, for results or for slices of it.
+  bool IsKeptTiled(const Instruction* p) const {
+    auto view = parameter_views_.find(p);
+    if (view == parameter_views_.end()) return false;
+    auto node = node_of_.find({p, view->second});
+    return sliced_parameters_.contains(p) || (node != node_of_.end() && nodes_[node->second].uses > 0);
   }
 
   // A result in the memory of an argument must have the argument's layout; otherwise both become row-major. Returns
@@ -237,20 +349,27 @@ class Tiler {
       if (!a.parameter_index.empty() || a.parameter < 0 ||
           a.parameter >= static_cast<int64_t>(entry_->parameters().size()))
         continue;
-      Instruction* p = entry_->parameter(a.parameter);
-      const int64_t operand = a.output_index.empty() ? 0 : a.output_index[0];
-      auto result =
-          std::find_if(results_.begin(), results_.end(), [&](const TiledResult& w) { return w.operand == operand; });
-      const bool argument_tiled = tiled_parameters_.contains(p), result_tiled = result != results_.end();
+      const Instruction* p = entry_->parameter(a.parameter);
+      const auto result = results_.find(a.output_index.empty() ? 0 : a.output_index[0]);
+      const bool argument_tiled = IsKeptTiled(p), result_tiled = result != results_.end();
       if (!argument_tiled && !result_tiled) continue;
-      if (argument_tiled && result_tiled && result->shape->Identical(parameters_[static_cast<size_t>(a.parameter)]))
+      if (argument_tiled && result_tiled &&
+          result->second.shape->Identical(parameters_[static_cast<size_t>(a.parameter)]))
         continue;
-      rejected_parameters_.insert(p);
-      parameter_views_.erase(p);
-      std::erase_if(results_, [&](const TiledResult& w) { return w.operand == operand || w.sources.contains(p); });
-      while (DropResultsWithOtherUses()) {
+      std::vector<size_t> dropped;
+      if (result_tiled) {
+        const size_t node = result->second.node;
+        std::erase(nodes_[node].results, result->first);
+        results_.erase(result);
+        NoteChange(node);
+        Release(node);
       }
-      ChooseParameters();
+      if (auto view = parameter_views_.find(p); view != parameter_views_.end()) {
+        if (auto node = node_of_.find({p, view->second}); node != node_of_.end()) Reject(node->second, &dropped);
+        parameter_views_.erase(view);
+      }
+      DropResults(dropped);
+      DropResultsWithOtherUses();
       return false;
     }
     return true;
@@ -350,6 +469,10 @@ class Tiler {
       if (!tiled_parameters_.contains(p)) continue;
       p->mutable_shape() = parameter_views_.at(p)->PhysicalShape(p->shape().element_type());
     }
+    // In program order, so that the operands of a value are there before it.
+    for (Instruction* i : before) {
+      if (const TileView* view = GetTiledView(i); view != nullptr) GetTiled(i, view);
+    }
     for (Instruction* reader : readers) {
       if (Instruction* read = LowerToTiles(reader); read != nullptr) {
         Replace(reader, read);
@@ -368,15 +491,14 @@ class Tiler {
   void RewriteRoot() {
     Instruction* root = entry_->root();
     if (!root->Is(Opcode::kTuple)) {
-      if (!results_.empty()) entry_->set_root(GetTiled(results_[0].value, results_[0].view));
+      if (!results_.empty()) entry_->set_root(GetTiled(root, results_.at(0).view));
       return;
     }
     std::vector<Instruction*> operands;
     for (int64_t k = 0; k < root->operand_count(); ++k) {
-      auto result =
-          std::find_if(results_.begin(), results_.end(), [&](const TiledResult& w) { return w.operand == k; });
+      const auto result = results_.find(k);
       operands.push_back(result == results_.end() ? GetRowMajor(root->operand(k))
-                                                  : GetTiled(result->value, result->view));
+                                                  : GetTiled(result->second.value, result->second.view));
     }
     std::vector<Shape> shapes;
     for (const Instruction* o : operands) shapes.push_back(o->shape());
@@ -388,9 +510,13 @@ class Tiler {
   absl::Span<const Shape> parameters_;
   std::vector<std::unique_ptr<TileView>> views_;
   absl::flat_hash_map<const Instruction*, const TileView*> parameter_views_;  // of parameters
-  std::vector<TiledResult> results_;
-  absl::flat_hash_set<Instruction*> tiled_parameters_, rejected_parameters_;  // parameters
-  absl::flat_hash_set<const Instruction*> slices_;
+  std::map<int64_t, TiledResult> results_;                                    // by operand of the root
+  absl::flat_hash_map<const Instruction*, size_t> root_uses_;                 // as operands of a tuple at the root
+  std::vector<Node> nodes_;
+  absl::flat_hash_map<std::pair<const Instruction*, const TileView*>, size_t> node_of_;
+  std::vector<size_t> changed_;                                           // nodes that may have another use now
+  absl::flat_hash_map<const Instruction*, const TileView*> tiled_views_;  // of the values of nodes in use
+  absl::flat_hash_set<const Instruction*> sliced_parameters_, tiled_parameters_, slices_;
   absl::flat_hash_map<std::pair<const Instruction*, const TileView*>, Instruction*> tiled_values_;
   absl::flat_hash_map<const Instruction*, Instruction*> row_major_values_;
 };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "core/eval/evaluator.h"
 #include "core/relayout/relayout.h"
 #include "gmock/gmock.h"
@@ -254,6 +255,66 @@ ENTRY e {
 })");
   EXPECT_THAT(found.parameters, ElementsAre(0, 1));
   EXPECT_THAT(found.results, ElementsAre(0));
+}
+
+// Applies `line` to the value before it many times, then ends with `end`. Returns the log. In `line`, $v is the value
+// and $p the one before it.
+std::string KeepLongProgramTiled(int64_t count, absl::string_view head, absl::string_view line, absl::string_view end) {
+  std::string text(head), previous = "x", values, types;
+  for (int64_t k = 0; k < count; ++k) {
+    const std::string value = absl::StrCat("v", k);
+    absl::StrAppend(&text, absl::StrReplaceAll(line, {{"$v", value}, {"$p", previous}}));
+    absl::StrAppend(&values, k > 0 ? ", " : "", value);
+    absl::StrAppend(&types, k > 0 ? ", " : "", "f32[16,256]");
+    previous = value;
+  }
+  absl::StrAppend(&text, absl::StrReplaceAll(end, {{"$p", previous}, {"$values", values}, {"$types", types}}), "}\n");
+  std::unique_ptr<Module> module = ParseProgram(text);
+  if (module == nullptr) return "";
+  const std::vector<Shape> parameters = module->config().parameter_layouts;
+  const Shape result = module->config().result_layout;
+  std::vector<std::string> log;
+  KeepEntryTiled(module.get(), parameters, result, &log);
+  EXPECT_TRUE(VerifyModule(*module).ok()) << VerifyModule(*module);
+  return log.empty() ? "" : log[0];
+}
+
+constexpr char kTwoParameters[] = R"(HloModule m
+ENTRY e {
+  x = f32[16,256] parameter(0)
+  y = f32[16,256] parameter(1)
+)";
+
+TEST(KeepEntryTiled, KeepsLongChains) {
+  EXPECT_EQ(
+      KeepLongProgramTiled(20000, kTwoParameters, "$v = f32[16,256] add($p, y)\n", "ROOT r = f32[16,256] negate($p)\n"),
+      "kept tiled: 2 arguments and 1 results");
+}
+
+TEST(KeepEntryTiled, KeepsLongChainsOfUpdates) {
+  EXPECT_EQ(KeepLongProgramTiled(20000, R"(HloModule m
+ENTRY e {
+  x = f32[16,256] parameter(0)
+  row = f32[1,256] parameter(1)
+  at = s32[] parameter(2)
+  zero = s32[] constant(0)
+)",
+                                 "$v = f32[16,256] dynamic-update-slice($p, row, at, zero)\n",
+                                 "one = f32[16,256] dynamic-update-slice($p, row, zero, zero)\n"
+                                 "ROOT r = (f32[16,256]) tuple(one)\n"),
+            "kept tiled: 1 arguments and 1 results");
+}
+
+// Each value of a chain is a result, so the chains of the results overlap.
+TEST(KeepEntryTiled, KeepsManyResultsOfOneChain) {
+  constexpr char kLine[] = "$v = f32[16,256] add($p, y)\n";
+  EXPECT_EQ(KeepLongProgramTiled(4000, kTwoParameters, kLine, "ROOT r = ($types) tuple($values)\n"),
+            "kept tiled: 2 arguments and 4000 results");
+  // The last one has a row-major user. Without it, the one before it has one, and so on.
+  EXPECT_EQ(KeepLongProgramTiled(4000, kTwoParameters, kLine,
+                                 "t = f32[256,16] transpose($p), dimensions={1,0}\n"
+                                 "ROOT r = ($types, f32[256,16]) tuple($values, t)\n"),
+            "");
 }
 
 // Views and conversions for many types, ranks and sizes.

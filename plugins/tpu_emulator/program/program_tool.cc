@@ -58,7 +58,7 @@ bool Examine(const char* path, const ToolOptions& options) {
   std::ifstream file(path, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   const bool hlo = bytes.compare(0, 9, "HloModule") == 0;
-  absl::StatusOr<std::unique_ptr<Module>> module = ImportProgram(hlo ? "hlo_text" : "mlir", bytes);
+  absl::StatusOr<std::unique_ptr<Module>> module = ImportProgram(hlo ? "hlo" : "mlir", bytes);
   if (!module.ok() || !Simplify(module->get())) {
     std::printf("%s: %s\n", path, module.ok() ? "cannot be simplified" : module.status().ToString().c_str());
     return false;

@@ -1,7 +1,10 @@
 #include "plugins/tpu_emulator/program/program_walk.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/analysis/trip_count.h"
 #include "plugins/tpu_emulator/program/layouts.h"
@@ -65,31 +68,92 @@ class Walker {
     return static_cast<int>(out_.buffers.size()) - 1;
   }
 
+  // What a walk that will be undone has changed in the program as it was before.
+  struct Trail {
+    struct Buffer {
+      int number, merged_into;
+      int64_t first_kernel, last_kernel;
+      bool pinned_to_hbm, used;
+    };
+    size_t kernels, buffers, loops, notes;  // their numbers at the start
+    std::vector<Buffer> changed;
+    std::vector<std::pair<const Instruction*, std::optional<BufferList>>> values;  // nullopt: it had none
+  };
+
+  // Call before a change of the buffer.
+  void Remember(int b) {
+    if (trail_ == nullptr || static_cast<size_t>(b) >= trail_->buffers) return;
+    const WalkedBuffer& from = out_.buffers[b];
+    trail_->changed.push_back(
+        {b, merged_into_[b], from.info.first_kernel, from.info.last_kernel, from.pinned_to_hbm, from.used});
+  }
+  void Undo(Trail& trail) {
+    for (auto from = trail.changed.rbegin(); from != trail.changed.rend(); ++from) {
+      WalkedBuffer& b = out_.buffers[from->number];
+      b.info.first_kernel = from->first_kernel;
+      b.info.last_kernel = from->last_kernel;
+      b.pinned_to_hbm = from->pinned_to_hbm;
+      b.used = from->used;
+      merged_into_[from->number] = from->merged_into;
+    }
+    for (auto value = trail.values.rbegin(); value != trail.values.rend(); ++value) {
+      if (value->second.has_value()) {
+        out_.values[value->first] = *std::move(value->second);
+      } else {
+        out_.values.erase(value->first);
+      }
+    }
+    for (size_t n = trail.notes; n < out_.notes.size(); ++n) notes_.erase(out_.notes[n]);
+    out_.kernels.resize(trail.kernels);
+    out_.buffers.resize(trail.buffers);
+    merged_into_.resize(trail.buffers);
+    out_.loops.resize(trail.loops);
+    out_.notes.resize(trail.notes);
+  }
+
   int FindMerged(int b) {
     if (b < 0) return b;
-    while (merged_into_[b] != b) b = merged_into_[b] = merged_into_[merged_into_[b]];
+    while (merged_into_[b] != b) {
+      const int next = merged_into_[merged_into_[b]];
+      if (next != merged_into_[b]) {
+        Remember(b);
+        merged_into_[b] = next;
+      }
+      b = next;
+    }
     return b;
   }
 
   ScheduledBuffer& GetInfo(int b) { return out_.buffers[FindMerged(b)].info; }
 
   void ExtendInterval(int b, int64_t kernel) {
+    b = FindMerged(b);
     if (b < 0) return;
-    ScheduledBuffer& info = GetInfo(b);
+    ScheduledBuffer& info = out_.buffers[b].info;
+    if (info.first_kernel <= kernel && kernel <= info.last_kernel) return;
+    Remember(b);
     info.first_kernel = std::min(info.first_kernel, kernel);
     info.last_kernel = std::max(info.last_kernel, kernel);
   }
 
   void AddNote(const std::string& note) {
-    if (std::find(out_.notes.begin(), out_.notes.end(), note) == out_.notes.end()) out_.notes.push_back(note);
+    if (notes_.insert(note).second) out_.notes.push_back(note);
   }
 
   BufferList Walk(const Computation& c, absl::Span<const BufferList> parameters, int64_t loop) {
     for (const auto& owned : c.instructions()) {
       const Instruction& i = *owned;
-      out_.values[&i] = GetBuffers(i, parameters, loop);
+      SetValue(i, GetBuffers(i, parameters, loop));
     }
     return out_.values.at(c.root());
+  }
+
+  void SetValue(const Instruction& i, BufferList buffers) {
+    const auto [at, is_new] = out_.values.try_emplace(&i);
+    if (trail_ != nullptr) {
+      trail_->values.emplace_back(&i, is_new ? std::nullopt : std::optional<BufferList>(std::move(at->second)));
+    }
+    at->second = std::move(buffers);
   }
 
   BufferList GetBuffers(const Instruction& i, absl::Span<const BufferList> parameters, int64_t loop) {
@@ -263,6 +327,7 @@ class Walker {
       if (last[k] > position.at(made)) continue;
       ExtendInterval(to, out_.buffers[from].info.first_kernel);
       ExtendInterval(to, out_.buffers[from].info.last_kernel);
+      Remember(from);
       out_.buffers[from].used = false;
       merged_into_[from] = to;
     }
@@ -330,12 +395,12 @@ class Walker {
     size_t largest_branch = slowest;
     for (size_t k = 0; k < i.called().size(); ++k) {
       if (k == slowest) continue;
-      WalkedProgram before = out_;
-      std::vector<int> merged = merged_into_;
+      Trail trail{out_.kernels.size(), buffers, out_.loops.size(), out_.notes.size(), {}, {}};
+      Trail* const outer = std::exchange(trail_, &trail);
       walk(k);
+      trail_ = outer;
       Peak peak = ComputePeakSince(buffers, first);
-      out_ = std::move(before);
-      merged_into_ = std::move(merged);
+      Undo(trail);
       if (peak.bytes <= largest_peak.bytes) continue;
       largest_peak = std::move(peak);
       largest_branch = k;
@@ -352,7 +417,10 @@ class Walker {
     }
     // The other branches write these buffers, too.
     for (int b : value) {
-      if (b >= 0) out_.buffers[FindMerged(b)].pinned_to_hbm = true;
+      b = FindMerged(b);
+      if (b < 0) continue;
+      Remember(b);
+      out_.buffers[b].pinned_to_hbm = true;
     }
     return value;
   }
@@ -431,6 +499,8 @@ class Walker {
   const absl::Span<const int64_t> torus_;
   WalkedProgram out_;
   std::vector<int> merged_into_;  // the buffer itself, or the buffer whose memory it reuses
+  Trail* trail_ = nullptr;        // of the walk that will be undone, if this is one
+  absl::flat_hash_set<std::string> notes_;
   absl::flat_hash_map<const Computation*, double> estimates_;
 };
 

@@ -79,7 +79,7 @@ struct ScheduledKernel {
   std::string contents;                // its operations, most frequent first: "3 multiply, add, exponential, reduce"
   Origin origin;                       // of its main instruction
   KernelTime time;                     // of one execution
-  int64_t executions = 1;              // in one run: the product of the enclosing trip counts
+  int64_t executions = 1;              // in one run: the product of the enclosing trip counts, or INT64_MAX
   int64_t loop = -1;                   // the innermost enclosing loop, by number; -1: none
   double start_seconds = 0;            // of the first execution
   std::vector<int64_t> reads, writes;  // buffers, by number
