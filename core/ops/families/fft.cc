@@ -26,7 +26,9 @@ absl::StatusOr<Shape> InferFft(const OpContext& op) {
     const bool last = i == axes - 1;
     int64_t want = length[i];
     if (last && type == FftType::kIrfft) want = length[i] == 0 ? 0 : length[i] / 2 + 1;
-    if (dims[first + i] != want) {
+    // JAX's default for one number is the length 0, of which 0 / 2 + 1 numbers are given; the result is empty.
+    const bool is_one_for_none = last && type == FftType::kIrfft && length[i] == 0 && dims[first + i] == 1;
+    if (dims[first + i] != want && !is_one_for_none) {
       return Fail(op, type == FftType::kIrfft && last ? "fft_c5" : "fft_c4", "length ", FormatDims(length),
                   " does not fit ", x.ToString(), " in dim ", first + i);
     }

@@ -107,8 +107,10 @@ absl::Status Launch::EnterRendezvous(const Key& key, absl::string_view what, abs
     rendezvous->done = true;
     rendezvous->cv.NotifyAll();
   } else {
-    FailLocked(
-        CatchExceptions([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return CheckMissingMembersStillRun(*rendezvous); }));
+    FailLocked(CatchExceptions([&] {
+      mu_.AssertHeld();
+      return CheckMissingMembersStillRun(*rendezvous);
+    }));
     const Workers::Waiting waiting(Workers::Waiting::For::kDevices);
     const auto limit = std::chrono::steady_clock::now() + options_.time_limit;
     // Once all have arrived the operation runs and reads the contribution of this member, so the member must stay.
@@ -119,7 +121,8 @@ absl::Status Launch::EnterRendezvous(const Key& key, absl::string_view what, abs
       if (rendezvous->arrived == group.size()) {
         rendezvous->cv.Wait(mu_);
       } else if (!rendezvous->cv.WaitUntil(mu_, limit) && !is_over() && rendezvous->arrived < group.size()) {
-        FailLocked(CatchExceptions([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+        FailLocked(CatchExceptions([&] {
+          mu_.AssertHeld();
           return absl::DeadlineExceededError(absl::StrCat(
               what, ": ", rendezvous->arrived, " of ", group.size(), " arrived within ",
               static_cast<double>(options_.time_limit.count()) / 1000, " s; missing: ", FormatMissing(*rendezvous)));

@@ -1,6 +1,8 @@
 #include "sdk/engine/compiler/fusion_policy.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "sdk/engine/codegen/classify.h"
@@ -419,9 +421,27 @@ bool EngineFusionPolicy::AreAllUsersElementwise(const FusionGraph& graph, int n,
   });
 }
 
+// Whether a kernel of these groups has a copy of its code for each element along the short dimensions of all its
+// concatenates (Planner::PushUnrolled). Each copy then has one operand of each concatenate; otherwise the code has all.
+bool EngineFusionPolicy::HasCopyPerOperand(const FusionGraph& graph, absl::Span<const int> groups) const {
+  std::set<std::pair<int64_t, int64_t>> dimensions;  // number and extent
+  int64_t copies = 1;
+  for (int group : groups) {
+    for (int m : graph.group(group).members) {
+      const Instruction& i = graph.instruction(m);
+      if (!i.Is(Opcode::kConcatenate)) continue;
+      const int64_t d = i.dimensions()[0], extent = i.shape().dimensions(d);
+      if (extent > codegen::kMaxUnrolled || !dimensions.emplace(d, extent).second) continue;
+      copies *= std::max<int64_t>(extent, 1);
+      if (copies > codegen::kMaxUnrolled) return false;
+    }
+  }
+  return true;
+}
+
 // At how many indices the code of a kernel computes instruction n, given that for its users: users that only move
 // elements ask for other ones than the rest.
-double EngineFusionPolicy::CountIndices(const FusionGraph& graph, int n, int group,
+double EngineFusionPolicy::CountIndices(const FusionGraph& graph, int n, int group, bool has_copies,
                                         const absl::flat_hash_map<int, double>& known) const {
   double same = 0, moved = 0;
   for (const FusionGraph::Use& use : graph.node(n).uses) {
@@ -431,8 +451,8 @@ double EngineFusionPolicy::CountIndices(const FusionGraph& graph, int n, int gro
       // An operand that stands in a concatenation twice is in the code twice.
       const auto operands = graph.instruction(use.node).operands();
       const auto copies = std::count(operands.begin(), operands.end(), &graph.instruction(n));
-      moved += times * (copies > 1 ? static_cast<double>(copies)
-                                   : FractionFrom(graph.instruction(use.node), &graph.instruction(n)));
+      moved += times * (copies > 1 || !has_copies ? static_cast<double>(copies)
+                                                  : FractionFrom(graph.instruction(use.node), &graph.instruction(n)));
     } else {
       same = std::max(same, times);
     }
@@ -445,10 +465,11 @@ double EngineFusionPolicy::CountIndices(const FusionGraph& graph, int n, int gro
 bool EngineFusionPolicy::IsCodeSmall(const FusionGraph& graph, int n, int target) const {
   const std::vector<int>& members = graph.group(target).members;
   absl::flat_hash_map<int, double> indices;
+  const bool has_copies = HasCopyPerOperand(graph, {target, graph.group_of(n)});
   double total = 0;
   for (auto m = members.rbegin(); m != members.rend(); ++m)
-    total += indices[*m] = CountIndices(graph, *m, target, indices);
-  const double here = CountIndices(graph, n, target, indices);
+    total += indices[*m] = CountIndices(graph, *m, target, has_copies, indices);
+  const double here = CountIndices(graph, n, target, has_copies, indices);
   total += here * static_cast<double>(graph.group(graph.group_of(n)).members.size());
   return here <= kMaxIndices && total <= 2 * kMaxInstructions;
 }

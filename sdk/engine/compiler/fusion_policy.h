@@ -64,7 +64,8 @@ class EngineFusionPolicy : public compiler::FusionPolicy {
   bool AreAllUsersElementwise(const compiler::FusionGraph& graph, int n, int group) const;
   bool IsCostlyInScatter(const compiler::FusionGraph& graph, int n, const Instruction& update) const;
   bool IsCodeSmall(const compiler::FusionGraph& graph, int n, int target) const;
-  double CountIndices(const compiler::FusionGraph& graph, int n, int group,
+  bool HasCopyPerOperand(const compiler::FusionGraph& graph, absl::Span<const int> groups) const;
+  double CountIndices(const compiler::FusionGraph& graph, int n, int group, bool has_copies,
                       const absl::flat_hash_map<int, double>& known) const;
   // Returns the reduction in the group of n: n itself, or the one on which n depends.
   const Instruction* FindReduction(const compiler::FusionGraph& graph, int n) const;

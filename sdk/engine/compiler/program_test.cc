@@ -771,5 +771,32 @@ TEST(ProgramCode, RepeatedOperandsStaySmall) {
             "");
 }
 
+// A rotation along each of many short dimensions. A kernel has a copy of its code for each element of few of them only;
+// along the others the code would have both operands of each concatenate, and double with each.
+TEST(ProgramCode, RotationsOfManyDimensionsStaySmall) {
+  constexpr int kRank = 16;
+  const auto shape = [](int d, int extent) {
+    std::vector<int> dims(kRank, 2);
+    if (d >= 0) dims[static_cast<size_t>(d)] = extent;
+    return absl::StrCat("f32[", absl::StrJoin(dims, ","), "]");
+  };
+  std::string lines, x = "x";
+  for (int d = 0; d < kRank; ++d) {
+    const auto slice = [&](const std::string& name, int from) {
+      std::vector<std::string> ranges(kRank, "[0:2]");
+      ranges[static_cast<size_t>(d)] = absl::StrCat("[", from, ":", from + 1, "]");
+      absl::StrAppend(&lines, "  ", name, d, " = ", shape(d, 1), " slice(", x, "), slice={", absl::StrJoin(ranges, ","),
+                      "}\n");
+    };
+    slice("a", 1);
+    slice("b", 0);
+    absl::StrAppend(&lines, "  c", d, " = ", shape(-1, 0), " concatenate(a", d, ", b", d, "), dimensions={", d, "}\n");
+    x = absl::StrCat("c", d);
+  }
+  EXPECT_EQ(ProgramDifference(absl::StrCat("HloModule m\nENTRY e {\n  x = ", shape(-1, 0), " parameter(0)\n", lines,
+                                           "  ROOT root = ", shape(-1, 0), " negate(", x, ")\n}\n")),
+            "");
+}
+
 }  // namespace
 }  // namespace backplane::engine
