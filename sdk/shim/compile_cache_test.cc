@@ -224,7 +224,7 @@ TEST_F(CompileCacheTest, TheEnvironmentNamesAFolder) {
 }
 
 TEST_F(CompileCacheTest, WrongOptionsAreRefused) {
-  const std::string text = "1";
+  const std::string text = "one";
   const Options wrong[] = {Options().Integer("compile_cache_directory", 1),
                            Cached().Integer("compile_cache_limit_bytes", 0),
                            Cached().Text("compile_cache_limit_bytes", text)};
@@ -233,6 +233,10 @@ TEST_F(CompileCacheTest, WrongOptionsAreRefused) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()), HasSubstr("create option compile_cache_"));
   }
+  // JAX passes options that a user writes as one text as texts.
+  const std::string limit = "1000000";
+  EXPECT_EQ(Compilations(Cached().Text("compile_cache_limit_bytes", limit), kAdd), 1);
+  EXPECT_EQ(Compilations(Cached().Text("compile_cache_limit_bytes", limit), kAdd), 0);
   std::ofstream(folder_ + "/file") << "x";
   const absl::Status status = Create(Options().Text("compile_cache_directory", folder_ + "/file")).status();
   EXPECT_THAT(std::string(status.message()), HasSubstr("is no folder"));

@@ -48,10 +48,10 @@ class LaunchTest : public ::testing::Test {
   }
 
   FakeControl& control_ = FakeControl::Get();
-  int64_t storages_;
-  PJRT_Client* client_;
+  int64_t storages_ = 0;
+  PJRT_Client* client_ = nullptr;
   std::vector<PJRT_Device*> devices_;
-  PJRT_Buffer *x_, *far_;
+  PJRT_Buffer *x_ = nullptr, *far_ = nullptr;
 };
 
 TEST_F(LaunchTest, ADeviceThatRunsKeepsWhatItNeedsWhenTheNextOneFails) {
