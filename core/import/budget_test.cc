@@ -61,12 +61,12 @@ std::string Groups(const Ints& ids, size_t group_size) {
 
 TEST(ExpansionBudget, SharedTextsAreBounded) {
   const std::string text = absl::StrCat("#text = \"", std::string(1000000, 't'), "\"\n");
-  ExpectTooLarge(text + Chain(300, "tensor<4xf32>", [](int i) {
+  ExpectTooLarge(text + Chain(1200, "tensor<4xf32>", [](int i) {
                    return Unary(i, "stablehlo.custom_call", "call_target_name = \"f\", backend_config = #text");
                  }));
-  ExpectTooLarge(text + Chain(300, "tensor<4xf32>",
+  ExpectTooLarge(text + Chain(1200, "tensor<4xf32>",
                               [](int i) { return Unary(i, "stablehlo.custom_call", "call_target_name = #text"); }));
-  ExpectTooLarge(text + Chain(300, "tensor<4xf32>", [](int i) {
+  ExpectTooLarge(text + Chain(1200, "tensor<4xf32>", [](int i) {
                    return Unary(i, "stablehlo.sine", "mhlo.frontend_attributes = {a = #text}");
                  }));
 }
@@ -75,7 +75,7 @@ TEST(ExpansionBudget, SharedTupleTypesAreBounded) {
   std::string type = "!t = tuple<tensor<f32>";
   for (int i = 1; i < 10000; ++i) type += ",tensor<f32>";
   type += ">\n";
-  ExpectTooLarge(type + Chain(300, "tensor<4xf32>", [](int i) {
+  ExpectTooLarge(type + Chain(1200, "tensor<4xf32>", [](int i) {
                    return absl::StrCat("%t", i, " = \"stablehlo.custom_call\"(%x", i,
                                        ") {call_target_name = \"f\"} : (tensor<4xf32>) -> !t\n",
                                        Unary(i, "stablehlo.sine"));
@@ -84,7 +84,7 @@ TEST(ExpansionBudget, SharedTupleTypesAreBounded) {
 
 TEST(ExpansionBudget, SharedListsOfDevicesAreBounded) {
   const std::string list = absl::StrCat("#list = ", Groups(Shuffled(4096), 2), "\n");
-  ExpectTooLarge(list + Chain(10000, "tensor<4xf32>", [](int i) {
+  ExpectTooLarge(list + Chain(40000, "tensor<4xf32>", [](int i) {
                    return Unary(i, "stablehlo.collective_permute",
                                 "source_target_pairs = #list, channel_handle = #stablehlo.channel_handle<handle = 1, "
                                 "type = 1>");
@@ -105,7 +105,7 @@ TEST(ExpansionBudget, SharedListsOfDevicesAreBounded) {
                     "#stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = 0, "
                     "operand_tuple_indices = []>");
   }
-  ExpectTooLarge(aliases + "]\n" + Chain(3000, "tensor<4xf32>", [](int i) {
+  ExpectTooLarge(aliases + "]\n" + Chain(12000, "tensor<4xf32>", [](int i) {
                    return Unary(i, "stablehlo.custom_call",
                                 "call_target_name = \"f\", output_operand_aliases = #aliases");
                  }));

@@ -12,8 +12,8 @@ namespace {
 
 // Parameter numbers index a vector. Bounds them, so that a number in the input cannot make the vector huge.
 constexpr int64_t kMaxParameters = int64_t{1} << 20;
-// Of the operands and the signatures of the called computations of one instruction, which are copied to check it.
-constexpr int64_t kMaxCheckedLeaves = int64_t{1} << 20;
+// Of the signatures of the called computations of one instruction, which are copied to check it.
+constexpr int64_t kMaxCheckedLeaves = int64_t{1} << 21;
 
 }  // namespace
 
@@ -73,15 +73,14 @@ absl::StatusOr<Instruction*> Computation::AddChecked(InstructionSpec spec) {
   context.literal = spec.literal.get();
   const bool declared = spec.shape.element_type() != PrimitiveType::kInvalid;
   if (declared) context.declared = &spec.shape;
-  int64_t leaves = 0;
   for (const Instruction* o : spec.operands) {
     if (o == nullptr || o->parent() != this) {
       return context.Error("operand",
                            absl::StrCat("operand ", storage.operands.size(), " is not of computation ", name_));
     }
     storage.operands.push_back(&o->shape());
-    leaves += CountLeaves(o->shape());
   }
+  int64_t leaves = 0;
   for (const Computation* c : spec.called) {
     if (c == nullptr || c->parent() != module_)
       return context.Error("called", "a called computation is not of this module");
@@ -94,7 +93,8 @@ absl::StatusOr<Instruction*> Computation::AddChecked(InstructionSpec spec) {
     storage.called.push_back(c->program_shape());
   }
   if (leaves > kMaxCheckedLeaves) {
-    return absl::ResourceExhaustedError(absl::StrCat(spec.name, ": operands and called computations have more than ",
+    return absl::ResourceExhaustedError(absl::StrCat(OpName(spec.opcode), " ", spec.name,
+                                                     ": the called computations take and return more than ",
                                                      kMaxCheckedLeaves, " arrays [tuple_size]"));
   }
   context.operands = storage.operands;

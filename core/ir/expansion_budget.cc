@@ -7,7 +7,8 @@
 namespace backplane {
 namespace {
 
-constexpr int64_t kMinLimit = int64_t{1} << 28;
+// A payload of two megabytes may stand in five hundred operations, and the pairs of 16,384 devices in four thousand.
+constexpr int64_t kMinLimit = int64_t{1} << 30;
 // A loop over arrays takes some twenty bytes for each of them in a program, and four elements of tuples as
 // instructions.
 constexpr int64_t kMaxExpansion = 128;

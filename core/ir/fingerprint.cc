@@ -58,7 +58,8 @@ class ValueDigest : public Digest {
     int64_t count = 1;
     for (int64_t n : v.iota ? v.iota->dims : Ints()) count *= n;
     if (count <= kMaxListedDevices || v.iota->dims.size() != 2) return Add(v.Expand());
-    // A large list takes long to expand, and readers keep it in this form.
+    // A large list takes long to expand, and readers keep it in this form. No list has the length in front.
+    Word(~uint64_t{0});
     Add(v.iota->dims);
     const bool in_order = v.iota->transpose_perm.empty();
     Add(in_order ? Ints() : v.iota->reshape_dims), Add(v.iota->transpose_perm);

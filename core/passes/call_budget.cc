@@ -12,7 +12,7 @@ namespace backplane {
 namespace {
 
 constexpr int64_t kMaxExpanded = int64_t{1} << 19;       // instructions
-constexpr int64_t kMaxExpandedBytes = int64_t{1} << 28;  // of their types, attributes and names
+constexpr int64_t kMaxExpandedBytes = int64_t{1} << 30;  // of their types, attributes and names
 constexpr int64_t kMaxGrowth = 8;                        // relative to the size of the program, if that allows more
 
 struct ExpandedSize {

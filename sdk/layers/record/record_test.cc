@@ -593,6 +593,7 @@ TEST_F(RecordTest, TheMemoryOfADestroyedBufferIsNotRead) {
       wait.event = ready.event;
       BP_PJRT_ARGS(*layered, destroy, PJRT_Buffer_Destroy);
       destroy.buffer = address.buffer;
+      ASSERT_OK(BP_PJRT_CALL(*layered, PJRT_Buffer_OpaqueDeviceMemoryDataPointer, address));  // again
       if (destroys_first) ASSERT_OK(BP_PJRT_CALL(*layered, PJRT_Buffer_Destroy, destroy));
       ASSERT_OK(BP_PJRT_CALL(*layered, PJRT_Event_Await, wait));
       if (!destroys_first) ASSERT_OK(BP_PJRT_CALL(*layered, PJRT_Buffer_Destroy, destroy));

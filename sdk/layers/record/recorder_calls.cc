@@ -621,9 +621,12 @@ void Recorder::End(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args& args, Pending
     call.op.blobs.push_back(AddRead(read));
     call.op.data_left_out = data_ != Data::kAll;
   } else {
-    auto exposed = std::make_shared<Exposed>();
+    // Events may have the object of an earlier call.
+    MutexLock lock(mutex_);
+    ExposedPtr& exposed = exposed_[args.buffer];
+    if (exposed == nullptr) exposed = std::make_shared<Exposed>();
+    MutexLock reading(exposed->mutex);
     exposed->read = std::move(read);
-    Put(exposed_, args.buffer, std::move(exposed));
   }
 }
 

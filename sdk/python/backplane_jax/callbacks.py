@@ -4,8 +4,11 @@ For the plugin, a callback is a custom call with an index; the execution's conte
 itself contains no Python: it looks up the callable and calls a C function that this module creates with ctypes. The function
 acquires the interpreter's lock in the thread in which it is called.
 """
+import atexit
 import ctypes
 import logging
+import threading
+import time
 import traceback
 
 import ml_dtypes
@@ -64,13 +67,25 @@ class Array(ctypes.Structure):
             self.view()[...] = value
 
 
+_MAX_ENDING_SECONDS = 10  # for callbacks that run when the interpreter ends
+
+_lock = threading.Lock()
+_running = 0  # the callbacks that run
+_is_ending = False
+_removals = []  # functions that remove the trampoline from a plugin
+
 TRAMPOLINE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_int64, ctypes.POINTER(Array), ctypes.c_int64,
                               ctypes.POINTER(Array), ctypes.POINTER(ctypes.c_char), ctypes.c_size_t)
 
 
 def _call(function, num_args, args, num_results, results, error, error_size):
     """Reads the arguments, calls `function` and stores the results. Returns 0, or 1 with a message in `error` if it failed."""
+    global _running
+    with _lock:
+        _running += 1
     try:
+        if _is_ending:
+            raise RuntimeError("the interpreter is ending")
         values = function(*(args[i].read() for i in range(num_args)))
         values = (values,) if not isinstance(values, (tuple, list)) else values
         if len(values) != num_results:
@@ -82,6 +97,9 @@ def _call(function, num_args, args, num_results, results, error, error_size):
         text = ("CpuCallback error calling callback: " + traceback.format_exc()).encode(errors="replace")[:error_size - 1]
         ctypes.memmove(error, text + b"\0", len(text) + 1)
         return 1
+    finally:
+        with _lock:
+            _running -= 1
 
 
 _trampoline = TRAMPOLINE(_call)  # never destroyed, because the plugin keeps its address
@@ -136,7 +154,31 @@ def install(table):
     if extension is None:
         raise RuntimeError("the plugin has no extension for Python callbacks")
     address = ctypes.cast(_trampoline, ctypes.c_void_p).value
-    table.call(extension, 24, _SetTrampolineArgs(ctypes.sizeof(_SetTrampolineArgs), None, address, user_data_type_id()))
+    type_id = user_data_type_id()
+    table.call(extension, 24, _SetTrampolineArgs(ctypes.sizeof(_SetTrampolineArgs), None, address, type_id))
+    if not _removals:
+        atexit.register(_end)
+    _removals.append(lambda: table.call(extension, 24, _SetTrampolineArgs(ctypes.sizeof(_SetTrampolineArgs), None, None, type_id)))
+
+
+def _end():
+    """Ends all callbacks while the interpreter still runs. A thread that asks for its lock later is ended by Python, wherever it is, which
+    may end the process. Programs that call Python from now on fail."""
+    global _is_ending
+    try:
+        import jax
+        jax.effects_barrier()  # JAX waits for effects at exit, too
+    except Exception:
+        pass  # JAX reports it
+    _is_ending = True
+    for remove in _removals:
+        remove()
+    # Threads that have begun a call wait for the lock, which this thread releases while it sleeps.
+    end = time.monotonic() + _MAX_ENDING_SECONDS
+    quiet = 0
+    while quiet < 5 and time.monotonic() < end:
+        time.sleep(0.002)
+        quiet = quiet + 1 if _running == 0 else 0
 
 
 # ---- The type under which JAX adds its callables to an execute context ----------------------------------------------

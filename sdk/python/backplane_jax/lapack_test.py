@@ -14,7 +14,7 @@ def test_errors_reach_the_host():
     api = (ctypes.c_uint64 * 24)(192, 0, 24, 0, 3 << 32, 0, ctypes.cast(create, ctypes.c_void_p).value)
     frame = untyped._Frame(168, None, ctypes.addressof(api), None, 0)
     assert handler(ctypes.addressof(frame)) == 0x1000
-    assert texts == [b"LAPACK: no SciPy"]
+    assert texts == [b"LAPACK: ImportError('no SciPy')"]
 
 
 def test_targets_are_known():

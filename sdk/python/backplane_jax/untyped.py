@@ -82,8 +82,8 @@ def make_handler(name, function):
             if not (frame.extension_start and _describe(frame.extension_start)):
                 function()
             return None
-        except Exception as e:
-            return _fail(frame, f"{name}: {e}".encode())
+        except BaseException as e:  # also when the user interrupts it
+            return _fail(frame, f"{name}: {e!r}".encode())
 
     return _HANDLER(handler)
 
@@ -105,7 +105,7 @@ def make_typed(name, address, results_in_list=False):
                 function(out, ctypes.addressof(operands), ctypes.addressof(status.memory))
                 text = status.message()
                 return None if text is None else _fail(frame, text)
-            except Exception as e:
+            except BaseException as e:
                 return _fail(frame, f"custom call {name!r}: {e}".encode())
 
         _made[key] = (_HANDLER(handler), function)

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/subnormals.h"
 #include "sdk/backend/lapack_calls.h"
+#include "sdk/shim/ffi/foreign_call.h"
 #include "sdk/shim/ffi/frame.h"
 
 namespace backplane::shim::ffi {
@@ -111,7 +112,7 @@ struct Call {
     context.stage = stage;
     frame.stage = stage;
     frame.future = nullptr;
-    return TakeFfiError(handler(&frame));
+    return TakeFfiError(CallForeign([&] { return handler(&frame); }));
   }
 
   // The completion of the last stage that ran.

@@ -4,6 +4,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "sdk/shim/ffi/foreign_call.h"
 #include "sdk/shim/ffi/frame.h"
 
 namespace backplane::shim::ffi {
@@ -26,8 +27,10 @@ class PythonSite : public CustomCallSite {
     for (const CustomCallBuffer& b : frame.operands) args.push_back(ToArg(b));
     for (const CustomCallBuffer& b : frame.results) rets.push_back(ToArg(b));
     std::string error(64 * 1024, '\0');
-    const int failed = trampoline(callable, static_cast<int64_t>(args.size()), args.data(),
-                                  static_cast<int64_t>(rets.size()), rets.data(), error.data(), error.size());
+    const int failed = CallForeign([&] {
+      return trampoline(callable, static_cast<int64_t>(args.size()), args.data(), static_cast<int64_t>(rets.size()),
+                        rets.data(), error.data(), error.size());
+    });
     if (failed != 0) return absl::InternalError(error.c_str());
     return Event();
   }
