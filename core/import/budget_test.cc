@@ -92,7 +92,8 @@ TEST(ExpansionBudget, SharedListsOfDevicesAreBounded) {
   // One operation becomes an instruction for each operand.
   std::string operands = "%x0", types = "tensor<4xf32>";
   for (int i = 1; i < 5000; ++i) operands += ",%x0", types += ",tensor<4xf32>";
-  ExpectTooLarge(absl::StrCat(list,
+  const std::string long_list = absl::StrCat("#list = ", Groups(Shuffled(16384), 2), "\n");
+  ExpectTooLarge(absl::StrCat(long_list,
                               "func.func public @main(%x0: tensor<4xf32>) -> tensor<4xf32> {\n%r:5000 = "
                               "\"stablehlo.all_to_all\"(",
                               operands,

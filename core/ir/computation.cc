@@ -12,7 +12,8 @@ namespace {
 
 // Parameter numbers index a vector. Bounds them, so that a number in the input cannot make the vector huge.
 constexpr int64_t kMaxParameters = int64_t{1} << 20;
-// Of the signatures of the called computations of one instruction, which are copied to check it.
+// Of an instruction that calls: of its operands and the signatures of the called computations, which are copied to
+// check it.
 constexpr int64_t kMaxCheckedLeaves = int64_t{1} << 21;
 
 }  // namespace
@@ -81,6 +82,8 @@ absl::StatusOr<Instruction*> Computation::AddChecked(InstructionSpec spec) {
     storage.operands.push_back(&o->shape());
   }
   int64_t leaves = 0;
+  for (size_t k = 0; k < spec.operands.size() && !spec.called.empty(); ++k)
+    leaves += CountLeaves(spec.operands[k]->shape());
   for (const Computation* c : spec.called) {
     if (c == nullptr || c->parent() != module_)
       return context.Error("called", "a called computation is not of this module");
@@ -94,7 +97,7 @@ absl::StatusOr<Instruction*> Computation::AddChecked(InstructionSpec spec) {
   }
   if (leaves > kMaxCheckedLeaves) {
     return absl::ResourceExhaustedError(absl::StrCat(OpName(spec.opcode), " ", spec.name,
-                                                     ": the called computations take and return more than ",
+                                                     ": operands and called computations have more than ",
                                                      kMaxCheckedLeaves, " arrays [tuple_size]"));
   }
   context.operands = storage.operands;
