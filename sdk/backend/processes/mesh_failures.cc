@@ -302,8 +302,12 @@ void MessageMesh::State::Close() {
     }
     for (int32_t peer = 0; peer < count_; ++peer) {
       if (peer == self_ || !lost_[static_cast<size_t>(peer)].ok()) continue;
-      QueuePlainFrame(peer, FrameKind::kGoodbye);
-      QueuePlainFrame(peer, FrameKind::kPing);
+      // Without memory the end of the connection is the goodbye.
+      (void)CatchExceptions([&] {
+        mu_.AssertHeld();
+        QueuePlainFrame(peer, FrameKind::kGoodbye);
+        QueuePlainFrame(peer, FrameKind::kPing);
+      });
     }
     last_report = reports_queued_;
     stopped_ = true;
