@@ -689,6 +689,20 @@ TEST(HloText, CallsThatInformAboutAValueKeepItsShape) {
   }
 }
 
+// A list of groups, and an iota that is made of the same numbers.
+TEST(HloText, GroupsOfOtherFormsHaveOtherFingerprints) {
+  const auto parse = [](absl::string_view groups) {
+    return ParseHloModule(
+        absl::StrCat("HloModule m, replica_count=80\nadd { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = "
+                     "f32[] add(a, b) }\n",
+                     "ENTRY e {\n  x = f32[] parameter(0)\n  ROOT r = f32[] all-reduce(x), replica_groups=", groups,
+                     ", to_apply=add\n}\n"));
+  };
+  const auto iota = parse("[4,20]<=[8,10]T(1,0)"), list = parse("{{20,2,8,10},{1,0}}");
+  ASSERT_TRUE(iota.ok() && list.ok()) << iota.status() << list.status();
+  EXPECT_NE((*iota)->Fingerprint(), (*list)->Fingerprint());
+}
+
 TEST(HloText, TuplesThatDoubleAreRefused) {
   std::string text = "HloModule m\nENTRY e {\n  t0 = f32[] parameter(0)\n";
   for (int i = 1; i < 40; ++i) absl::StrAppend(&text, "  t", i, " = tuple(t", i - 1, ", t", i - 1, ")\n");
