@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "sdk/backend/host_limits.h"
@@ -33,14 +32,6 @@ Topology HostTopology(const std::string& platform_version, int num_devices) {
     t.devices.push_back(std::move(device));
   }
   return t;
-}
-
-std::optional<int64_t> ReadInteger(const NamedValue& value) {
-  if (const int64_t* integer = std::get_if<int64_t>(&value)) return *integer;
-  const std::string* text = std::get_if<std::string>(&value);
-  int64_t integer = 0;
-  if (text == nullptr || !absl::SimpleAtoi(*text, &integer)) return std::nullopt;
-  return integer;
 }
 
 absl::StatusOr<int> ReadDeviceCountOption(const NamedValues& options, absl::Span<const absl::string_view> known) {

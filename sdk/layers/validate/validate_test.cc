@@ -233,17 +233,23 @@ TEST_F(ValidateTest, ADestroyedArgumentOfAnExecution) {
   Destroy(client);
 }
 
-// A plugin may refuse the second destroy. The object stays destroyed.
-TEST_F(ValidateTest, ARefusedSecondDestroyDoesNotReviveTheObject) {
+// A plugin that refuses one call of PJRT_Buffer_Destroy, counted from 1.
+PJRT_Api& RefuseDestroy(int number) {
   PJRT_Api& target = TargetCopy();
-  static int destroys = 0;
-  destroys = 0;
+  static int left = 0;
+  left = number;
   target.PJRT_Buffer_Destroy = [](PJRT_Buffer_Destroy_Args* args) {
-    if (++destroys == 1) return GetPjrtApi()->PJRT_Buffer_Destroy(args);
+    if (--left != 0) return GetPjrtApi()->PJRT_Buffer_Destroy(args);
     BP_ARGS(unknown, PJRT_Client_Create);  // any call that fails
     unknown.num_options = 1;
     return GetPjrtApi()->PJRT_Client_Create(&unknown);
   };
+  return target;
+}
+
+// A plugin may refuse the second destroy. The object stays destroyed.
+TEST_F(ValidateTest, ARefusedSecondDestroyDoesNotReviveTheObject) {
+  PJRT_Api& target = RefuseDestroy(2);
   target.PJRT_Buffer_Dimensions = [](PJRT_Buffer_Dimensions_Args*) -> PJRT_Error* { return nullptr; };
   Open({}, &target);
   PJRT_Client* client = NewClient();
@@ -260,16 +266,7 @@ TEST_F(ValidateTest, ARefusedSecondDestroyDoesNotReviveTheObject) {
 
 // After a first destroy that the plugin refuses, the object lives on.
 TEST_F(ValidateTest, ARefusedFirstDestroyLeavesTheObject) {
-  PJRT_Api& target = TargetCopy();
-  static int destroys = 0;
-  destroys = 0;
-  target.PJRT_Buffer_Destroy = [](PJRT_Buffer_Destroy_Args* args) {
-    if (++destroys == 2) return GetPjrtApi()->PJRT_Buffer_Destroy(args);
-    BP_ARGS(unknown, PJRT_Client_Create);
-    unknown.num_options = 1;
-    return GetPjrtApi()->PJRT_Client_Create(&unknown);
-  };
-  Open({}, &target);
+  Open({}, &RefuseDestroy(1));
   PJRT_Client* client = NewClient();
   PJRT_Buffer* buffer = NewBuffer(client);
   EXPECT_FALSE(Destroy(buffer).ok());
