@@ -5,6 +5,14 @@
 #include "sdk/backend/processes/mesh_state.h"
 
 namespace backplane {
+namespace {
+
+// What a receiver needs for a report of a failure, with the launch that it may be the first to speak of.
+int64_t AbortCost(const FrameHeader& header) {
+  return FrameCost(header) + (header.opens_launch ? kQueuedLaunchBytes : 0);
+}
+
+}  // namespace
 
 MessageMesh::State::Callback MessageMesh::State::FailLocked(const LaunchKey& key, Record& record, absl::Status why,
                                                             bool report, int32_t except) {
@@ -35,7 +43,7 @@ void MessageMesh::State::QueueReportsLocked(const LaunchKey& key, Record& record
       header.opens_launch = opening != Record::Opening::kTold;
       int64_t& ahead = ahead_bytes_[static_cast<size_t>(peer)];
       const int64_t counted = opening == Record::Opening::kCounted ? kQueuedLaunchBytes : 0;
-      const int64_t cost = FrameCost(header) + (header.opens_launch ? kQueuedLaunchBytes : 0);
+      const int64_t cost = AbortCost(header);
       if (ahead - counted + cost > MaxAbortBytes(max_ahead_bytes_)) {
         deferred_[static_cast<size_t>(peer)].push_back({peer, header, std::move(text)});
         ++queued_reports_[static_cast<size_t>(peer)];
@@ -112,7 +120,7 @@ void MessageMesh::State::QueueDeferredLocked(int32_t peer) {
   int64_t& ahead = ahead_bytes_[static_cast<size_t>(peer)];
   while (!deferred.empty()) {
     const FrameHeader& header = deferred.front().header;
-    const int64_t cost = FrameCost(header) + (header.opens_launch ? kQueuedLaunchBytes : 0);
+    const int64_t cost = AbortCost(header);
     if (ahead + cost > MaxAbortBytes(max_ahead_bytes_)) return;
     QueueReportLocked(std::move(deferred.front()));
     deferred.pop_front();
